@@ -332,12 +332,12 @@ static void part(struct alert_loop *a)
 	int64_t until = clock_boot_ms() + PARTING_MS;
 	struct failure f = {0};
 	bool up = a->session.store && !a->session.store->lost;
-	while (senders_any(&a->senders) && !f.code) {
+	while (a->senders.away && !f.code) {
 		if (clock_boot_ms() >= until || !up)
 			senders_recall(&a->senders);
 		if (alert_loop_collect(a, &f))
 			log_event(LOG_WARN, f.what);
-		else if (senders_any(&a->senders))
+		else if (a->senders.away)
 			wait_for(a, 100);
 	}
 }
@@ -384,14 +384,15 @@ void alert_loop_ask_stop(struct alert_loop *a)
 
 void alert_loop_end(struct alert_loop *a)
 {
-	struct sender_result left;
 	pthread_join(a->thread, NULL);
 	senders_recall(&a->senders);
-	while (senders_any(&a->senders))
-		if (senders_next(&a->senders, false, &left))
-			senders_free_result(&a->senders, &left);
+	while (a->senders.away) {
+		struct sender *left = senders_next(&a->senders, false);
+		if (left)
+			sender_free(left);
 		else
 			wait_for(a, 100);
+	}
 	alert_loop_forget_memos(a);
 	for (int i = 0; i < a->nsubjects; i++)
 		subject_free(a->subjects[i]);

@@ -47,25 +47,24 @@ struct senders {
 	struct sender *away; /* a list */
 };
 
-struct sender_result {
-	const char *sink; /* texts are the sender's: until senders_free_result() */
-	struct delivery delivery;
-	bool memory; /* the message is in no outbox */
+/* One message on its way. */
+struct sender {
+	struct sender *next;
+	struct senders *all;
+	pthread_t thread;
+	bool threaded;
+	atomic_bool back;
+	struct live_settings *setup; /* held until it is freed */
+	const struct alert_sink *sink;
+	struct delivery delivery; /* its texts are in the arena */
+	bool memory;              /* the message is in no outbox */
 	struct sink_answer answer;
-	struct sender *sender;
+	struct arena arena;
 };
 
-/* Whether a message is on its way to that sink. */
-bool senders_busy(const struct senders *c, const char *sink);
-bool senders_any(const struct senders *c);
-/* Send it; the texts are copied. `setup` is held until it is back. */
-void senders_send(struct senders *c, struct live_settings *setup, const struct alert_sink *sink,
-                  const struct delivery *d, bool memory);
-/* One that is back, if any; `memory`: only such. */
-bool senders_next(struct senders *c, bool memory, struct sender_result *out);
-/* It could not be noted: it comes again. */
-void senders_put_back(struct senders *c, struct sender_result *r);
-void senders_free_result(struct senders *c, struct sender_result *r);
+/* One that is back, taken off the list; NULL: none. `memory`: only such. */
+struct sender *senders_next(struct senders *c, bool memory);
+void sender_free(struct sender *one);
 /* Those on their way are called back. */
 void senders_recall(struct senders *c);
 
@@ -143,9 +142,6 @@ struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
 /* Ask the rules, with the database and without it. */
 MUST_CHECK defib_err alert_loop_judge(struct alert_loop *a, struct failure *f);
 void alert_loop_judge_away(struct alert_loop *a);
-/* The database is back: what was made meanwhile is written down. */
-MUST_CHECK defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows,
-                                           int n, struct failure *f);
 
 void alert_loop_forget_memos(struct alert_loop *a);
 

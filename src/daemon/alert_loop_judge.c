@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "daemon/metrics.h"
-#include "daemon/overview.h"
 #include "life/leader.h"
 
 #define SOON_MS 100 /* after what was made from memory is written down */
@@ -174,45 +173,6 @@ static void show_firing_count(struct alert_loop *a)
 		                    whole + firing_of(a->now[i]));
 }
 
-defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
-{
-	struct store *store = a->session.store;
-	struct alert_row *rows = NULL;
-	struct changes changes = {0};
-	int64_t now_us = 0;
-	int n = 0;
-	bool whole = false, taken = true;
-	defib_err err = states_read(store, &a->arena, &rows, &n, &now_us, f);
-	if (err)
-		return err;
-	a->clock_us = now_us - clock_boot_us();
-	if (a->away) {
-		a->judge_ms = clock_boot_ms() + SOON_MS;
-		return alert_loop_write_down(a, rows, n, f);
-	}
-	alert_loop_gather(a, now_us);
-	take_rows(a, rows, n);
-	err = count_ledger(a, f);
-	if (!err)
-		err = ask_whole(a, &whole, f);
-	if (err)
-		return err;
-	judge_subjects(a, whole, now_us, &changes);
-	if (changes.nwrites)
-		err = states_write(store, changes.writes, changes.nwrites, changes.messages,
-		                   changes.nmessages, &taken, f);
-	if (!err && !taken)
-		log_event(LOG_DEBUG, "another daemon has announced the alert",
-		          LOG_STR("database", a->database));
-	if (!err && taken) {
-		show_firing(a, whole);
-		show_firing_count(a);
-	}
-	for (int i = 1; !err && taken && i < a->nnow; i++)
-		a->now[i]->over = !a->heard[i].there;
-	return err;
-}
-
 /* ---- while the database is away ---- */
 
 #define MEMOS_MAX 200
@@ -304,8 +264,9 @@ void alert_loop_forget_memos(struct alert_loop *a)
 	}
 }
 
-defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows, int n,
-                                struct failure *f)
+/* The database is back: what was made meanwhile is written down. */
+static defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows, int n,
+                                       struct failure *f)
 {
 	int nmessages = 0;
 	bool taken = false;
@@ -334,4 +295,45 @@ defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *ro
 	alert_loop_forget_memos(a);
 	a->away = false;
 	return DEFIB_OK;
+}
+
+/* ---- with the database ---- */
+
+defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
+{
+	struct store *store = a->session.store;
+	struct alert_row *rows = NULL;
+	struct changes changes = {0};
+	int64_t now_us = 0;
+	int n = 0;
+	bool whole = false, taken = true;
+	defib_err err = states_read(store, &a->arena, &rows, &n, &now_us, f);
+	if (err)
+		return err;
+	a->clock_us = now_us - clock_boot_us();
+	if (a->away) {
+		a->judge_ms = clock_boot_ms() + SOON_MS;
+		return alert_loop_write_down(a, rows, n, f);
+	}
+	alert_loop_gather(a, now_us);
+	take_rows(a, rows, n);
+	err = count_ledger(a, f);
+	if (!err)
+		err = ask_whole(a, &whole, f);
+	if (err)
+		return err;
+	judge_subjects(a, whole, now_us, &changes);
+	if (changes.nwrites)
+		err = states_write(store, changes.writes, changes.nwrites, changes.messages,
+		                   changes.nmessages, &taken, f);
+	if (!err && !taken)
+		log_event(LOG_DEBUG, "another daemon has announced the alert",
+		          LOG_STR("database", a->database));
+	if (!err && taken) {
+		show_firing(a, whole);
+		show_firing_count(a);
+	}
+	for (int i = 1; !err && taken && i < a->nnow; i++)
+		a->now[i]->over = !a->heard[i].there;
+	return err;
 }

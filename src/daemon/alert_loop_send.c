@@ -16,14 +16,96 @@
 #define LEASE_MORE_US (10 * US_PER_S) /* beyond the time limit of a try */
 #define TURN_MAX 200                  /* messages that one turn sends */
 
+/* ---- messages on their way ---- */
+
+/* Whether a message is on its way to that sink. */
+static bool senders_busy(const struct senders *c, const char *sink)
+{
+	for (const struct sender *one = c->away; one; one = one->next)
+		if (text_eq(one->sink->name, sink))
+			return true;
+	return false;
+}
+
+static void *go(void *arg)
+{
+	struct sender *one = arg;
+	struct sink_call call = {
+		.sink = one->sink,
+		.kind = one->delivery.kind,
+		.id = one->delivery.id,
+		.document = one->delivery.document,
+		.stop = &one->all->stop,
+	};
+	uint64_t wake = 1;
+	int fd = one->all->wake;
+	sink_send(&call, &one->answer);
+	atomic_store(&one->back, true);
+	(void)!write(fd, &wake, sizeof wake);
+	return NULL;
+}
+
+static void put_on_list(struct senders *c, struct sender *one)
+{
+	one->next = c->away;
+	c->away = one;
+}
+
+/* Send it; the texts are copied. `setup` is held until it is back. */
+static void senders_send(struct senders *c, struct live_settings *setup,
+                         const struct alert_sink *sink, const struct delivery *d, bool memory)
+{
+	struct sender *one = mem_alloc(sizeof *one);
+	one->all = c;
+	one->setup = live_settings_hold_same(c->setups, setup);
+	one->sink = sink;
+	one->delivery = *d;
+	one->delivery.kind = arena_strdup(&one->arena, d->kind);
+	one->delivery.id = arena_strdup(&one->arena, d->id);
+	one->delivery.document = arena_strdup(&one->arena, d->document);
+	one->memory = memory;
+	put_on_list(c, one);
+	/* A line in the log is written at once. Without a thread the message takes its time here. */
+	one->threaded = sink->type != SINK_LOG && pthread_create(&one->thread, NULL, go, one) == 0;
+	if (!one->threaded)
+		go(one);
+}
+
+struct sender *senders_next(struct senders *c, bool memory)
+{
+	struct sender **at = &c->away;
+	while (*at && (!atomic_load(&(*at)->back) || (memory && !(*at)->memory)))
+		at = &(*at)->next;
+	struct sender *one = *at;
+	if (!one)
+		return NULL;
+	*at = one->next;
+	if (one->threaded)
+		pthread_join(one->thread, NULL);
+	one->threaded = false;
+	return one;
+}
+
+void sender_free(struct sender *one)
+{
+	live_settings_drop(one->all->setups, one->setup);
+	arena_release(&one->arena);
+	free(one);
+}
+
+void senders_recall(struct senders *c)
+{
+	atomic_store(&c->stop, true);
+}
+
+/* ---- what came back ---- */
+
 static void count_result(struct alert_loop *a, const char *sink, const char *result)
 {
 	metrics_add(a->options->metrics, METRIC_DELIVERIES, 1, LABELS(sink, result));
 }
 
-/* ---- what came back ---- */
-
-static int64_t wait_after(struct alert_loop *a, const struct sender_result *r)
+static int64_t wait_after(struct alert_loop *a, const struct sender *r)
 {
 	int64_t wait_us = outbox_wait_us(r->delivery.tries, chance_draw(&a->chance));
 	if (atomic_load(&a->stop))
@@ -31,13 +113,13 @@ static int64_t wait_after(struct alert_loop *a, const struct sender_result *r)
 	return r->answer.wait_us > wait_us ? r->answer.wait_us : wait_us;
 }
 
-static void tell_trouble(enum log_level level, const char *what, const struct sender_result *r)
+static void tell_trouble(enum log_level level, const char *what, const struct sender *r)
 {
-	log_event(level, what, LOG_STR("sink", r->sink), LOG_STR("id", r->delivery.id),
+	log_event(level, what, LOG_STR("sink", r->sink->name), LOG_STR("id", r->delivery.id),
 	          LOG_INT("tries", r->delivery.tries), LOG_STR("answer", r->answer.text));
 }
 
-static defib_err note(struct alert_loop *a, const struct sender_result *r, struct failure *f)
+static defib_err note(struct alert_loop *a, const struct sender *r, struct failure *f)
 {
 	const struct delivery *d = &r->delivery;
 	bool old = r->answer.how == SINK_AGAIN && d->age_us >= OUTBOX_GIVE_UP_US;
@@ -46,8 +128,9 @@ static defib_err note(struct alert_loop *a, const struct sender_result *r, struc
 		return err;
 	if (r->answer.how == SINK_AGAIN && !old) {
 		err = outbox_again(a->session.store, d, wait_after(a, r), r->answer.text, f);
-		tell_trouble(d->tries == 1 ? LOG_WARN : LOG_DEBUG, "a message is tried again", r);
-		count_result(a, r->sink, "retry");
+		tell_trouble(d->tries == 1 ? LOG_WARN : LOG_DEBUG,
+		             "a message could not be sent and will be retried", r);
+		count_result(a, r->sink->name, "retry");
 		return err;
 	}
 	bool sent = r->answer.how == SINK_SENT;
@@ -55,14 +138,14 @@ static defib_err note(struct alert_loop *a, const struct sender_result *r, struc
 	err = outbox_end(a->session.store, d, how, r->answer.text, f);
 	if (!sent)
 		tell_trouble(LOG_ERROR, old ? "a message is given up" : "a sink refuses a message", r);
-	count_result(a, r->sink, sent ? "ok" : "given_up");
+	count_result(a, r->sink->name, sent ? "ok" : "given_up");
 	return err;
 }
 
-static void note_memo(struct alert_loop *a, const struct sender_result *r)
+static void note_memo(struct alert_loop *a, const struct sender *r)
 {
 	struct memo *m = a->memos;
-	while (m && !(text_eq(m->sink, r->sink) && text_eq(m->id, r->delivery.id)))
+	while (m && !(text_eq(m->sink, r->sink->name) && text_eq(m->id, r->delivery.id)))
 		m = m->next;
 	if (!m)
 		return;
@@ -70,9 +153,11 @@ static void note_memo(struct alert_loop *a, const struct sender_result *r)
 	m->sent = r->answer.how != SINK_AGAIN;
 	m->due_ms = clock_boot_ms() + wait_after(a, r) / 1000;
 	if (r->answer.how != SINK_SENT)
-		tell_trouble(LOG_WARN, m->sent ? "a sink refuses a message" : "a message is tried again",
+		tell_trouble(LOG_WARN,
+		             m->sent ? "a sink refuses a message"
+		                     : "a message could not be sent and will be retried",
 		             r);
-	count_result(a, r->sink,
+	count_result(a, r->sink->name,
 	             r->answer.how == SINK_SENT    ? "ok"
 	             : r->answer.how == SINK_AGAIN ? "retry"
 	                                           : "given_up");
@@ -80,18 +165,18 @@ static void note_memo(struct alert_loop *a, const struct sender_result *r)
 
 defib_err alert_loop_collect(struct alert_loop *a, struct failure *f)
 {
-	struct sender_result r;
-	while (senders_next(&a->senders, false, &r)) {
+	struct sender *r;
+	while ((r = senders_next(&a->senders, false)) != NULL) {
 		defib_err err = DEFIB_OK;
-		if (r.memory)
-			note_memo(a, &r);
+		if (r->memory)
+			note_memo(a, r);
 		else
-			err = note(a, &r, f);
+			err = note(a, r, f);
 		if (err) {
-			senders_put_back(&a->senders, &r);
+			put_on_list(&a->senders, r); /* it comes again */
 			return err;
 		}
-		senders_free_result(&a->senders, &r);
+		sender_free(r);
 	}
 	return DEFIB_OK;
 }
@@ -153,11 +238,11 @@ defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure
 
 void alert_loop_send_memos(struct alert_loop *a)
 {
-	struct sender_result r;
+	struct sender *r;
 	/* The rest is noted when the database is back. */
-	while (senders_next(&a->senders, true, &r)) {
-		note_memo(a, &r);
-		senders_free_result(&a->senders, &r);
+	while ((r = senders_next(&a->senders, true)) != NULL) {
+		note_memo(a, r);
+		sender_free(r);
 	}
 	for (struct memo *m = a->memos; m; m = m->next) {
 		const struct alert_sink *sink =
@@ -170,106 +255,4 @@ void alert_loop_send_memos(struct alert_loop *a)
 		m->away = true;
 		senders_send(&a->senders, a->setup, sink, &d, true);
 	}
-}
-
-/* ---- messages on their way ---- */
-
-struct sender {
-	struct sender *next;
-	struct senders *all;
-	pthread_t thread;
-	bool threaded;
-	atomic_bool back;
-	struct live_settings *setup;
-	const struct alert_sink *sink;
-	struct delivery delivery;
-	bool memory;
-	struct sink_answer answer;
-	struct arena arena;
-};
-
-bool senders_busy(const struct senders *c, const char *sink)
-{
-	for (const struct sender *one = c->away; one; one = one->next)
-		if (text_eq(one->sink->name, sink))
-			return true;
-	return false;
-}
-
-bool senders_any(const struct senders *c)
-{
-	return c->away != NULL;
-}
-
-static void *go(void *arg)
-{
-	struct sender *one = arg;
-	struct sink_call call = {
-		.sink = one->sink,
-		.kind = one->delivery.kind,
-		.id = one->delivery.id,
-		.document = one->delivery.document,
-		.stop = &one->all->stop,
-	};
-	uint64_t wake = 1;
-	int fd = one->all->wake;
-	sink_send(&call, &one->answer);
-	atomic_store(&one->back, true);
-	(void)!write(fd, &wake, sizeof wake);
-	return NULL;
-}
-
-void senders_send(struct senders *c, struct live_settings *setup, const struct alert_sink *sink,
-                  const struct delivery *d, bool memory)
-{
-	struct sender *one = mem_alloc(sizeof *one);
-	one->all = c;
-	one->setup = live_settings_hold_same(c->setups, setup);
-	one->sink = sink;
-	one->delivery = *d;
-	one->delivery.kind = arena_strdup(&one->arena, d->kind);
-	one->delivery.id = arena_strdup(&one->arena, d->id);
-	one->delivery.document = arena_strdup(&one->arena, d->document);
-	one->memory = memory;
-	one->next = c->away;
-	c->away = one;
-	/* A line in the log is written at once. Without a thread the message takes its time here. */
-	one->threaded = sink->type != SINK_LOG && pthread_create(&one->thread, NULL, go, one) == 0;
-	if (!one->threaded)
-		go(one);
-}
-
-bool senders_next(struct senders *c, bool memory, struct sender_result *out)
-{
-	struct sender **at = &c->away;
-	while (*at && (!atomic_load(&(*at)->back) || (memory && !(*at)->memory)))
-		at = &(*at)->next;
-	struct sender *one = *at;
-	if (!one)
-		return false;
-	*at = one->next;
-	if (one->threaded)
-		pthread_join(one->thread, NULL);
-	one->threaded = false;
-	*out = (struct sender_result){one->sink->name, one->delivery, one->memory, one->answer, one};
-	return true;
-}
-
-void senders_put_back(struct senders *c, struct sender_result *r)
-{
-	r->sender->next = c->away;
-	c->away = r->sender;
-}
-
-void senders_free_result(struct senders *c, struct sender_result *r)
-{
-	live_settings_drop(c->setups, r->sender->setup);
-	arena_release(&r->sender->arena);
-	free(r->sender);
-	r->sender = NULL;
-}
-
-void senders_recall(struct senders *c)
-{
-	atomic_store(&c->stop, true);
 }

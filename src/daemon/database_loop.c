@@ -126,7 +126,7 @@ static defib_err count_ledger(struct database_loop *s, struct failure *f)
 	s->count_ms = clock_boot_ms() + OVERRIDES_MS;
 	defib_err err = readings_ledger(s->session.store, s->started_ms, s->loops, s->nloops, &why);
 	if (err) {
-		log_event(LOG_DEBUG, "the ledger cannot be counted", LOG_STR("database", s->name),
+		log_event(LOG_DEBUG, "ledger entries cannot be counted", LOG_STR("database", s->name),
 		          LOG_STR("because", why.what));
 		if (err == DEFIB_CONNECTION)
 			*f = why;
@@ -401,7 +401,7 @@ static const struct database *database_of(const struct database_loop *s, const s
 static void drop_loop(struct database_loop *s, struct watch_loop *p)
 {
 	struct failure f = {0};
-	log_event(LOG_INFO, "a watch is no longer looked after", LOG_STR("watch", p->watch->name),
+	log_event(LOG_INFO, "a watch is no longer scanned", LOG_STR("watch", p->watch->name),
 	          LOG_STR("database", s->name));
 	if (p->leads && s->tables && !session_ready(&s->session, &f) &&
 	    leader_leave_watch(s->session.store, s->options->name, p->watch->name, &f))
@@ -521,7 +521,8 @@ struct database_loop *database_loop_start(const struct daemon_options *o,
 	s->alerts = alert_loop_start(o, s->name, s->url);
 	int failed = s->poke < 0 ? errno : pthread_create(&s->thread, NULL, database_loop_main, s);
 	if (failed) {
-		log_event(LOG_CRITICAL, "no thread for a database", LOG_STR("database", d->name));
+		log_event(LOG_CRITICAL, "cannot start a thread for a database",
+		          LOG_STR("database", d->name));
 		abort();
 	}
 	return s;

@@ -161,10 +161,6 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 
 /* ---- what it puts into the overview ---- */
 
-/* database_loop_overview.c: what a database loop puts into the overview. See database_loop.h. */
-#include "daemon/overview.h"
-#include "daemon/watch_loop.h"
-
 void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p)
 {
 	AUTO_BUF info = BUF_INIT;

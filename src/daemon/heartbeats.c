@@ -166,7 +166,7 @@ defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *dat
 	if (!err && there)
 		heartbeats_note(b, database, rows, n, clock_boot_ms(), now_us);
 	if (err && err != DEFIB_CONNECTION)
-		log_event(LOG_DEBUG, "the beats of workers could not be read",
+		log_event(LOG_DEBUG, "heartbeats of workers could not be read",
 		          LOG_STR("database", database), LOG_STR("because", f->what));
 	*due_ms = clock_boot_ms() + (err || !there ? REST_MS : BEATS_MS);
 	if (err == DEFIB_CONNECTION)

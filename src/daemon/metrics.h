@@ -106,11 +106,11 @@
 	X(BRAKE, GAUGE, "defib_brake_engaged", ("watch", "database"), NONE, \
 	  "1 while the brake against mass death holds.") \
 	X(BRAKES, COUNTER, "defib_brakes_total", ("watch", "database"), NONE, \
-	  "How often the brake came to hold.") \
+	  "How often the brake engaged.") \
 	X(DOUBT, GAUGE, "defib_doubt", ("watch", "database"), NONE, \
 	  "1 while silence is excused because the daemon itself was away.") \
 	X(PAUSED, GAUGE, "defib_paused", ("watch", "database"), NONE, \
-	  "1 while a person has paused recovery.") \
+	  "1 while an operator has paused recovery.") \
 	X(FACTOR, GAUGE, "defib_threshold_factor", ("watch", "database"), NONE, \
 	  "By how much thresholds are raised at the moment; 1: as configured.") \
 	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", ("watch", "database"), NONE, \
@@ -135,7 +135,7 @@
 	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", ("watch", "database"), NONE, \
 	  "Workers that registered since the daemon began to lead.") \
 	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", ("watch", "database"), NONE, \
-	  "Of these, such that a worker of the same name had been there before.") \
+	  "Of these, how many had a predecessor of the same name.") \
 	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", ("watch", "database"), NONE, \
 	  "Workers that were declared dead.") \
 	X(WORKER_UP, GAUGE, "defib_worker_up", ("worker", "database"), NONE, \

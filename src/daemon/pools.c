@@ -244,7 +244,7 @@ static void step(const struct pools *p, struct pool_child *c, int64_t now)
 		(void)kill(c->pid, SIGTERM);
 		break;
 	case POOL_KILL:
-		log_event(LOG_WARN, "a worker does not end and is killed", LOG_STR("watch", c->name),
+		log_event(LOG_WARN, "a worker does not stop and is killed", LOG_STR("watch", c->name),
 		          LOG_INT("pid", c->pid));
 		(void)kill(c->pid, SIGKILL);
 		break;

@@ -66,7 +66,5 @@ MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct
 
 /* What workers report about themselves. */
 struct attendant;
-void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
-                      const char *database, struct watch_loop **loops, int nloops);
 
 #endif

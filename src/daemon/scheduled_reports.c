@@ -316,7 +316,7 @@ static const struct opt_row mailing_rows[] = {
            .read = read_time, .standard = "mon 08:00"),
 	OPTION(DURATION, "since", M(since_us),
            "the period that is reported; as long as `every` if not given"),
-	OPTION(CHOICE, "format", M(form), "how it is written", .choices = report_form_names,
+	OPTION(CHOICE, "format", M(form), "the format of the report", .choices = report_form_names,
            .standard = "markdown"),
 	OPTION(TEXT_LIST, "sinks", M(sinks), "where it is sent: names of sinks", .required = true),
 	{.name = NULL},

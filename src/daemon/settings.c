@@ -228,9 +228,9 @@ static const struct opt_row tls_rows[] = {
 #define S(member) offsetof(struct service, member)
 static const struct opt_row service_rows[] = {
 	OPTION(TEXT, "listen", S(listen),
-           "ADDR:PORT or [ADDR]:PORT; not given: no HTTP. Without tokens only loopback"),
+           "ADDR:PORT or [ADDR]:PORT; without it there is no HTTP. Without tokens only loopback"),
 	OPTION(CUSTOM, "tokens", S(ntokens),
-           "who may ask: a list of these. Without any, everybody on this host is admin",
+           "tokens of clients: a list of these. Without any, every client on this host is admin",
            .read = read_tokens, .rows = token_rows),
 	OPTION(MAP, "tls", S(tls), "certificate and key; without them plain HTTP", .rows = tls_rows),
 	OPTION(INT, "max_connections", S(max_connections),

@@ -20,6 +20,197 @@
 #define AWAY_US 30000000 /* after an outage, a silent owner may still be heard */
 #define SOON_MS 100      /* between passes at least */
 
+/* ---- learning ---- */
+
+#define EVERY_MS 60000
+#define BRIEF_MS 500    /* of a statement: a loop that waits longer loses leadership */
+#define SLOW_MS 3600000 /* between tries where that is not enough */
+
+static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
+{
+	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
+}
+
+static void observe(struct learning *l, struct store *s, const struct watch *w, int64_t now)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct learned learned;
+	struct failure f = {0};
+	if (w->learn == LEARN_OFF || !runs_known(w) || now < l->learn_ms)
+		return;
+	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
+	if (err)
+		tell_failure(w, "run times were not observed", &f);
+	else
+		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
+		          LOG_INT("runs", learned.observed));
+	if (err == DEFIB_TIMEOUT)
+		l->learn_ms = now + SLOW_MS;
+}
+
+struct session learning_session(const struct session *session)
+{
+	struct session own = {.options = session->options, .open = session->open};
+	own.options.statement_ms = BRIEF_MS;
+	own.options.lock_ms = BRIEF_MS;
+	own.options.connect_ms = BRIEF_MS;
+	own.options.call_ms = 2 * (int64_t)BRIEF_MS;
+	return own;
+}
+
+/* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
+static void learning_renew(struct learning *l)
+{
+	bound_release(&l->bound);
+	l->bound = (struct bound){0};
+}
+
+static void learning_take(struct learning *l, const struct session *session, const struct watch *w,
+                          bool ledger_off)
+{
+	struct failure f = {0};
+	int64_t now = clock_boot_ms();
+	if (ledger_off || now < l->due_ms)
+		return;
+	l->due_ms = now + EVERY_MS;
+	struct session own = learning_session(session);
+	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
+	if (!err && l->bound.ledger.ready) {
+		err = mistakes_count(own.store, w->name, &l->mistakes, &f);
+		l->counted = l->counted || !err;
+	}
+	if (err)
+		tell_failure(w, "false positives were not counted", &f);
+	else
+		observe(l, own.store, w, now);
+	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
+	learning_renew(l);
+	session_close(&own);
+}
+
+static void learning_release(struct learning *l)
+{
+	bound_release(&l->bound);
+}
+
+/* ---- the log ---- */
+
+#define PARTS_MAX 24 /* watches of a group that have a field of their own */
+
+static int64_t guarded_total(const struct scan_result *r)
+{
+	int64_t total = 0;
+	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
+		total += r->guarded[i];
+	return total;
+}
+
+static void cycle_begin(struct cycle *c)
+{
+	buf_clear(&c->jobs);
+	c->named = c->more = 0;
+}
+
+static void cycle_release(struct cycle *c)
+{
+	buf_release(&c->jobs);
+}
+
+/* The shown columns that have a value, else the key. */
+static void add_name(struct buf *out, const struct watch *w, const struct facts *f)
+{
+	bool any = false;
+	for (int i = 0; i < w->show.n; i++) {
+		if (!f->show[i])
+			continue;
+		if (any)
+			buf_addch(out, ' ');
+		shown_value(w, w->show.items[i], f->show[i], out);
+		any = true;
+	}
+	if (!any)
+		buf_add(out, f->job);
+}
+
+void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job)
+{
+	bool done = job->outcome == OUTCOME_RECOVERED ||
+	            (job->outcome == OUTCOME_HELD && !hold_in_force(job->facts.hold));
+	if (!done)
+		return;
+	if (c->named == CYCLE_NAMED) {
+		c->more++;
+		return;
+	}
+	if (c->named++)
+		buf_add(&c->jobs, ", ");
+	add_name(&c->jobs, w, &job->facts);
+}
+
+static const char *called(const struct watch *w)
+{
+	return w->label ? w->label : w->name;
+}
+
+/* Logs a pass: a warning if it found something, otherwise a debug line. */
+static void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
+                       int64_t next_ms)
+{
+	if (r->failure.code) {
+		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
+		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
+		return;
+	}
+	/* What already waits for an operator is not logged at every pass. */
+	bool news = r->found > r->held_before || r->retried;
+	AUTO_BUF jobs = BUF_INIT;
+	buf_add(&jobs, buf_text(&c->jobs));
+	if (c->more)
+		buf_addf(&jobs, " and %" PRId64 " more", c->more);
+	log_event(news ? LOG_WARN : LOG_DEBUG, "scan", LOG_STR("watch", w->name),
+	          LOG_STR("label", called(w)), LOG_INT("running", r->running),
+	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
+	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
+	          LOG_INT("guarded", guarded_total(r)), LOG_STR("jobs", buf_text(&jobs)),
+	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
+}
+
+/* A label is anybody's text; the name of a field is one word. */
+static char *field_name(const struct watch *w)
+{
+	char *name = mem_strdup(called(w));
+	for (char *p = name; *p; p++)
+		if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
+			*p = '_';
+	return name;
+}
+
+void cycle_tell_group(const char *group, const struct cycle_part *parts, int n)
+{
+	struct log_field fields[PARTS_MAX + 4];
+	char *names[PARTS_MAX];
+	int64_t total = 0, rest = 0;
+	int k = 0, named = n < PARTS_MAX ? n : PARTS_MAX;
+	for (int i = 0; i < n; i++) {
+		total += parts[i].recovered;
+		rest += i < named ? 0 : parts[i].recovered;
+	}
+	fields[k++] = LOG_STR("group", group);
+	fields[k++] = LOG_INT("total", total);
+	for (int i = 0; i < named; i++) {
+		names[i] = field_name(parts[i].watch);
+		fields[k++] = LOG_INT(names[i], parts[i].recovered);
+	}
+	if (named < n)
+		fields[k++] = LOG_INT("others", rest);
+	fields[k] = (struct log_field){NULL, NULL, 0};
+	log_write(total ? LOG_WARN : LOG_DEBUG, total ? "stuck jobs reset" : "no stuck jobs", fields);
+	for (int i = 0; i < named; i++)
+		free(names[i]);
+}
+
+/* ---- a watch ---- */
+
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off)
 {
 	struct watch_loop *p = mem_alloc(sizeof *p);
@@ -125,7 +316,7 @@ static void use_override(struct watch_loop *p, struct session *session)
 		return;
 	p->options.override_guard = false;
 	p->overrode_us = p->override_us;
-	log_event(LOG_WARN, "a scan went past its guards, as a person said",
+	log_event(LOG_WARN, "a scan ignored its guards, as an operator ordered",
 	          LOG_STR("watch", p->watch->name));
 	if (session_ready(session, &f) ||
 	    override_remove(session->store, p->watch->name, OVERRIDE_GUARDS, &was, &f))
@@ -258,14 +449,6 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 
 /* ---- how it is ---- */
 
-static int64_t guarded_total(const struct scan_result *r)
-{
-	int64_t total = 0;
-	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
-		total += r->guarded[i];
-	return total;
-}
-
 static void add_int(struct buf *out, const char *name, int64_t n)
 {
 	json_number(out, name, true, n);
@@ -340,183 +523,4 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 		add_int(out, "eta_s", g.rate > 0 ? (int64_t)((double)r->left / g.rate) + 1 : 0);
 	add_guard(p, &g, out);
 	buf_add(out, "}");
-}
-
-/* ---- the log ---- */
-
-#define PARTS_MAX 24 /* watches of a group that have a field of their own */
-
-void cycle_begin(struct cycle *c)
-{
-	buf_clear(&c->jobs);
-	c->named = c->more = 0;
-}
-
-void cycle_release(struct cycle *c)
-{
-	buf_release(&c->jobs);
-}
-
-/* The shown columns that have a value, else the key. */
-static void add_name(struct buf *out, const struct watch *w, const struct facts *f)
-{
-	bool any = false;
-	for (int i = 0; i < w->show.n; i++) {
-		if (!f->show[i])
-			continue;
-		if (any)
-			buf_addch(out, ' ');
-		shown_value(w, w->show.items[i], f->show[i], out);
-		any = true;
-	}
-	if (!any)
-		buf_add(out, f->job);
-}
-
-void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job)
-{
-	bool done = job->outcome == OUTCOME_RECOVERED ||
-	            (job->outcome == OUTCOME_HELD && !hold_in_force(job->facts.hold));
-	if (!done)
-		return;
-	if (c->named == CYCLE_NAMED) {
-		c->more++;
-		return;
-	}
-	if (c->named++)
-		buf_add(&c->jobs, ", ");
-	add_name(&c->jobs, w, &job->facts);
-}
-
-static const char *called(const struct watch *w)
-{
-	return w->label ? w->label : w->name;
-}
-
-void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
-                int64_t next_ms)
-{
-	if (r->failure.code) {
-		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
-		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
-		return;
-	}
-	/* What already waits for an operator is not logged at every pass. */
-	bool news = r->found > r->held_before || r->retried;
-	AUTO_BUF jobs = BUF_INIT;
-	buf_add(&jobs, buf_text(&c->jobs));
-	if (c->more)
-		buf_addf(&jobs, " and %" PRId64 " more", c->more);
-	log_event(news ? LOG_WARN : LOG_DEBUG, "scan", LOG_STR("watch", w->name),
-	          LOG_STR("label", called(w)), LOG_INT("running", r->running),
-	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
-	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
-	          LOG_INT("guarded", guarded_total(r)), LOG_STR("jobs", buf_text(&jobs)),
-	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
-}
-
-/* A label is anybody's text; the name of a field is one word. */
-static char *field_name(const struct watch *w)
-{
-	char *name = mem_strdup(called(w));
-	for (char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-			*p = '_';
-	return name;
-}
-
-void cycle_tell_group(const char *group, const struct cycle_part *parts, int n)
-{
-	struct log_field fields[PARTS_MAX + 4];
-	char *names[PARTS_MAX];
-	int64_t total = 0, rest = 0;
-	int k = 0, named = n < PARTS_MAX ? n : PARTS_MAX;
-	for (int i = 0; i < n; i++) {
-		total += parts[i].recovered;
-		rest += i < named ? 0 : parts[i].recovered;
-	}
-	fields[k++] = LOG_STR("group", group);
-	fields[k++] = LOG_INT("total", total);
-	for (int i = 0; i < named; i++) {
-		names[i] = field_name(parts[i].watch);
-		fields[k++] = LOG_INT(names[i], parts[i].recovered);
-	}
-	if (named < n)
-		fields[k++] = LOG_INT("others", rest);
-	fields[k] = (struct log_field){NULL, NULL, 0};
-	log_write(total ? LOG_WARN : LOG_DEBUG, total ? "stuck jobs reset" : "no stuck jobs", fields);
-	for (int i = 0; i < named; i++)
-		free(names[i]);
-}
-
-/* ---- learning ---- */
-
-#define EVERY_MS 60000
-#define BRIEF_MS 500    /* of a statement: a loop that waits longer loses leadership */
-#define SLOW_MS 3600000 /* between tries where that is not enough */
-
-static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
-{
-	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
-}
-
-static void observe(struct learning *l, struct store *s, const struct watch *w, int64_t now)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct learned learned;
-	struct failure f = {0};
-	if (w->learn == LEARN_OFF || !runs_known(w) || now < l->learn_ms)
-		return;
-	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
-	if (err)
-		tell_failure(w, "run times were not observed", &f);
-	else
-		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
-		          LOG_INT("runs", learned.observed));
-	if (err == DEFIB_TIMEOUT)
-		l->learn_ms = now + SLOW_MS;
-}
-
-struct session learning_session(const struct session *session)
-{
-	struct session own = {.options = session->options, .open = session->open};
-	own.options.statement_ms = BRIEF_MS;
-	own.options.lock_ms = BRIEF_MS;
-	own.options.connect_ms = BRIEF_MS;
-	own.options.call_ms = 2 * (int64_t)BRIEF_MS;
-	return own;
-}
-
-void learning_renew(struct learning *l)
-{
-	bound_release(&l->bound);
-	l->bound = (struct bound){0};
-}
-
-void learning_take(struct learning *l, const struct session *session, const struct watch *w,
-                   bool ledger_off)
-{
-	struct failure f = {0};
-	int64_t now = clock_boot_ms();
-	if (ledger_off || now < l->due_ms)
-		return;
-	l->due_ms = now + EVERY_MS;
-	struct session own = learning_session(session);
-	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
-	if (!err && l->bound.ledger.ready) {
-		err = mistakes_count(own.store, w->name, &l->mistakes, &f);
-		l->counted = l->counted || !err;
-	}
-	if (err)
-		tell_failure(w, "false positives were not counted", &f);
-	else
-		observe(l, own.store, w, now);
-	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
-	learning_renew(l);
-	session_close(&own);
-}
-
-void learning_release(struct learning *l)
-{
-	bound_release(&l->bound);
 }

@@ -25,14 +25,8 @@ struct cycle {
 	int64_t named, more;
 };
 
-/* A pass begins. */
-void cycle_begin(struct cycle *c);
 /* What became of a job; those that something was done to are named. */
 void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job);
-/* Logs a pass: a warning if it found something, otherwise a debug line. */
-void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
-                int64_t next_ms);
-void cycle_release(struct cycle *c);
 
 /* What the watches of one group did in one round. */
 struct cycle_part {
@@ -55,11 +49,6 @@ struct learning {
 
 /* A short session with the options of the database loop's own, but much lower time limits. */
 struct session learning_session(const struct session *session);
-void learning_take(struct learning *l, const struct session *session, const struct watch *w,
-                   bool ledger_off);
-/* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
-void learning_renew(struct learning *l);
-void learning_release(struct learning *l);
 
 /* ---- a watch ---- */
 

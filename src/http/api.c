@@ -20,7 +20,9 @@ static const struct {
 	{api_index_routes, true},
 };
 
-void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r), void *ctx)
+/* All that programs ask, so not the page; `base` stands before the path. */
+static void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
+                           void *ctx)
 {
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		for (const struct api_route *r = tables[i].routes; r->method; r++)

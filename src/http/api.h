@@ -24,7 +24,7 @@
 #ifndef HTTP_API_H
 #define HTTP_API_H
 
-#include "daemon/overview.h"
+#include "daemon/daemon.h"
 #include "daemon/settings.h"
 #include "http/auth.h"
 #include "ledger/ledger.h"
@@ -210,10 +210,6 @@ extern const struct api_route api_index_routes[];   /* the list of routes */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: what browsers show */
 
-/* All that programs ask, so not the page; `base` stands before the path. */
-void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
-                    void *ctx);
-
 /* ---- from a request to its answer: what http.c drives ---- */
 
 /* A request as it came. */
@@ -254,8 +250,6 @@ void api_answer_release(struct api_answer *a);
  * same ledger, the same answer.
  */
 
-/* Whether the call is about the built-in queue. */
-bool acts_on_queue(const struct api_call *c);
 /* Going past a guard takes an admin; false after a problem was answered. */
 bool may_override(struct api_call *c, bool asked);
 /* A key as facts.h writes it; NULL after a problem was answered: there is no such job. */
@@ -267,9 +261,6 @@ bool writable(struct api_call *c, struct bound *out);
 /* A member that is a duration; false after a problem was answered. */
 bool body_duration(struct api_call *c, const char *name, int64_t *us);
 
-void call_act(struct api_call *c);
-void call_acts(struct api_call *c);
-void call_end(struct api_call *c);
 void call_undo_job(struct api_call *c);
 void call_undo(struct api_call *c);
 void call_scan(struct api_call *c);
@@ -280,11 +271,6 @@ void call_override_guard(struct api_call *c);
 /* ---- reading ---- */
 
 void read_ledger(struct api_call *c);
-void read_workers(struct api_call *c);
-void read_worker(struct api_call *c);
-
-/* A parameter that is true or false; false after a problem. */
-bool read_flag(struct api_call *c, const char *name, bool *out);
 
 /* ---- one watch: its configuration, and its state as this daemon knows it ---- */
 
@@ -299,10 +285,6 @@ struct watch_view {
 
 /* An object that is still open. */
 void watch_json(const struct watch_view *v, struct buf *out);
-/* Its rules: members for the same object. */
-void watch_rules_json(const struct watch *w, struct buf *out);
-/* What the configuration says of it, with origins: ,"config":[…] */
-void watch_config_json(const struct watch *w, const struct settings *s, struct buf *out);
 
 /*
  * ---- workers in any language that speak nothing but HTTP (docs/clients.md) ----
@@ -314,17 +296,12 @@ void watch_config_json(const struct watch *w, const struct settings *s, struct b
 
 /* Where jobs come from: {"queue": …, "kinds": […]} or {"watch": …}; NULL after a problem. */
 struct source *source_named(struct api_call *c);
-/* The worker of the path; false after a problem was answered. */
-bool worker_named(struct api_call *c, int64_t *id);
 /* A worker that was declared dead is 410; what the queue misses are its tables. */
 bool worker_failed(struct api_call *c, struct failure *f);
 /* Any JSON as the text that was sent; NULL: absent or null. In the call's arena. */
 const char *json_as_sent(struct api_call *c, const json_t *value);
 
 void call_enqueue(struct api_call *c);
-void call_register(struct api_call *c);
-void call_beat(struct api_call *c);
-void call_leave(struct api_call *c);
 void call_claim(struct api_call *c);
 void call_settle(struct api_call *c);
 void call_progress(struct api_call *c);
@@ -340,11 +317,6 @@ void call_progress(struct api_call *c);
 #define WORKER_SECRET_HEADER "Defib-Worker-Secret"
 #define WORKER_SECRET_BYTES 65 /* hexadecimal, with the 0 at its end */
 
-/* A new one; false: no random numbers are available. */
-bool worker_secret_make(char out[WORKER_SECRET_BYTES]);
-/* Keep its hash with the worker, in the transaction that registers it. */
-MUST_CHECK defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret,
-                                        struct failure *f);
 /*
  * The worker of the path, if the caller may act for it; false after a problem was answered. `own`
  * is false where it is an admin who acts in its name. One that is not there is let through: the
@@ -360,9 +332,6 @@ struct in_its_name {
 	const char *const *jobs; /* none: "*" */
 	int n;
 };
-/* Note it, inside a transaction. Nothing where the ledger is off. */
-MUST_CHECK defib_err worker_note(struct api_call *c, const struct in_its_name *what,
-                                 struct failure *f);
 /* The same, in a transaction of its own. */
 MUST_CHECK defib_err worker_note_alone(struct api_call *c, const struct in_its_name *what,
                                        struct failure *f);

@@ -33,7 +33,8 @@ struct doing {
 
 /* ---- what handlers share ---- */
 
-bool acts_on_queue(const struct api_call *c)
+/* Whether the call is about the built-in queue. */
+static bool acts_on_queue(const struct api_call *c)
 {
 	return !settings_watch(&c->setup->settings, c->watch->name);
 }
@@ -235,7 +236,7 @@ static bool names_no_row(const struct failure *f)
 	       text_eq(f->sqlstate, "22007") || text_eq(f->sqlstate, "22008");
 }
 
-void call_act(struct api_call *c)
+static void call_act(struct api_call *c)
 {
 	struct doing d = {.call = c,
 	                  .kind = act_kind_named(strrchr(c->route->path, '/') + 1),
@@ -333,7 +334,7 @@ static bool read_act(struct doing *d)
 	                   verb ? ", not \"" : "", verb ? verb : "", verb ? "\"" : "");
 }
 
-void call_acts(struct api_call *c)
+static void call_acts(struct api_call *c)
 {
 	struct doing d = {.call = c};
 	const char **jobs = ARENA_ARRAY(&c->arena, const char *, JOBS_MOST);
@@ -354,44 +355,7 @@ void call_acts(struct api_call *c)
 	(void)carry_out(&d, jobs, n, more);
 }
 
-/* ---- the routes ---- */
-
-#define JOB "/watches/{watch}/jobs/{key}"
-#define ACT_TAKES "reason dry_run override_guard from_step"
-/* clang-format off */
-#define ACT(verb, text) \
-	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, ACT_TAKES, text, call_act)
-#define OVERRIDE(name, who, takes, text, run) \
-	API_POST("/watches/{watch}/" name, who, API_WATCH, takes, text, run), \
-	API_POST("/" name, who, API_DATABASE, takes, text ", all watches of a database", run)
-/* clang-format on */
-
-const struct api_route api_act_routes[] = {
-	ACT("retry", "retry a job at once"),
-	ACT("requeue", "make a job available to any worker"),
-	ACT("fail", "end a job as failed"),
-	ACT("hold", "hold a job"),
-	ACT("release", "release a held job"),
-	ACT("rollback", "undo the finished steps of a job"),
-	ACT("cancel", "ask a job to stop"),
-	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, "reason", true, true, "end a job", call_end},
-	API_POST(JOB "/end", ROLE_OPERATOR, API_WATCH, "reason", "end a job", call_end),
-	API_POST(JOB "/undo", ROLE_OPERATOR, API_WATCH, "reason dry_run",
-             "undo the last change to a job", call_undo_job),
-	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, "act jobs where limit " ACT_TAKES,
-             "act on many jobs", call_acts),
-	API_POST("/undo", ROLE_OPERATOR, API_DATABASE, "batch reason dry_run", "undo a batch",
-             call_undo),
-	API_POST("/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH,
-             "fix limit remedy reason override_guard",
-             "scan for stuck jobs now, and recover them if asked", call_scan),
-	OVERRIDE("pause", ROLE_OPERATOR, "for reason", "pause recovery", call_set_override),
-	OVERRIDE("resume", ROLE_OPERATOR, "", "resume recovery", call_clear_override),
-	OVERRIDE("raise", ROLE_ADMIN, "by for off reason", "raise the thresholds", call_set_override),
-	API_POST("/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, "reason",
-             "the next scan ignores doubt, brake and second look", call_override_guard),
-	{.method = NULL},
-};
+/* ---- ending a job ---- */
 
 static void missing(struct api_call *c, const char *job)
 {
@@ -438,7 +402,7 @@ static void end_in_table(struct api_call *c, struct bound *b, const char *job, c
 		c->out->status = 204;
 }
 
-void call_end(struct api_call *c)
+static void call_end(struct api_call *c)
 {
 	const char *reason = NULL;
 	struct failure f = {0};
@@ -458,3 +422,42 @@ void call_end(struct api_call *c)
 	else
 		end_in_table(c, &bound, job, reason);
 }
+
+/* ---- the routes ---- */
+
+#define JOB "/watches/{watch}/jobs/{key}"
+#define ACT_TAKES "reason dry_run override_guard from_step"
+/* clang-format off */
+#define ACT(verb, text) \
+	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, ACT_TAKES, text, call_act)
+#define OVERRIDE(name, who, takes, text, run) \
+	API_POST("/watches/{watch}/" name, who, API_WATCH, takes, text, run), \
+	API_POST("/" name, who, API_DATABASE, takes, text ", all watches of a database", run)
+/* clang-format on */
+
+const struct api_route api_act_routes[] = {
+	ACT("retry", "retry a job at once"),
+	ACT("requeue", "make a job available to any worker"),
+	ACT("fail", "end a job as failed"),
+	ACT("hold", "hold a job"),
+	ACT("release", "release a held job"),
+	ACT("rollback", "undo the finished steps of a job"),
+	ACT("cancel", "ask a job to stop"),
+	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, "reason", true, true, "end a job", call_end},
+	API_POST(JOB "/end", ROLE_OPERATOR, API_WATCH, "reason", "end a job", call_end),
+	API_POST(JOB "/undo", ROLE_OPERATOR, API_WATCH, "reason dry_run",
+             "undo the last change to a job", call_undo_job),
+	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, "act jobs where limit " ACT_TAKES,
+             "act on many jobs", call_acts),
+	API_POST("/undo", ROLE_OPERATOR, API_DATABASE, "batch reason dry_run", "undo a batch",
+             call_undo),
+	API_POST("/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH,
+             "fix limit remedy reason override_guard",
+             "scan for stuck jobs now, and recover them if asked", call_scan),
+	OVERRIDE("pause", ROLE_OPERATOR, "for reason", "pause recovery", call_set_override),
+	OVERRIDE("resume", ROLE_OPERATOR, "", "resume recovery", call_clear_override),
+	OVERRIDE("raise", ROLE_ADMIN, "by for off reason", "raise the thresholds", call_set_override),
+	API_POST("/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, "reason",
+             "the next scan ignores doubt, brake and second look", call_override_guard),
+	{.method = NULL},
+};

@@ -26,7 +26,8 @@
 
 /* ---- what handlers share ---- */
 
-bool read_flag(struct api_call *c, const char *name, bool *out)
+/* A parameter that is true or false; false after a problem. */
+static bool read_flag(struct api_call *c, const char *name, bool *out)
 {
 	const char *text = api_query(c, name);
 	if (!text || bool_parse(text, out))
@@ -240,21 +241,6 @@ static void show_job(struct api_call *c)
 	buf_add(&c->out->body, "\n");
 }
 
-const struct api_route api_read_routes[] = {
-	API_GET("/watches/{watch}/jobs", ROLE_VIEWER, API_WATCH,
-            "where state verdict text sort desc limit after count judged",
-            "jobs of a watch, a page at a time", list_jobs),
-	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "",
-            "everything known about one job", show_job),
-	API_GET("/ledger", ROLE_VIEWER, API_DATABASE,
-            "watch job event actor batch since after limit order format",
-            "decisions and actions, a page at a time or as a file", read_ledger),
-	API_GET("/workers", ROLE_VIEWER, API_DATABASE, "limit", "registered workers, those alive first",
-            read_workers),
-	API_GET("/workers/{id}", ROLE_VIEWER, API_DATABASE, "", "one worker and its jobs", read_worker),
-	{.method = NULL},
-};
-
 /* ---- workers ---- */
 
 #define WORKERS_PAGE 100
@@ -289,7 +275,7 @@ static void add_worker(struct api_call *c, const struct roster_row *w)
 		heartbeats_json(c->api->beats, c->database->name, w->id, clock_boot_ms(), out);
 }
 
-void read_workers(struct api_call *c)
+static void read_workers(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
 	struct roster_row *rows;
@@ -335,7 +321,7 @@ static bool add_jobs_of_worker(struct api_call *c, int64_t id)
 	return true;
 }
 
-void read_worker(struct api_call *c)
+static void read_worker(struct api_call *c)
 {
 	struct roster_row *rows;
 	int64_t id = 0;
@@ -350,3 +336,18 @@ void read_worker(struct api_call *c)
 	if (add_jobs_of_worker(c, id))
 		buf_add(&c->out->body, "}\n");
 }
+
+const struct api_route api_read_routes[] = {
+	API_GET("/watches/{watch}/jobs", ROLE_VIEWER, API_WATCH,
+            "where state verdict text sort desc limit after count judged",
+            "jobs of a watch, a page at a time", list_jobs),
+	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "",
+            "everything known about one job", show_job),
+	API_GET("/ledger", ROLE_VIEWER, API_DATABASE,
+            "watch job event actor batch since after limit order format",
+            "decisions and actions, a page at a time or as a file", read_ledger),
+	API_GET("/workers", ROLE_VIEWER, API_DATABASE, "limit", "registered workers, those alive first",
+            read_workers),
+	API_GET("/workers/{id}", ROLE_VIEWER, API_DATABASE, "", "one worker and its jobs", read_worker),
+	{.method = NULL},
+};

@@ -24,7 +24,8 @@
 #define LEASE_MOST_US (3600 * US_PER_S)
 #define BEATS_A_LEASE 3
 
-bool worker_named(struct api_call *c, int64_t *id)
+/* The worker of the path; false after a problem was answered. */
+static bool worker_named(struct api_call *c, int64_t *id)
 {
 	if (int_parse(c->parts[0], id) && *id > 0)
 		return true;
@@ -152,6 +153,19 @@ static void answer_registered(struct api_call *c, int64_t id, const char *secret
 	c->out->status = 201;
 }
 
+/* Keep its hash with the worker, in the transaction that registers it. */
+static defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret,
+                                    struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	char hash[SHA256_HEX];
+	sha256_hex(secret, strlen(secret), hash);
+	struct store_param params[] = {P_INT(worker), P_TEXT(hash)};
+	defib_err err = dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2,
+	                             &a, NULL, f);
+	return err;
+}
+
 /* A worker is never registered without its secret: no caller could act for it. */
 static defib_err register_with(struct store *s, const char *name, const struct incarnation *who,
                                int64_t lease_us, const char *serves, const char *secret,
@@ -166,7 +180,18 @@ static defib_err register_with(struct store *s, const char *name, const struct i
 	return store_end(s, err, f);
 }
 
-void call_register(struct api_call *c)
+/* A new one; false: no random numbers are available. */
+static bool worker_secret_make(char out[WORKER_SECRET_BYTES])
+{
+	unsigned char bytes[(WORKER_SECRET_BYTES - 1) / 2];
+	if (!chance_bytes(bytes, sizeof bytes))
+		return false;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+	return true;
+}
+
+static void call_register(struct api_call *c)
 {
 	int64_t lease_us = LEASE_USUAL_US, id;
 	const char *name = c->actor, *serves;
@@ -206,7 +231,7 @@ static defib_err add_cancelling(struct api_call *c, int64_t id, struct failure *
 	return err;
 }
 
-void call_beat(struct api_call *c)
+static void call_beat(struct api_call *c)
 {
 	int64_t id, holding = 0, owned = 0;
 	struct failure f = {0};
@@ -223,6 +248,27 @@ void call_beat(struct api_call *c)
 }
 
 #define JOBS_NOTED 1000
+
+/* Note it, inside a transaction. Nothing where the ledger is off. */
+static defib_err worker_note(struct api_call *c, const struct in_its_name *what, struct failure *f)
+{
+	static const char *const none[] = {"*"};
+	const char *const *jobs = what->n ? what->jobs : none;
+	int n = what->n ? what->n : 1;
+	const struct ledger_context ctx = {what->watch ? what->watch : BUILTIN_NAME, "worker",
+	                                   c->actor};
+	struct ledger_entry *entries = ARENA_ARRAY(&c->arena, struct ledger_entry, n);
+	const char *evidence = arena_printf(&c->arena, "{\"worker\":%lld}", (long long)what->worker);
+	if (c->setup->settings.ledger == LEDGER_OFF)
+		return DEFIB_OK;
+	for (int i = 0; i < n; i++)
+		entries[i] = (struct ledger_entry){.job = jobs[i],
+		                                   .event = ENTRY_WORKER_OVERRIDDEN,
+		                                   .rule = RULE_BY_HAND,
+		                                   .reason = what->act,
+		                                   .evidence = evidence};
+	return ledger_append(c->session->store, &ctx, entries, n, &c->arena, f);
+}
 
 /* What it had goes to others, and each job's story says why. */
 static defib_err note_ended(struct api_call *c, int64_t id, struct failure *f)
@@ -258,7 +304,7 @@ static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure 
 	return store_end(s, err, f);
 }
 
-void call_leave(struct api_call *c)
+static void call_leave(struct api_call *c)
 {
 	int64_t id;
 	bool own;
@@ -294,27 +340,6 @@ const struct api_route api_worker_routes[] = {
 };
 
 /* ---- whose a worker is ---- */
-
-bool worker_secret_make(char out[WORKER_SECRET_BYTES])
-{
-	unsigned char bytes[(WORKER_SECRET_BYTES - 1) / 2];
-	if (!chance_bytes(bytes, sizeof bytes))
-		return false;
-	for (size_t i = 0; i < sizeof bytes; i++)
-		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
-	return true;
-}
-
-defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	char hash[SHA256_HEX];
-	sha256_hex(secret, strlen(secret), hash);
-	struct store_param params[] = {P_INT(worker), P_TEXT(hash)};
-	defib_err err = dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2,
-	                             &a, NULL, f);
-	return err;
-}
 
 /* In the same time whatever was shown. */
 static bool is_its_secret(const char *kept, const char *shown)
@@ -355,26 +380,6 @@ bool worker_allowed(struct api_call *c, int64_t *id, bool *own)
 		return worker_failed(c, &f);
 	*own = rows.nrows == 0 || is_its_secret(row_text(&rows, 0, 0), c->request->worker_secret);
 	return *own || c->role >= ROLE_ADMIN || refuse(c, *id);
-}
-
-defib_err worker_note(struct api_call *c, const struct in_its_name *what, struct failure *f)
-{
-	static const char *const none[] = {"*"};
-	const char *const *jobs = what->n ? what->jobs : none;
-	int n = what->n ? what->n : 1;
-	const struct ledger_context ctx = {what->watch ? what->watch : BUILTIN_NAME, "worker",
-	                                   c->actor};
-	struct ledger_entry *entries = ARENA_ARRAY(&c->arena, struct ledger_entry, n);
-	const char *evidence = arena_printf(&c->arena, "{\"worker\":%lld}", (long long)what->worker);
-	if (c->setup->settings.ledger == LEDGER_OFF)
-		return DEFIB_OK;
-	for (int i = 0; i < n; i++)
-		entries[i] = (struct ledger_entry){.job = jobs[i],
-		                                   .event = ENTRY_WORKER_OVERRIDDEN,
-		                                   .rule = RULE_BY_HAND,
-		                                   .reason = what->act,
-		                                   .evidence = evidence};
-	return ledger_append(c->session->store, &ctx, entries, n, &c->arena, f);
 }
 
 defib_err worker_note_alone(struct api_call *c, const struct in_its_name *what, struct failure *f)

@@ -14,6 +14,129 @@
 
 #define TICK_MS 1000
 
+/* ---- once a second: watches that changed, beats, clients that are stuck ---- */
+
+static struct sent_watch *sent_of(struct events *e, const struct overview_watch *w)
+{
+	for (int i = 0; i < e->nsent; i++)
+		if (text_eq(e->sent[i].name, w->name) && text_eq(e->sent[i].database, w->database))
+			return &e->sent[i];
+	e->sent = mem_grow(e->sent, sizeof *e->sent * (size_t)(e->nsent + 1));
+	e->sent[e->nsent] = (struct sent_watch){mem_strdup(w->database), mem_strdup(w->name), NULL};
+	return &e->sent[e->nsent++];
+}
+
+static const struct database *database_of(const struct settings *s, const char *name)
+{
+	for (int i = 0; i < s->ndatabases; i++)
+		if (text_eq(s->databases[i].name, name))
+			return &s->databases[i];
+	return NULL;
+}
+
+/* The built-in queue's stands in no file and never changes. */
+static const struct watch *watch_of(struct events *e, const struct settings *s, const char *name,
+                                    const struct database *d)
+{
+	const struct watch *w = settings_watch(s, name);
+	if (w || !text_eq(name, BUILTIN_NAME))
+		return w;
+	if (!e->builtin[d->engine])
+		e->builtin[d->engine] = builtin_watch(d->engine, &e->keep);
+	return e->builtin[d->engine];
+}
+
+/* What GET /api/v1/watches says of it; false: the configuration has it no longer. */
+static bool say(struct events *e, const struct settings *s, const struct overview_watch *w,
+                struct buf *out)
+{
+	const struct database *d = database_of(s, w->database);
+	const struct watch *watch = d ? watch_of(e, s, w->name, d) : NULL;
+	if (!watch)
+		return false;
+	watch_json(&(struct watch_view){.watch = watch,
+	                                .database = d,
+	                                .builtin = watch == e->builtin[d->engine],
+	                                .overview = w,
+	                                .now_ms = clock_boot_ms(),
+	                                .started_ms = e->started_ms},
+	           out);
+	buf_add(out, "}");
+	return true;
+}
+
+/* A watch as it is now, and whether that is news. */
+struct shown_watch {
+	const char *name, *json;
+	bool changed;
+};
+
+static struct shown_watch *look(struct events *e, const struct settings *s, struct arena *a, int *n)
+{
+	struct overview_view view;
+	AUTO_BUF json = BUF_INIT;
+	overview_read(e->overview, a, &view);
+	struct shown_watch *all = ARENA_ARRAY(a, struct shown_watch, view.nwatches + 1);
+	*n = 0;
+	for (int i = 0; i < view.nwatches; i++) {
+		buf_clear(&json);
+		if (!say(e, s, &view.watches[i], &json))
+			continue;
+		struct sent_watch *sent = sent_of(e, &view.watches[i]);
+		bool changed = !text_eq(sent->json, buf_text(&json));
+		all[(*n)++] =
+			(struct shown_watch){view.watches[i].name, arena_strdup(a, buf_text(&json)), changed};
+		if (changed) {
+			free(sent->json);
+			sent->json = mem_strdup(buf_text(&json));
+		}
+	}
+	return all;
+}
+
+static void tell(struct listener *l, int64_t setup, const struct shown_watch *watches, int n,
+                 int64_t now)
+{
+	bool all = l->stream.watches_due;
+	/* A reload may have removed the client's token or its rights: it must reconnect. */
+	if (l->setup < setup)
+		l->stream.over = true;
+	l->stream.watches_due = false;
+	for (int i = 0; i < n; i++)
+		if (all || watches[i].changed)
+			event_stream_watch(&l->stream, watches[i].name, watches[i].json, now);
+	event_stream_tick(&l->stream, now);
+	listener_wake(l);
+}
+
+static void events_tick(struct events *e)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct live_settings *setup = live_settings_hold(e->setups);
+	int n = 0;
+	const struct shown_watch *watches = look(e, &setup->settings, &a, &n);
+	int64_t number = setup->number;
+	live_settings_drop(e->setups, setup);
+	int64_t now = clock_boot_ms();
+	pthread_mutex_lock(&e->lock);
+	for (struct listener *l = e->first; l; l = l->next)
+		tell(l, number, watches, n, now);
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void events_tick_release(struct events *e)
+{
+	for (int i = 0; i < e->nsent; i++) {
+		free(e->sent[i].database);
+		free(e->sent[i].name);
+		free(e->sent[i].json);
+	}
+	free(e->sent);
+	arena_release(&e->keep);
+}
+
+/* ---- life ---- */
+
 struct events *events_new(struct live_settings_box *setups, struct overview *overview)
 {
 	struct events *e = mem_alloc(sizeof *e);
@@ -232,122 +355,3 @@ const struct api_route api_event_routes[] = {
             "entries of the ledger as they are added: server-sent events", listen_to_events),
 	{.method = NULL},
 };
-
-static struct sent_watch *sent_of(struct events *e, const struct overview_watch *w)
-{
-	for (int i = 0; i < e->nsent; i++)
-		if (text_eq(e->sent[i].name, w->name) && text_eq(e->sent[i].database, w->database))
-			return &e->sent[i];
-	e->sent = mem_grow(e->sent, sizeof *e->sent * (size_t)(e->nsent + 1));
-	e->sent[e->nsent] = (struct sent_watch){mem_strdup(w->database), mem_strdup(w->name), NULL};
-	return &e->sent[e->nsent++];
-}
-
-static const struct database *database_of(const struct settings *s, const char *name)
-{
-	for (int i = 0; i < s->ndatabases; i++)
-		if (text_eq(s->databases[i].name, name))
-			return &s->databases[i];
-	return NULL;
-}
-
-/* The built-in queue's stands in no file and never changes. */
-static const struct watch *watch_of(struct events *e, const struct settings *s, const char *name,
-                                    const struct database *d)
-{
-	const struct watch *w = settings_watch(s, name);
-	if (w || !text_eq(name, BUILTIN_NAME))
-		return w;
-	if (!e->builtin[d->engine])
-		e->builtin[d->engine] = builtin_watch(d->engine, &e->keep);
-	return e->builtin[d->engine];
-}
-
-/* What GET /api/v1/watches says of it; false: the configuration has it no longer. */
-static bool say(struct events *e, const struct settings *s, const struct overview_watch *w,
-                struct buf *out)
-{
-	const struct database *d = database_of(s, w->database);
-	const struct watch *watch = d ? watch_of(e, s, w->name, d) : NULL;
-	if (!watch)
-		return false;
-	watch_json(&(struct watch_view){.watch = watch,
-	                                .database = d,
-	                                .builtin = watch == e->builtin[d->engine],
-	                                .overview = w,
-	                                .now_ms = clock_boot_ms(),
-	                                .started_ms = e->started_ms},
-	           out);
-	buf_add(out, "}");
-	return true;
-}
-
-/* A watch as it is now, and whether that is news. */
-struct shown_watch {
-	const char *name, *json;
-	bool changed;
-};
-
-static struct shown_watch *look(struct events *e, const struct settings *s, struct arena *a, int *n)
-{
-	struct overview_view view;
-	AUTO_BUF json = BUF_INIT;
-	overview_read(e->overview, a, &view);
-	struct shown_watch *all = ARENA_ARRAY(a, struct shown_watch, view.nwatches + 1);
-	*n = 0;
-	for (int i = 0; i < view.nwatches; i++) {
-		buf_clear(&json);
-		if (!say(e, s, &view.watches[i], &json))
-			continue;
-		struct sent_watch *sent = sent_of(e, &view.watches[i]);
-		bool changed = !text_eq(sent->json, buf_text(&json));
-		all[(*n)++] =
-			(struct shown_watch){view.watches[i].name, arena_strdup(a, buf_text(&json)), changed};
-		if (changed) {
-			free(sent->json);
-			sent->json = mem_strdup(buf_text(&json));
-		}
-	}
-	return all;
-}
-
-static void tell(struct listener *l, int64_t setup, const struct shown_watch *watches, int n,
-                 int64_t now)
-{
-	bool all = l->stream.watches_due;
-	/* A reload may have removed the client's token or its rights: it must reconnect. */
-	if (l->setup < setup)
-		l->stream.over = true;
-	l->stream.watches_due = false;
-	for (int i = 0; i < n; i++)
-		if (all || watches[i].changed)
-			event_stream_watch(&l->stream, watches[i].name, watches[i].json, now);
-	event_stream_tick(&l->stream, now);
-	listener_wake(l);
-}
-
-void events_tick(struct events *e)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct live_settings *setup = live_settings_hold(e->setups);
-	int n = 0;
-	const struct shown_watch *watches = look(e, &setup->settings, &a, &n);
-	int64_t number = setup->number;
-	live_settings_drop(e->setups, setup);
-	int64_t now = clock_boot_ms();
-	pthread_mutex_lock(&e->lock);
-	for (struct listener *l = e->first; l; l = l->next)
-		tell(l, number, watches, n, now);
-	pthread_mutex_unlock(&e->lock);
-}
-
-void events_tick_release(struct events *e)
-{
-	for (int i = 0; i < e->nsent; i++) {
-		free(e->sent[i].database);
-		free(e->sent[i].name);
-		free(e->sent[i].json);
-	}
-	free(e->sent);
-	arena_release(&e->keep);
-}

@@ -18,7 +18,7 @@
 #ifndef HTTP_EVENTS_H
 #define HTTP_EVENTS_H
 
-#include "daemon/overview.h"
+#include "daemon/daemon.h"
 #include "daemon/settings.h"
 #include "http/event_stream.h"
 #include "http/server.h"
@@ -86,9 +86,5 @@ struct tailer *tailer_start(struct events *e, const char *database);
 const char *tailer_database(const struct tailer *t);
 /* After `stop` was set. */
 void tailer_end(struct tailer *t);
-
-/* Once a second: watches that changed, beats, clients that are stuck. */
-void events_tick(struct events *e);
-void events_tick_release(struct events *e);
 
 #endif

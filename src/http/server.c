@@ -17,6 +17,207 @@
 /* What is too large by no more than this is read to its end, so that its sender hears why. */
 #define DISCARD_MAX (8 << 20)
 
+/* ---- streams ---- */
+
+#define BLOCK 4096
+
+struct http_stream {
+	struct http *http;
+	struct MHD_Connection *socket;
+	int fd;
+	const struct http_stream_ops *ops;
+	void *ctx;
+	atomic_bool left; /* the client closed it */
+	pthread_mutex_t lock;
+	bool suspended;
+	bool woken; /* since it last had nothing to say */
+	struct http_stream *next, *before;
+};
+
+struct http_stream *http_stream(struct api_call *c, const char *type,
+                                const struct http_stream_ops *ops, void *ctx)
+{
+	struct request *r = c->http;
+	assert(c->route->where == API_MEMORY && r && !r->stream);
+	struct http *h = r->http;
+	if (atomic_load(&h->stopping)) {
+		api_problem(c, 503, "the daemon is stopping");
+		return NULL;
+	}
+	struct http_stream *s = mem_alloc(sizeof *s);
+	*s = (struct http_stream){
+		.http = h, .socket = r->socket, .fd = r->at->fd, .ops = ops, .ctx = ctx};
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_lock(&h->lock);
+	s->next = h->streams;
+	if (s->next)
+		s->next->before = s;
+	h->streams = s;
+	pthread_mutex_unlock(&h->lock);
+	metrics_add(h->api->metrics, METRIC_HTTP_STREAMS, 1, NO_LABELS);
+	c->out->type = type;
+	r->stream = s;
+	return s;
+}
+
+void http_stream_wake(struct http_stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->woken = true;
+	if (s->suspended) {
+		s->suspended = false;
+		MHD_resume_connection(s->socket);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* True: it was woken in the meantime and is to be pulled again. */
+static bool suspend_unless_woken(struct http_stream *s)
+{
+	pthread_mutex_lock(&s->lock);
+	bool again = s->woken;
+	s->woken = false;
+	if (!again) {
+		s->suspended = true;
+		MHD_suspend_connection(s->socket);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return again;
+}
+
+static ssize_t pull(void *arg, uint64_t at, char *to, size_t max)
+{
+	struct http_stream *s = arg;
+	(void)at;
+	for (;;) {
+		if (atomic_load(&s->http->stopping) || atomic_load(&s->left))
+			return MHD_CONTENT_READER_END_OF_STREAM;
+		ssize_t n = s->ops->pull(s->ctx, to, max);
+		if (n > 0)
+			return n;
+		if (n < 0)
+			return MHD_CONTENT_READER_END_OF_STREAM;
+		if (!suspend_unless_woken(s))
+			return 0;
+	}
+}
+
+static void stream_end(void *arg)
+{
+	struct http_stream *s = arg;
+	struct http *h = s->http;
+	pthread_mutex_lock(&h->lock);
+	if (s->next)
+		s->next->before = s->before;
+	if (s->before)
+		s->before->next = s->next;
+	else
+		h->streams = s->next;
+	pthread_mutex_unlock(&h->lock);
+	metrics_add(h->api->metrics, METRIC_HTTP_STREAMS, -1, NO_LABELS);
+	s->ops->gone(s->ctx);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static struct MHD_Response *stream_response(struct http_stream *s)
+{
+	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, pull, s, stream_end);
+}
+
+static void streams_wake(struct http *h)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct http_stream *s = h->streams; s; s = s->next)
+		http_stream_wake(s);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* The library does not look at a socket that is suspended. */
+void streams_look(struct http *h)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct http_stream *s = h->streams; s; s = s->next) {
+		struct pollfd end = {.fd = s->fd, .events = POLLRDHUP};
+		if (poll(&end, 1, 0) > 0) {
+			atomic_store(&s->left, true);
+			http_stream_wake(s);
+		}
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- answers ---- */
+
+static const struct {
+	const char *name, *value;
+} always[] = {
+	{"X-Content-Type-Options", "nosniff"},
+	{"X-Frame-Options", "DENY"},
+	{"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	{"Referrer-Policy", "no-referrer"},
+	{"Cache-Control", "no-store"},
+	{"Cross-Origin-Resource-Policy", "same-origin"},
+};
+
+/* A handler may know better; two policies would both hold. */
+static bool says_itself(const struct api_answer *a, const char *name)
+{
+	bool says = false;
+	for (int i = 0; i < a->nheaders; i++)
+		says = says || text_eq(a->headers[i].name, name);
+	return says;
+}
+
+static void add_headers(struct MHD_Response *out, const struct api_answer *a)
+{
+	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+		if (!says_itself(a, always[i].name))
+			MHD_add_response_header(out, always[i].name, always[i].value);
+	MHD_add_response_header(out, "Content-Type", a->type);
+	for (int i = 0; i < a->nheaders; i++)
+		MHD_add_response_header(out, a->headers[i].name, a->headers[i].value);
+}
+
+static void count(const struct request *r)
+{
+	static const char *const classes[] = {"?", "1xx", "2xx", "3xx", "4xx", "5xx"};
+	struct metrics *m = r->http->api->metrics;
+	int class = r->answer.status / 100;
+	metrics_add(m, METRIC_HTTP_REQUESTS, 1, LABELS(classes[class < 6 ? class : 0]));
+	if (r->answer.status == 401)
+		metrics_add(m, METRIC_HTTP_DENIED, 1, NO_LABELS);
+	if (!r->stream)
+		metrics_observe(m, METRIC_HTTP_SECONDS, (double)(clock_boot_us() - r->began_us) / 1e6,
+		                NO_LABELS);
+}
+
+static enum MHD_Result request_answer(struct request *r)
+{
+	struct api_answer *a = &r->answer;
+	struct MHD_Response *out;
+	if (r->stream) {
+		out = stream_response(r->stream);
+	} else {
+		size_t n = a->body.len;
+		out = n ? MHD_create_response_from_buffer(n, buf_detach(&a->body), MHD_RESPMEM_MUST_FREE)
+		        : MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+	}
+	if (!out)
+		return MHD_NO;
+	add_headers(out, a);
+	if (r->ends || atomic_load(&r->http->stopping))
+		MHD_add_response_header(out, "Connection", "close");
+	count(r);
+	connection_phase(r->at, r->stream ? PHASE_STREAMING : PHASE_SENDING);
+	enum MHD_Result queued = MHD_queue_response(r->socket, (unsigned)a->status, out);
+	r->stream = NULL; /* the response's now */
+	MHD_destroy_response(out);
+	return queued;
+}
+
 /* ---- who asks ---- */
 
 static const char *header(const struct request *r, const char *name)
@@ -342,19 +543,9 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 		return NULL;
 	}
 	clock_start(h);
-	log_event(LOG_INFO, "http server started", LOG_STR("address", http_address(h)),
-	          LOG_STR("url", http_url(h)));
+	log_event(LOG_INFO, "http server started", LOG_STR("address", &h->address[0]),
+	          LOG_STR("url", &h->url[0]));
 	return h;
-}
-
-const char *http_address(const struct http *h)
-{
-	return h->address;
-}
-
-const char *http_url(const struct http *h)
-{
-	return h->url;
 }
 
 #define DRAIN_MS 1000
@@ -374,201 +565,4 @@ void http_stop(struct http *h)
 	if (listener >= 0)
 		close(listener);
 	http_free(h);
-}
-
-static const struct {
-	const char *name, *value;
-} always[] = {
-	{"X-Content-Type-Options", "nosniff"},
-	{"X-Frame-Options", "DENY"},
-	{"Content-Security-Policy",
-     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-	{"Referrer-Policy", "no-referrer"},
-	{"Cache-Control", "no-store"},
-	{"Cross-Origin-Resource-Policy", "same-origin"},
-};
-
-/* A handler may know better; two policies would both hold. */
-static bool says_itself(const struct api_answer *a, const char *name)
-{
-	bool says = false;
-	for (int i = 0; i < a->nheaders; i++)
-		says = says || text_eq(a->headers[i].name, name);
-	return says;
-}
-
-static void add_headers(struct MHD_Response *out, const struct api_answer *a)
-{
-	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-		if (!says_itself(a, always[i].name))
-			MHD_add_response_header(out, always[i].name, always[i].value);
-	MHD_add_response_header(out, "Content-Type", a->type);
-	for (int i = 0; i < a->nheaders; i++)
-		MHD_add_response_header(out, a->headers[i].name, a->headers[i].value);
-}
-
-static void count(const struct request *r)
-{
-	static const char *const classes[] = {"?", "1xx", "2xx", "3xx", "4xx", "5xx"};
-	struct metrics *m = r->http->api->metrics;
-	int class = r->answer.status / 100;
-	metrics_add(m, METRIC_HTTP_REQUESTS, 1, LABELS(classes[class < 6 ? class : 0]));
-	if (r->answer.status == 401)
-		metrics_add(m, METRIC_HTTP_DENIED, 1, NO_LABELS);
-	if (!r->stream)
-		metrics_observe(m, METRIC_HTTP_SECONDS, (double)(clock_boot_us() - r->began_us) / 1e6,
-		                NO_LABELS);
-}
-
-enum MHD_Result request_answer(struct request *r)
-{
-	struct api_answer *a = &r->answer;
-	struct MHD_Response *out;
-	if (r->stream) {
-		out = stream_response(r->stream);
-	} else {
-		size_t n = a->body.len;
-		out = n ? MHD_create_response_from_buffer(n, buf_detach(&a->body), MHD_RESPMEM_MUST_FREE)
-		        : MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
-	}
-	if (!out)
-		return MHD_NO;
-	add_headers(out, a);
-	if (r->ends || atomic_load(&r->http->stopping))
-		MHD_add_response_header(out, "Connection", "close");
-	count(r);
-	connection_phase(r->at, r->stream ? PHASE_STREAMING : PHASE_SENDING);
-	enum MHD_Result queued = MHD_queue_response(r->socket, (unsigned)a->status, out);
-	r->stream = NULL; /* the response's now */
-	MHD_destroy_response(out);
-	return queued;
-}
-
-#define BLOCK 4096
-
-struct http_stream {
-	struct http *http;
-	struct MHD_Connection *socket;
-	int fd;
-	const struct http_stream_ops *ops;
-	void *ctx;
-	atomic_bool left; /* the client closed it */
-	pthread_mutex_t lock;
-	bool suspended;
-	bool woken; /* since it last had nothing to say */
-	struct http_stream *next, *before;
-};
-
-struct http_stream *http_stream(struct api_call *c, const char *type,
-                                const struct http_stream_ops *ops, void *ctx)
-{
-	struct request *r = c->http;
-	assert(c->route->where == API_MEMORY && r && !r->stream);
-	struct http *h = r->http;
-	if (atomic_load(&h->stopping)) {
-		api_problem(c, 503, "the daemon is stopping");
-		return NULL;
-	}
-	struct http_stream *s = mem_alloc(sizeof *s);
-	*s = (struct http_stream){
-		.http = h, .socket = r->socket, .fd = r->at->fd, .ops = ops, .ctx = ctx};
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_mutex_lock(&h->lock);
-	s->next = h->streams;
-	if (s->next)
-		s->next->before = s;
-	h->streams = s;
-	pthread_mutex_unlock(&h->lock);
-	metrics_add(h->api->metrics, METRIC_HTTP_STREAMS, 1, NO_LABELS);
-	c->out->type = type;
-	r->stream = s;
-	return s;
-}
-
-void http_stream_wake(struct http_stream *s)
-{
-	pthread_mutex_lock(&s->lock);
-	s->woken = true;
-	if (s->suspended) {
-		s->suspended = false;
-		MHD_resume_connection(s->socket);
-	}
-	pthread_mutex_unlock(&s->lock);
-}
-
-/* True: it was woken in the meantime and is to be pulled again. */
-static bool suspend_unless_woken(struct http_stream *s)
-{
-	pthread_mutex_lock(&s->lock);
-	bool again = s->woken;
-	s->woken = false;
-	if (!again) {
-		s->suspended = true;
-		MHD_suspend_connection(s->socket);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return again;
-}
-
-static ssize_t pull(void *arg, uint64_t at, char *to, size_t max)
-{
-	struct http_stream *s = arg;
-	(void)at;
-	for (;;) {
-		if (atomic_load(&s->http->stopping) || atomic_load(&s->left))
-			return MHD_CONTENT_READER_END_OF_STREAM;
-		ssize_t n = s->ops->pull(s->ctx, to, max);
-		if (n > 0)
-			return n;
-		if (n < 0)
-			return MHD_CONTENT_READER_END_OF_STREAM;
-		if (!suspend_unless_woken(s))
-			return 0;
-	}
-}
-
-void stream_end(void *arg)
-{
-	struct http_stream *s = arg;
-	struct http *h = s->http;
-	pthread_mutex_lock(&h->lock);
-	if (s->next)
-		s->next->before = s->before;
-	if (s->before)
-		s->before->next = s->next;
-	else
-		h->streams = s->next;
-	pthread_mutex_unlock(&h->lock);
-	metrics_add(h->api->metrics, METRIC_HTTP_STREAMS, -1, NO_LABELS);
-	s->ops->gone(s->ctx);
-	pthread_mutex_destroy(&s->lock);
-	free(s);
-}
-
-struct MHD_Response *stream_response(struct http_stream *s)
-{
-	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, pull, s, stream_end);
-}
-
-void streams_wake(struct http *h)
-{
-	pthread_mutex_lock(&h->lock);
-	for (struct http_stream *s = h->streams; s; s = s->next)
-		http_stream_wake(s);
-	pthread_mutex_unlock(&h->lock);
-}
-
-/* The library does not look at a socket that is suspended. */
-void streams_look(struct http *h)
-{
-	pthread_mutex_lock(&h->lock);
-	for (struct http_stream *s = h->streams; s; s = s->next) {
-		struct pollfd end = {.fd = s->fd, .events = POLLRDHUP};
-		if (poll(&end, 1, 0) > 0) {
-			atomic_store(&s->left, true);
-			http_stream_wake(s);
-		}
-	}
-	pthread_mutex_unlock(&h->lock);
 }

@@ -28,9 +28,6 @@ struct http_options {
 
 /* Listens; asks no database. NULL after a failure, which is one line. */
 struct http *http_start(const struct http_options *o, struct failure *f);
-/* Where it listens, with the real port: "127.0.0.1:8080". */
-const char *http_address(const struct http *h);
-const char *http_url(const struct http *h); /* "http://127.0.0.1:8080" */
 /* Other tokens and hosts, after a reload; the rest needs a restart. Keeps the old on failure. */
 MUST_CHECK defib_err http_reload(struct http *h, const struct service *s, struct failure *f);
 /* Ends streams, waits for calls at request pools, closes everything. */

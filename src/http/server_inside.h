@@ -42,7 +42,7 @@ struct http {
 	struct api *api;
 	struct request_pools *pools;
 	struct address at;
-	char address[80], url[96];
+	char address[80], url[96]; /* with the real port: "127.0.0.1:8080", "http://…" */
 	bool tls;
 	size_t max_body;
 	int64_t request_ms;
@@ -116,14 +116,8 @@ void clock_stop(struct http *h);
 
 /* ---- answers ---- */
 
-enum MHD_Result request_answer(struct request *r);
-
 /* ---- answers without an end ---- */
 
-/* As the library wants it; the stream ends with the response. */
-struct MHD_Response *stream_response(struct http_stream *s);
-void stream_end(void *stream);
-void streams_wake(struct http *h);
 /* Ends those whose client left while there was nothing to say. */
 void streams_look(struct http *h);
 

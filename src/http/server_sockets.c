@@ -458,7 +458,7 @@ const char *strict_refusal(struct MHD_Connection *socket, const char *method, co
 	h.walks = at != SIZE_MAX && at + strlen(version) <= h.size;
 	h.at = h.walks ? at + strlen(version) : 0;
 	if (h.walks && !is_line(&h, method, url, at))
-		return "the request line has an extra blank";
+		return "the request line has an extra space";
 	MHD_get_connection_values_n(socket, MHD_HEADER_KIND, on_header, &h);
 	*chunked = h.encodings > 0;
 	return h.why ? h.why : whole_refusal(&h);

@@ -86,7 +86,7 @@ defib_err deliveries_of(struct store *s, int limit, struct arena *a, struct deli
 
 /* ---- in words ---- */
 
-void alert_limit_words(const struct alert_rule *r, struct buf *out)
+static void alert_limit_words(const struct alert_rule *r, struct buf *out)
 {
 	if (r->unit == UNIT_STATE)
 		return;

@@ -23,7 +23,6 @@ MUST_CHECK defib_err alerts_standing(struct store *s, const struct settings *all
                                      const struct database *d, struct arena *a,
                                      struct alert_standing **out, int *n, struct failure *f);
 /* "above 10", "below 90 %"; nothing where a rule has no limit. */
-void alert_limit_words(const struct alert_rule *r, struct buf *out);
 void alert_standing_json(const struct alert_settings *s, const struct alert_standing *st,
                          struct buf *out);
 /* The newest messages; the tables may be missing. */

@@ -21,7 +21,7 @@ void job_qualified(const struct watch *w, const char *job, struct buf *out)
 	buf_addf(out, "%s/%s", w->name, job);
 }
 
-void key_json(const struct watch *w, const char *job, struct buf *out)
+static void key_json(const struct watch *w, const char *job, struct buf *out)
 {
 	buf_add(out, ",\"key\":");
 	key_value_json(w, job, out);
@@ -49,6 +49,14 @@ static void json_shown(const struct watch *w, const struct facts *f, struct buf 
 		json_value(out, f->show[i] ? buf_text(&value) : NULL);
 	}
 	buf_add(out, "}");
+}
+
+/* The reason that was given with the job's hold: what is masked beside it is masked in it. */
+static void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	AUTO_SECRETS secrets = {0};
+	secrets_facts(&secrets, w, f);
+	masked_free_text(w, &secrets, f->hold_reason, out);
 }
 
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
@@ -140,13 +148,6 @@ void attempts_words(const struct facts *f, struct buf *out)
 		buf_addf(out, "%lld", (long long)f->attempts);
 	if (f->has_attempts && f->has_max_attempts)
 		buf_addf(out, " of %lld", (long long)f->max_attempts);
-}
-
-void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
-{
-	AUTO_SECRETS secrets = {0};
-	secrets_facts(&secrets, w, f);
-	masked_free_text(w, &secrets, f->hold_reason, out);
 }
 
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out)

@@ -15,7 +15,6 @@
 /* "pages/17": how a job is written on the command line and by --ids. */
 void job_qualified(const struct watch *w, const char *job, struct buf *out);
 /* ,"key":…: a text, or the array of a composite one. */
-void key_json(const struct watch *w, const char *job, struct buf *out);
 void key_value_json(const struct watch *w, const char *job, struct buf *out);
 /* All of a row, as an object that is still open. */
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
@@ -29,8 +28,6 @@ void verdict_words(const struct judgement *j, struct buf *out);
 void attempts_words(const struct facts *f, struct buf *out);
 /* "held: poison, retry due in 2m" */
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out);
-/* The reason that was given with the job's hold: what is masked beside it is masked in it. */
-void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out);
 /* "OCR_PROCESSING (6)", or the state as it is. */
 void state_words(const struct watch *w, const char *state, struct buf *out);
 /* "in 2m", "3m ago" */

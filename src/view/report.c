@@ -12,36 +12,27 @@
 
 const char *const report_form_names[] = {"text", "markdown", "html", "json", NULL};
 
-static const struct {
-	const char *type;
-	void (*render)(const struct report *r, struct buf *out);
-} forms[REPORT_FORMS] = {
-	[REPORT_TEXT] = {"text/plain; charset=utf-8", report_text},
-	[REPORT_MARKDOWN] = {"text/markdown; charset=utf-8", report_markdown},
-	[REPORT_HTML] = {"text/html; charset=utf-8", report_html},
-	[REPORT_JSON] = {"application/json", report_json},
-};
-
 int report_form_named(const char *name)
 {
 	return word_index(report_form_names, name);
 }
 
-void report_render(enum report_form form, const struct report *r, struct buf *out)
-{
-	assert(form < REPORT_FORMS);
-	forms[form].render(r, out);
-}
-
 const char *report_type(enum report_form form)
 {
+	static const char *const types[REPORT_FORMS] = {
+		[REPORT_TEXT] = "text/plain; charset=utf-8",
+		[REPORT_MARKDOWN] = "text/markdown; charset=utf-8",
+		[REPORT_HTML] = "text/html; charset=utf-8",
+		[REPORT_JSON] = "application/json",
+	};
 	assert(form < REPORT_FORMS);
-	return forms[form].type;
+	return types[form];
 }
 
 /* ---- words ---- */
 
-void report_clean(struct buf *out, const char *text)
+/* Foreign text without control characters, as UTF-8: what may stand between marks. */
+static void report_clean(struct buf *out, const char *text)
 {
 	while (text && *text) {
 		size_t n = utf8_len(text);

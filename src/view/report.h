@@ -9,11 +9,6 @@
 extern const char *const report_form_names[]; /* by enum report_form; ends with NULL */
 enum report_form { REPORT_TEXT, REPORT_MARKDOWN, REPORT_HTML, REPORT_JSON, REPORT_FORMS };
 
-void report_text(const struct report *r, struct buf *out);
-void report_markdown(const struct report *r, struct buf *out);
-void report_html(const struct report *r, struct buf *out);
-void report_json(const struct report *r, struct buf *out);
-
 /* The form of that name, in the order of the enum; -1: there is none. */
 int report_form_named(const char *name);
 void report_render(enum report_form form, const struct report *r, struct buf *out);
@@ -47,8 +42,6 @@ void report_heading(const struct report_watch *w, struct buf *out);
 /* The most that one day had, for the scale of a chart; at least 1. */
 int64_t report_peak(const struct report_watch *w);
 
-/* Foreign text without control characters, as UTF-8: what may stand between marks. */
-void report_clean(struct buf *out, const char *text);
 /* How a form writes what stands between marks. */
 struct report_style {
 	const char *name_open, *name_close;

@@ -11,9 +11,11 @@
 #include "view/output.h"
 #include "view/report.h"
 
+#include <assert.h>
+
 struct form {
 	struct report_style style;
-	const char *begin, *title_end, *end;                        /* of the document */
+	const char *head, *begin, *title_end, *end;                 /* of the document */
 	const char *heading, *heading_end;                          /* of a watch */
 	const char *lines, *lines_end;                              /* around a block of lines */
 	void (*line)(const struct report_line *l, struct buf *out); /* before its words … */
@@ -108,7 +110,7 @@ static void markdown_days(const struct report_watch *w, struct buf *out)
 #define DAY_WIDTH 24
 #define HTML_BAR 18
 
-static const char head[] =
+static const char html_head[] =
 	"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
 	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 	"<title>defib report</title>\n<style>\n"
@@ -177,38 +179,44 @@ static void html_days(const struct report_watch *w, struct buf *out)
 
 /* ---- the document ---- */
 
-static const struct form text = {
-	.style = {"", "", plain, plain},
-	.begin = "defib report, ",
-	.title_end = "\n",
-	.heading = "\n",
-	.heading_end = "\n",
-	.line = text_line,
-	.line_end = "\n",
-	.days = text_days,
-};
-static const struct form markdown = {
-	.style = {"`", "`", markdown_code, markdown_escaped},
-	.begin = "# defib report, ",
-	.title_end = "\n",
-	.heading = "\n## ",
-	.heading_end = "\n",
-	.line = markdown_line,
-	.line_end = "\n",
-	.days = markdown_days,
-};
-static const struct form html = {
-	.style = {"<code>", "</code>", html_escaped, html_escaped},
-	.begin = "<h1>defib report, ",
-	.title_end = "</h1>\n",
-	.end = "</body></html>\n",
-	.heading = "<h2>",
-	.heading_end = "</h2>\n",
-	.lines = "<table>\n",
-	.lines_end = "</table>\n",
-	.line = html_line,
-	.line_end = "</td></tr>\n",
-	.days = html_days,
+static const struct form forms[] = {
+	[REPORT_TEXT] =
+		{
+			.style = {"", "", plain, plain},
+			.begin = "defib report, ",
+			.title_end = "\n",
+			.heading = "\n",
+			.heading_end = "\n",
+			.line = text_line,
+			.line_end = "\n",
+			.days = text_days,
+		},
+	[REPORT_MARKDOWN] =
+		{
+			.style = {"`", "`", markdown_code, markdown_escaped},
+			.begin = "# defib report, ",
+			.title_end = "\n",
+			.heading = "\n## ",
+			.heading_end = "\n",
+			.line = markdown_line,
+			.line_end = "\n",
+			.days = markdown_days,
+		},
+	[REPORT_HTML] =
+		{
+			.style = {"<code>", "</code>", html_escaped, html_escaped},
+			.head = html_head,
+			.begin = "<h1>defib report, ",
+			.title_end = "</h1>\n",
+			.end = "</body></html>\n",
+			.heading = "<h2>",
+			.heading_end = "</h2>\n",
+			.lines = "<table>\n",
+			.lines_end = "</table>\n",
+			.line = html_line,
+			.line_end = "</td></tr>\n",
+			.days = html_days,
+		},
 };
 
 static void add(struct buf *out, const char *piece)
@@ -246,6 +254,7 @@ static void write_document(const struct form *f, const struct report *r, struct 
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct report_lines lines;
+	add(out, f->head);
 	add(out, f->begin);
 	report_span(r, out);
 	add(out, f->title_end);
@@ -254,22 +263,6 @@ static void write_document(const struct form *f, const struct report *r, struct 
 	for (int i = 0; i < r->nwatches; i++)
 		add_watch(f, r, &r->watches[i], &a, out);
 	add(out, f->end);
-}
-
-void report_text(const struct report *r, struct buf *out)
-{
-	write_document(&text, r, out);
-}
-
-void report_markdown(const struct report *r, struct buf *out)
-{
-	write_document(&markdown, r, out);
-}
-
-void report_html(const struct report *r, struct buf *out)
-{
-	buf_add(out, head);
-	write_document(&html, r, out);
 }
 
 /* ---- JSON ---- */
@@ -387,7 +380,7 @@ static void json_watch(const struct report_watch *w, struct buf *out)
 	buf_add(out, "}");
 }
 
-void report_json(const struct report *r, struct buf *out)
+static void report_json(const struct report *r, struct buf *out)
 {
 	struct report_numbers now, before;
 	report_total(r, &now, &before);
@@ -409,4 +402,13 @@ void report_json(const struct report *r, struct buf *out)
 		buf_add(out, "}");
 	}
 	buf_add(out, "]}\n");
+}
+
+void report_render(enum report_form form, const struct report *r, struct buf *out)
+{
+	assert(form < REPORT_FORMS);
+	if (form == REPORT_JSON)
+		report_json(r, out);
+	else
+		write_document(&forms[form], r, out);
 }

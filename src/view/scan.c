@@ -91,7 +91,8 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 	}
 }
 
-void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)
+/* Shown columns, owner, attempt, who has it locked, and "status: running -> queued". */
+static void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	AUTO_BUF change = BUF_INIT;
 	add_shown(w, c, out);
@@ -213,7 +214,8 @@ void act_group_begin_json(const struct watch *w, const struct database *d, struc
 	scan_begin_json(w, d, out);
 }
 
-void act_detail(const struct watch *w, const struct candidate *c, struct buf *out)
+/* Everything about the job but why it was refused, which stands with the outcome. */
+static void act_detail(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	struct candidate plain = *c;
 	plain.refusal = NULL;

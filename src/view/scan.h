@@ -17,8 +17,6 @@ void scan_job_json(const struct watch *w, const struct candidate *c, struct buf 
 void scan_end_json(const struct scan_result *r, struct buf *out);
 /* "running":…,"found":…, and each outcome */
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out);
-/* Shown columns, owner, attempt, who has it locked, and "status: running -> queued". */
-void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out);
 
 /* The first rows of a watch, as text; the rest is counted. */
 #define SCAN_ROWS_MAX 20
@@ -50,9 +48,6 @@ void act_job_json(const struct watch *w, const struct candidate *c, enum outcome
                   struct buf *out);
 /* ],"left":…,"batch":…} */
 void act_group_end_json(const struct by_hand_result *r, struct buf *out);
-
-/* Everything about the job but why it was refused, which stands with the outcome. */
-void act_detail(const struct watch *w, const struct candidate *c, struct buf *out);
 
 /* How an act is named in text. */
 struct act_words {

@@ -256,7 +256,8 @@ const char *learn_why_not(const struct watch *w)
 	return NULL;
 }
 
-const char *learned_name(const struct watch *w, const struct learned_kind *k)
+/* The kind, or the watch where it has none. */
+static const char *learned_name(const struct watch *w, const struct learned_kind *k)
 {
 	return *k->kind ? k->kind : w->name;
 }

@@ -20,8 +20,6 @@ void tally_text(const struct watch *w, const struct database *d, bool ledger, co
 
 /* Why nothing can be learnt of a watch; NULL: it can. */
 const char *learn_why_not(const struct watch *w);
-/* The kind, or the watch where it has none. */
-const char *learned_name(const struct watch *w, const struct learned_kind *k);
 /* An object, whole. `l` NULL: nothing can be learnt. */
 void learned_json(const struct watch *w, const struct database *d, const struct learned *l,
                   struct buf *out);

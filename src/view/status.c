@@ -409,6 +409,21 @@ static void json_attached(const struct watch_status *st, struct buf *out)
 		buf_add(out, "null");
 }
 
+/* Objects, whole. */
+static void override_json(const struct override *t, struct buf *out)
+{
+	buf_add(out, "{\"name\":");
+	buf_add_json(out, t->name);
+	json_text(out, "word", t->name); /* its old name */
+	json_text(out, "watch", t->watch);
+	json_text(out, "value", t->value);
+	json_text(out, "actor", t->actor);
+	json_text(out, "reason", t->reason);
+	json_time(out, "at", t->at_us != 0, t->at_us);
+	json_time(out, "until", t->until_us != 0, t->until_us);
+	buf_add(out, "}");
+}
+
 void watch_status_json(const struct watch_status *st, struct buf *out)
 {
 	AUTO_BUF overrides = BUF_INIT;
@@ -519,7 +534,8 @@ void override_answers_json(const char *answers, struct buf *out)
 	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
 }
 
-void moment_text(int64_t us, struct buf *out)
+/* "2026-01-02T03:04:05Z": people need no milliseconds. */
+static void moment_text(int64_t us, struct buf *out)
 {
 	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
@@ -564,18 +580,4 @@ void pause_line(struct store *s, const char *watch, struct buf *out)
 			if (text_eq(all[i].name, "pause") &&
 			    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))
 				add_pause_line(&all[i], watch, out);
-}
-
-void override_json(const struct override *t, struct buf *out)
-{
-	buf_add(out, "{\"name\":");
-	buf_add_json(out, t->name);
-	json_text(out, "word", t->name); /* its old name */
-	json_text(out, "watch", t->watch);
-	json_text(out, "value", t->value);
-	json_text(out, "actor", t->actor);
-	json_text(out, "reason", t->reason);
-	json_time(out, "at", t->at_us != 0, t->at_us);
-	json_time(out, "until", t->until_us != 0, t->until_us);
-	buf_add(out, "}");
 }

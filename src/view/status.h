@@ -109,8 +109,6 @@ void override_answer_json(const struct database *d, const struct override_answer
 /* The document around the objects, which are separated by commas. */
 void override_answers_json(const char *answers, struct buf *out);
 
-/* "2026-01-02T03:04:05Z": people need no milliseconds. */
-void moment_text(int64_t us, struct buf *out);
 /* "by cli:anna at … until …, because …" */
 void override_text(const struct override *t, struct buf *out);
 /*
@@ -118,8 +116,5 @@ void override_text(const struct override *t, struct buf *out);
  * paused. Nothing where it is not, or where that cannot be read.
  */
 void pause_line(struct store *s, const char *watch, struct buf *out);
-
-/* Objects, whole. */
-void override_json(const struct override *t, struct buf *out);
 
 #endif

@@ -130,33 +130,6 @@ static void add_entries(const struct watch *w, const struct story *s, const stru
 	buf_add(out, "]");
 }
 
-void story_json(const struct watch *w, const struct database *d, const struct story *s,
-                const struct candidate *cand, struct buf *out)
-{
-	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
-	AUTO_BUF sentence = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
-	bool stuck = cand->judgement.verdict != VERDICT_NONE;
-	story_sentence(w, s, cand, &sentence);
-	browsed_json(w, d, &s->row, out);
-	story_secrets(w, s, &secrets);
-	json_text(out, "sentence", buf_text(&sentence));
-	json_text(out, "verdict_rule", cand->judgement.rule->id);
-	json_text(out, "law", cand->judgement.rule->id); /* its old name */
-	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
-	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
-	for (int m = 0; m < MOMENT_COUNT; m++)
-		json_time(out, moments[m], s->has[m], s->at_us[m]);
-	add_row(w, s, &secrets, out);
-	add_steps(w, s, &secrets, out);
-	add_progress(w, &s->progress, &secrets, out);
-	add_data(w, &s->data, &secrets, out);
-	add_guards(w, s, &secrets, out);
-	claim_json(&s->claim, s->has_claim, out);
-	add_entries(w, s, &secrets, out);
-	buf_add(out, "}");
-}
-
 /* ---- the sentence */
 
 /* The error in the row itself: a column named error, or …_error. */
@@ -316,7 +289,8 @@ static void whole_sentence(const struct watch *w, const struct story *s,
 	buf_add(out, ".");
 }
 
-void story_secrets(const struct watch *w, const struct story *s, struct secrets *out)
+/* What of the story must not stand in words either. */
+static void story_secrets(const struct watch *w, const struct story *s, struct secrets *out)
 {
 	for (int i = 0; i < s->ncolumns; i++) {
 		secrets_add(out, w, s->names[i], s->values[i]);
@@ -331,14 +305,44 @@ void story_secrets(const struct watch *w, const struct story *s, struct secrets 
 	}
 }
 
-void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
-                    struct buf *out)
+/* One sentence: the state of the job, and what comes next. */
+static void story_sentence(const struct watch *w, const struct story *s,
+                           const struct candidate *cand, struct buf *out)
 {
 	AUTO_SECRETS secrets = {0};
 	AUTO_BUF plain = BUF_INIT;
 	story_secrets(w, s, &secrets);
 	whole_sentence(w, s, cand, &plain);
 	masked_free_text(w, &secrets, buf_text(&plain), out);
+}
+
+/* ---- as JSON */
+
+void story_json(const struct watch *w, const struct database *d, const struct story *s,
+                const struct candidate *cand, struct buf *out)
+{
+	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
+	AUTO_BUF sentence = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
+	bool stuck = cand->judgement.verdict != VERDICT_NONE;
+	story_sentence(w, s, cand, &sentence);
+	browsed_json(w, d, &s->row, out);
+	story_secrets(w, s, &secrets);
+	json_text(out, "sentence", buf_text(&sentence));
+	json_text(out, "verdict_rule", cand->judgement.rule->id);
+	json_text(out, "law", cand->judgement.rule->id); /* its old name */
+	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
+	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
+	for (int m = 0; m < MOMENT_COUNT; m++)
+		json_time(out, moments[m], s->has[m], s->at_us[m]);
+	add_row(w, s, &secrets, out);
+	add_steps(w, s, &secrets, out);
+	add_progress(w, &s->progress, &secrets, out);
+	add_data(w, &s->data, &secrets, out);
+	add_guards(w, s, &secrets, out);
+	claim_json(&s->claim, s->has_claim, out);
+	add_entries(w, s, &secrets, out);
+	buf_add(out, "}");
 }
 
 #define VALUE_MAX 400

@@ -13,12 +13,6 @@
 void story_json(const struct watch *w, const struct database *d, const struct story *s,
                 const struct candidate *cand, struct buf *out);
 
-/* What of the story must not stand in words either. */
-void story_secrets(const struct watch *w, const struct story *s, struct secrets *out);
-/* One sentence: how it is with the job, and what comes next. */
-void story_sentence(const struct watch *w, const struct story *s, const struct candidate *cand,
-                    struct buf *out);
-
 struct story_sheet {
 	struct arena *arena;
 	const struct watch *watch;

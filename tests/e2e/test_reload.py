@@ -118,7 +118,7 @@ def test_watches_come_and_go(world):
     assert set(leaders(world)) == shown() == measured() == {"aged", "beating"}
     reload(daemon, one)
     eventually(lambda: set(leaders(world)) == {"aged"})
-    daemon.wait_log("a watch is no longer looked after")
+    daemon.wait_log("a watch is no longer scanned")
     eventually(lambda: shown() == measured() == {"aged"})
     had = len(daemon.passes("beating"))
     daemon.wait_passes("aged", 3)
