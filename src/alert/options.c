@@ -87,7 +87,7 @@ static const struct opt_row sink_rows[] = {
            .read = read_url),
 	OPTION(TEXT_LIST, "run", S(run),
            "for command: the program and its arguments; it receives the message as JSON on stdin"),
-	OPTION(CUSTOM, "pass_environment", S(pass_environment), "of command: " PASS_ENVIRONMENT_HELP,
+	OPTION(CUSTOM, "pass_environment", S(pass_environment), "for command: " PASS_ENVIRONMENT_HELP,
            .read = read_pass_environment),
 	OPTION(CUSTOM, "key", S(key),
            "for pagerduty: the routing key, best from the environment: ${PAGERDUTY_KEY}",

@@ -29,10 +29,10 @@ const struct alert_rule alert_defaults[] = {
 	RULE(STUCK_CRITICAL, CRITICAL, JOBS, "{value} {jobs are} stuck (alert above {limit})",
          "the same, when it is serious", .limit = 50),
 	RULE(STUCK_DOUBLED, PAGE, FACTOR,
-         "{value} times as many jobs are stuck as were at the least "
-         "within {window} (alert from {limit} times on)",
-         "stuck jobs against the least within the window, which "
-         "counts as `floor` where it was lower",
+         "{value} times as many jobs are stuck as at the lowest point within {window} (alert from "
+         "{limit} times)",
+         "stuck jobs compared with the lowest count within the window, or with `floor` where that "
+         "is higher",
          .limit = 2, .floor = 10, .window_us = HOURS(1)),
 	RULE(STUCK_LONG, CRITICAL, SECONDS,
          "a stuck job gave its last sign of life {value} before it was "
@@ -46,13 +46,11 @@ const struct alert_rule alert_defaults[] = {
          "attempts by the daemon and by defib's workers; at least `floor` of them", .whole = true,
          .limit = 0.01, .floor = 20, .window_us = MINUTES(5)),
 	RULE(RECOVERED_MANY, WARNING, JOBS,
-         "{value} {jobs were} recovered within {window} (alert above "
-         "{limit})",
-         "recoveries by the ledger, without those made by hand", .limit = 10,
+         "{value} {jobs were} recovered within {window} (alert above {limit})",
+         "recoveries recorded in the ledger, except those made by hand", .limit = 10,
          .window_us = HOURS(1)),
 	RULE(RECOVERED_FAST, CRITICAL, RATE,
-         "{value} jobs a second were recovered over {window} (alert "
-         "above {limit})",
+         "{value} jobs a second were recovered over {window} (alert above {limit})",
          "the same as a rate", .limit = 0.1, .window_us = MINUTES(5)),
 	RULE(DETECTION_SLOW, WARNING, SECONDS,
          "jobs were found {value} after their last sign of life, on average within "
@@ -72,21 +70,20 @@ const struct alert_rule alert_defaults[] = {
          "(alert above {limit})",
          "recoveries after which the worker reported the end of the job after all", .limit = 0.05,
          .floor = 1, .window_us = HOURS(24)),
-	RULE(RETRIES_EXHAUSTED, CRITICAL, JOBS, "{value} {jobs have} no attempts left, within {window}",
-         "stuck jobs that have no attempts left", .limit = 0, .window_us = HOURS(1)),
+	RULE(RETRIES_EXHAUSTED, CRITICAL, JOBS,
+         "{value} {jobs have} run out of attempts within {window}",
+         "stuck jobs that have run out of attempts", .limit = 0, .window_us = HOURS(1)),
 	RULE(BRAKE_HELD, CRITICAL, STATE, "the brake holds recovery: most workers fell silent at once",
-         "the brake against mass death holds"),
+         "the brake holds recovery back because most workers fell silent at once"),
 	RULE(SCAN_OVERDUE, CRITICAL, SECONDS,
-         "no scan has finished for three intervals and {value} more "
-         "(alert above {limit}): stuck jobs stay so",
-         "how long ago a scan should have finished: the last one "
-         "ended three intervals and so long ago",
+         "no scan has finished for three intervals and {value} more (alert above {limit}): stuck "
+         "jobs stay stuck",
+         "how long a scan is overdue, counted from three intervals after the last one finished",
          .limit = 30),
 	RULE(DATABASE_AWAY, CRITICAL, SECONDS,
-         "the database has not answered for {value} (alert above "
-         "{limit})",
-         "how long the daemon has been without an answer; while this "
-         "fires, scan_overdue of its watches is not sent too",
+         "the database has not answered for {value} (alert above {limit})",
+         "how long the daemon has been without an answer; while this fires, scan_overdue of its "
+         "watches is not sent",
          .whole = true, .limit = 60),
 	RULE(RESULTS_SET_ASIDE, CRITICAL, JOBS,
          "{value} {jobs have} ended and the database refuses to record it: a missing "

@@ -118,7 +118,7 @@ static const struct {
 	{ALERT_STUCK_WARNING, stuck, 9, 10, 11, "11 jobs are stuck (alert above 10)"},
 	{ALERT_STUCK_CRITICAL, stuck, 49, 50, 51, "51 jobs are stuck (alert above 50)"},
 	{ALERT_STUCK_DOUBLED, doubled, 15, 29, 30,
-     "2 times as many jobs are stuck as were at the least within 1h (alert from 2 times on)"},
+     "2 times as many jobs are stuck as at the lowest point within 1h (alert from 2 times)"},
 	{ALERT_STUCK_LONG, oldest, 3599, 3600, 3601,
      "a stuck job gave its last sign of life just over 1h before it was last found (alert above "
      "1h)"},
@@ -135,11 +135,12 @@ static const struct {
      "only reported (alert below 90 %)"},
 	{ALERT_FALSE_POSITIVES, mistakes_of_100, 4, 5, 6,
      "6 % of the recoveries of 1d were mistakes: their workers were alive (alert above 5 %)"},
-	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 job has no attempts left, within 1h"},
+	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 job has run out of attempts within 1h"},
 	{ALERT_BRAKE_HELD, brake, 0, 0, 1,
      "the brake holds recovery: most workers fell silent at once"},
 	{ALERT_SCAN_OVERDUE, late, -100, 30, 31,
-     "no scan has finished for three intervals and 31s more (alert above 30s): stuck jobs stay so"},
+     "no scan has finished for three intervals and 31s more (alert above 30s): stuck jobs stay "
+     "stuck"},
 	{ALERT_DATABASE_AWAY, away, 0, 60, 61,
      "the database has not answered for 1m 1s (alert above 1m)"},
 	{ALERT_RESULTS_SET_ASIDE, aside, 0, 0, 1,

@@ -191,7 +191,7 @@ static void follow(struct program *p)
 		close(p->pidfd);
 }
 
-static void tell(struct program *p, struct sink_answer *out)
+static void report_end(struct program *p, struct sink_answer *out)
 {
 	int status = 0;
 	/* What it left behind in its group ends too; its own id is not given away before the wait. */
@@ -224,7 +224,7 @@ static void sink_command(const struct sink_call *c, struct sink_answer *out)
 		sink_answered(c, out, SINK_AGAIN, "%s: %s", c->sink->run.items[0], strerror(failed));
 	} else {
 		follow(&p);
-		tell(&p, out);
+		report_end(&p, out);
 	}
 	if (p.output[0] >= 0)
 		close(p.output[0]);
@@ -386,8 +386,8 @@ static void sink_http(const struct sink_call *c, struct sink_answer *out)
 	struct request q = {.call = c, .url = BUF_INIT, .body = BUF_INIT};
 	pthread_once(&once, curl_once);
 	if (!add_body(&q)) {
-		sink_answered(c, out, SINK_REFUSED, "%s takes alerts, but no %s", sink_types[c->sink->type],
-		              c->kind);
+		sink_answered(c, out, SINK_REFUSED, "%s takes alerts only, not a %s",
+		              sink_types[c->sink->type], c->kind);
 	} else if ((q.curl = curl_easy_init()) == NULL) {
 		sink_answered(c, out, SINK_AGAIN, "no memory for a request");
 	} else {

@@ -270,29 +270,29 @@ static int cmd_act(struct cli *c)
 }
 
 COMMAND(requeue, cmd_act, "JOB…", "make jobs available to any worker", .options = act_options,
-        .examples = {{"defib requeue pages/4711 --dry-run",
-                      "what would be done, and what speaks against it"},
-                     {"defib requeue --watch pages --where stuck --limit 10 --reason lost --yes",
-                      "ten that are stuck, without asking"}});
+        .examples = {
+			{"defib requeue pages/4711 --dry-run", "what would be done, and what to be aware of"},
+			{"defib requeue --watch pages --where stuck --limit 10 --reason lost --yes",
+             "ten that are stuck, without asking"}});
 
 COMMAND(retry, cmd_act, "JOB…", "run jobs again at once, from where they failed",
         .options = retry_options,
         .examples = {{"defib retry queue/42 --yes", "a job that failed or is held"},
                      {"defib retry --watch queue --where state=failed --limit 100 --dry-run",
-                      "which jobs it would be"}});
+                      "which jobs it would change"}});
 
 COMMAND(fail, cmd_act, "JOB…", "end jobs as failed", .options = act_options,
         .examples = {{"defib fail pages/4711 --reason 'the source is gone' --yes",
                       "the row and the ledger say why"},
                      {"defib fail --watch pages --where stuck --where 'age>1d' --dry-run",
-                      "which jobs it would be"}});
+                      "which jobs it would change"}});
 
 COMMAND(hold, cmd_act, "JOB…", "keep automation away from jobs until an operator releases them",
         .options = act_options,
         .examples = {
 			{"defib hold pages/4711 --reason 'looking into it' --yes",
              "no scan touches it from now on"},
-			{"defib hold --watch pages --where stuck --dry-run", "which jobs it would be"}});
+			{"defib hold --watch pages --where stuck --dry-run", "which jobs it would change"}});
 
 COMMAND(release, cmd_act, "JOB…", "release held jobs", .options = act_options,
         .examples = {{"defib release queue/43 --yes", "one job"},
@@ -301,7 +301,7 @@ COMMAND(release, cmd_act, "JOB…", "release held jobs", .options = act_options,
 COMMAND(rollback, cmd_act, "JOB…", "undo what jobs have done so far", .options = act_options,
         .examples = {{"defib rollback queue/45 --yes", "the steps of a workflow, backwards"},
                      {"defib rollback --watch queue --where kind=order --dry-run",
-                      "which jobs it would be"}});
+                      "which jobs it would change"}});
 
 static const struct cli_option undo_options[] = {
 	{"watch", "WATCH", "the job's watch; a batch knows its own"},
@@ -533,5 +533,5 @@ static int cmd_undo(struct cli *c)
 COMMAND(undo, cmd_undo, "BATCH|JOB…", "undo what a scan or an operator did",
         .options = undo_options,
         .examples = {
-			{"defib undo pages/4712 --dry-run", "can it be put back, and if not, why"},
+			{"defib undo pages/4712 --dry-run", "whether it can be undone, and if not, why"},
 			{"defib undo pages/4712 --reason 'the host is still down' --yes", "put it back"}});

@@ -183,4 +183,4 @@ static int cmd_alert(struct cli *c)
 COMMAND(alert, cmd_alert, "list|test",
         "show the state of alert rules; send a test message to the sinks", .options = alert_options,
         .examples = {{"defib alert list --all", "every rule, also those that are not firing"},
-                     {"defib alert test --sink ops", "does a message arrive there?"}});
+                     {"defib alert test --sink ops", "check that a message arrives"}});

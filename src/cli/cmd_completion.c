@@ -18,7 +18,7 @@
 #include <ctype.h>
 
 /* A command line, taken apart up to the word that is typed. */
-struct asked {
+struct completion {
 	struct cli *cli;
 	const struct command *command;
 	const char *current; /* what stands already of the word */
@@ -41,13 +41,13 @@ static bool is_printable(const char *word)
 }
 
 /* One word, where it begins as the typed one does. */
-static void print_word(const struct asked *q, const char *word, const char *about)
+static void print_word(const struct completion *q, const char *word, const char *about)
 {
 	if (text_starts(word, q->current) && is_printable(word))
 		printf("%s%s\t%s\n", q->before, word, about ? about : "");
 }
 
-static void print_all(const struct asked *q, const char *const *words)
+static void print_all(const struct completion *q, const char *const *words)
 {
 	for (; *words; words++)
 		print_word(q, *words, NULL);
@@ -55,7 +55,7 @@ static void print_all(const struct asked *q, const char *const *words)
 
 /* ---- names from the configuration: from its tree, so that one with problems serves too */
 
-static const struct cfg_node *configured(const struct asked *q, const char *list)
+static const struct cfg_node *configured(const struct completion *q, const char *list)
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
@@ -73,7 +73,7 @@ static const char *member(const struct cfg_node *map, const char *key)
 }
 
 /* The names in a list of the configuration, with what another member says of each. */
-static void print_names(const struct asked *q, const struct cfg_node *list, const char *about,
+static void print_names(const struct completion *q, const struct cfg_node *list, const char *about,
                         const char *tail)
 {
 	for (int i = 0; list && i < list->n; i++) {
@@ -84,7 +84,7 @@ static void print_names(const struct asked *q, const struct cfg_node *list, cons
 	}
 }
 
-static void print_steps(const struct asked *q)
+static void print_steps(const struct completion *q)
 {
 	const struct cfg_node *flows = configured(q, "workflows");
 	for (int i = 0; flows && i < flows->n; i++) {
@@ -96,19 +96,19 @@ static void print_steps(const struct asked *q)
 
 /* ---- names from our own tables */
 
-static void print_commands(const struct asked *q)
+static void print_commands(const struct completion *q)
 {
 	for (const struct listed_command *l = commands; l->command; l++)
 		print_word(q, l->command->name, l->command->summary);
 }
 
-static void print_events(const struct asked *q)
+static void print_events(const struct completion *q)
 {
 	for (const struct event_name *e = event_names; e->name; e++)
 		print_word(q, e->name, e->meaning);
 }
 
-static void print_presets(const struct asked *q)
+static void print_presets(const struct completion *q)
 {
 	static const char folder[] = "presets/", ending[] = ".yaml";
 	for (const struct embedded_file *file = embedded_files; file->name; file++)
@@ -118,7 +118,7 @@ static void print_presets(const struct asked *q)
 		}
 }
 
-static void print_terms(const struct asked *q)
+static void print_terms(const struct completion *q)
 {
 	struct arena *a = &q->cli->arena;
 	const char *usage, *word;
@@ -139,7 +139,7 @@ static const struct source {
 	const char *argument;
 	const char *list, *about, *tail; /* names in a list of the configuration */
 	const char *more[2][2];          /* more words, each with what it is */
-	void (*print)(const struct asked *q);
+	void (*print)(const struct completion *q);
 	const char *const *words;
 	const char *shell; /* what the shell knows better */
 } sources[] = {
@@ -167,7 +167,7 @@ static const struct source {
 	{"workflow", .list = "workflows"},
 };
 
-static void print_source(const struct asked *q, const char *argument)
+static void print_source(const struct completion *q, const char *argument)
 {
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
 		const struct source *s = &sources[i];
@@ -188,7 +188,7 @@ static void print_source(const struct asked *q, const char *argument)
 
 /* ---- options */
 
-static const struct cli_option *option_of(const struct asked *q, const char *name)
+static const struct cli_option *option_of(const struct completion *q, const char *name)
 {
 	const struct cli_option *tables[] = {global_options, q->command ? q->command->options : NULL};
 	for (int i = 0; i < 2; i++)
@@ -199,7 +199,7 @@ static const struct cli_option *option_of(const struct asked *q, const char *nam
 }
 
 /* Note what the option waits for; false: it takes no value. */
-static bool expect(struct asked *q, const char *name)
+static bool expect(struct completion *q, const char *name)
 {
 	const struct cli_option *o = option_of(q, name);
 	q->argument = o ? o->argument : NULL;
@@ -213,7 +213,7 @@ static bool expect(struct asked *q, const char *name)
 	return q->argument != NULL;
 }
 
-static void print_options(const struct asked *q)
+static void print_options(const struct completion *q)
 {
 	struct arena *a = &q->cli->arena;
 	const struct cli_option *tables[] = {q->command ? q->command->options : NULL, global_options};
@@ -228,7 +228,7 @@ static void print_options(const struct asked *q)
 /* ---- the words of a command */
 
 /* One alternative of an argument: a name of `sources`, or the word itself. */
-static void print_alternative(const struct asked *q, const char *text)
+static void print_alternative(const struct completion *q, const char *text)
 {
 	if (isupper((unsigned char)text[0]))
 		print_source(q, text);
@@ -252,7 +252,7 @@ static char *bare(struct arena *a, const char *token, size_t n)
 }
 
 /* What stands in the command's place `q->place`; the last argument repeats. */
-static void print_arguments(const struct asked *q)
+static void print_arguments(const struct completion *q)
 {
 	struct arena *a = &q->cli->arena;
 	const char *at = q->command->arguments, *found = NULL;
@@ -278,7 +278,7 @@ static void print_arguments(const struct asked *q)
 /* ---- taking apart */
 
 /* An option that stands before the typed word. True: that word is its value. */
-static bool take_option(struct asked *q, const char *const *words, int n, int *i)
+static bool take_option(struct completion *q, const char *const *words, int n, int *i)
 {
 	const char *word = words[*i], *equals = strchr(word, '=');
 	const char *name = text_starts(word, "--") ? word + 2 : "";
@@ -298,7 +298,7 @@ static bool take_option(struct asked *q, const char *const *words, int n, int *i
 }
 
 /* False: nothing can be said behind this. */
-static bool take_apart(struct asked *q, const char *const *words, int n)
+static bool take_apart(struct completion *q, const char *const *words, int n)
 {
 	for (int i = 0; i < n - 1; i++) {
 		const char *word = words[i];
@@ -317,7 +317,7 @@ static bool take_apart(struct asked *q, const char *const *words, int n)
 }
 
 /* --option=value in the word that is typed. */
-static bool value_in_word(struct asked *q)
+static bool value_in_word(struct completion *q)
 {
 	const char *equals = text_starts(q->current, "--") ? strchr(q->current, '=') : NULL;
 	if (!equals || q->only_words)
@@ -338,7 +338,7 @@ static bool value_in_word(struct asked *q)
 static int complete_words(struct cli *c)
 {
 	int n = c->nwords - 1; /* the first one is our own */
-	struct asked q = {.cli = c, .before = "", .current = n > 0 ? c->words[n] : ""};
+	struct completion q = {.cli = c, .before = "", .current = n > 0 ? c->words[n] : ""};
 	if (!take_apart(&q, c->words + 1, n))
 		return EXIT_CLEAN;
 	if (q.argument || value_in_word(&q)) {
@@ -388,6 +388,7 @@ static int cmd_completion(struct cli *c)
 
 COMMAND(completion, cmd_completion, "bash|zsh|fish",
         "print the script that completes commands, options and names",
-        .examples = {{"eval \"$(defib completion bash)\"", "in this shell; in ~/.bashrc for all"},
-                     {"defib completion fish > ~/.config/fish/completions/defib.fish",
-                      "for fish, which looks there by itself"}});
+        .examples = {
+			{"eval \"$(defib completion bash)\"", "for this shell; put it into ~/.bashrc for all"},
+			{"defib completion fish > ~/.config/fish/completions/defib.fish",
+             "for fish, which reads that directory"}});

@@ -277,10 +277,11 @@ static int cmd_config(struct cli *c)
 
 COMMAND(config, cmd_config, "check|show|docs|metrics|presets [PRESET]",
         "check the configuration, show what is in force, print references", .watch_options = true,
-        .examples = {{"defib config check", "every problem with its place in the file"},
-                     {"defib config show", "what is in force, defaults included"},
-                     {"defib config docs", "all that can be configured"},
-                     {"defib config presets", "queues that are known: preset: NAME is a watch"}});
+        .examples = {
+			{"defib config check", "every problem with its place in the file"},
+			{"defib config show", "what is in force, defaults included"},
+			{"defib config docs", "all that can be configured"},
+			{"defib config presets", "the known queues: preset: NAME makes a watch of one"}});
 
 #define IDLE_US (60 * US_PER_S)
 
@@ -289,7 +290,7 @@ static const struct cli_option doctor_options[] = {
 	{NULL, NULL, NULL},
 };
 
-struct clinic {
+struct doctor_run {
 	struct cli *cli;
 	int64_t idle_us;
 	int count[FINDING_LEVELS];
@@ -297,7 +298,7 @@ struct clinic {
 	const char *database, *watch; /* under whose heading we are */
 };
 
-static void print_json(const struct clinic *c, const struct finding *f)
+static void print_json(const struct doctor_run *c, const struct finding *f)
 {
 	struct buf out = BUF_INIT;
 	int before = c->count[FINDING_OK] + c->count[FINDING_WARN] + c->count[FINDING_FAIL];
@@ -306,7 +307,7 @@ static void print_json(const struct clinic *c, const struct finding *f)
 	out_print(&out);
 }
 
-static void add_heading(struct clinic *c, const struct finding *f, struct buf *out)
+static void add_heading(struct doctor_run *c, const struct finding *f, struct buf *out)
 {
 	AUTO_BUF title = BUF_INIT;
 	if (text_eq(c->database, f->database) && text_eq(c->watch, f->watch))
@@ -322,7 +323,7 @@ static void add_heading(struct clinic *c, const struct finding *f, struct buf *o
 	c->watch = f->watch;
 }
 
-static void print_text(struct clinic *c, const struct finding *f)
+static void print_text(struct doctor_run *c, const struct finding *f)
 {
 	struct buf out = BUF_INIT;
 	if (f->level == FINDING_OK && c->cli->quiet)
@@ -334,7 +335,7 @@ static void print_text(struct clinic *c, const struct finding *f)
 
 static void take_finding(void *ctx, const struct finding *f)
 {
-	struct clinic *c = ctx;
+	struct doctor_run *c = ctx;
 	if (c->cli->json)
 		print_json(c, f);
 	else
@@ -364,9 +365,9 @@ static int check_words(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-static void examine(struct clinic *clinic, const struct database *d)
+static void examine(struct doctor_run *run, const struct database *d)
 {
-	struct cli *c = clinic->cli;
+	struct cli *c = run->cli;
 	const struct settings *s = &c->settings;
 	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
 	struct doctor doctor = {
@@ -376,9 +377,9 @@ static void examine(struct clinic *clinic, const struct database *d)
 		.watches = watches,
 		.ledger_off = s->ledger == LEDGER_OFF,
 		.try_remedies = true,
-		.idle_us = clinic->idle_us,
+		.idle_us = run->idle_us,
 		.found = take_finding,
-		.ctx = clinic,
+		.ctx = run,
 	};
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct watch *w = &s->watches[i];
@@ -392,7 +393,7 @@ static void examine(struct clinic *clinic, const struct database *d)
 		doctor_examine(&doctor);
 }
 
-static void print_sum(const struct clinic *c)
+static void print_sum(const struct doctor_run *c)
 {
 	const int *n = c->count;
 	if (c->cli->json)
@@ -404,28 +405,28 @@ static void print_sum(const struct clinic *c)
 
 static int cmd_doctor(struct cli *c)
 {
-	struct clinic clinic = {.cli = c, .idle_us = IDLE_US};
+	struct doctor_run run = {.cli = c, .idle_us = IDLE_US};
 	int code = cli_load(c);
 	if (code == EXIT_CLEAN)
 		code = check_words(c);
-	if (code == EXIT_CLEAN && !cli_duration(c, "idle-after", &clinic.idle_us))
+	if (code == EXIT_CLEAN && !cli_duration(c, "idle-after", &run.idle_us))
 		code = EXIT_USAGE;
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->json)
 		fputs("{\"findings\":[", stdout);
 	for (int i = 0; i < c->settings.ndatabases; i++)
-		examine(&clinic, &c->settings.databases[i]);
-	print_sum(&clinic);
-	if (clinic.database_failed)
+		examine(&run, &c->settings.databases[i]);
+	print_sum(&run);
+	if (run.database_failed)
 		return EXIT_DATABASE;
-	return clinic.count[FINDING_FAIL] ? EXIT_CONFIG : EXIT_CLEAN;
+	return run.count[FINDING_FAIL] ? EXIT_CONFIG : EXIT_CLEAN;
 }
 
 COMMAND(doctor, cmd_doctor, "[WATCH…]", "show what will go wrong, with the fix",
         .options = doctor_options, .watch_options = true,
         .examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
-                     {"defib doctor pages --json", "one watch, for a program"}});
+                     {"defib doctor pages --json", "one watch, as JSON"}});
 
 /* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
 static void print_statement(const struct picked *p, const char *sql)

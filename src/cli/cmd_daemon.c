@@ -313,7 +313,7 @@ static void *leave_in_time(void *arg)
 }
 
 /* What threads share, once there are none. */
-static void put_away(struct run *r)
+static void release_all(struct run *r)
 {
 	metrics_free(r->metrics);
 	events_free(r->events);
@@ -334,7 +334,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 	if (r->http)
 		http_stop(r->http);
 	daemon_stop(r->daemon);
-	put_away(r);
+	release_all(r);
 }
 
 static int cmd_daemon(struct cli *c)
@@ -362,7 +362,7 @@ static int cmd_daemon(struct cli *c)
 	r->metrics = metrics_new();
 	watch_metrics_start(r->metrics, clock_wall_us());
 	if (start_http(r, &f)) {
-		put_away(r);
+		release_all(r);
 		return cli_fail(&f);
 	}
 	start(r);

@@ -319,6 +319,6 @@ static int cmd_demo(struct cli *c)
 
 COMMAND(demo, cmd_demo, "", "watch real workers being killed and frozen, and their jobs recovered",
         .options = demo_options,
-        .examples = {
-			{"defib demo", "on a database of its own, which is removed again"},
-			{"defib demo --seconds 8 --seed 7", "short, and the same ones are killed each time"}});
+        .examples = {{"defib demo", "on a database of its own, which is removed again"},
+                     {"defib demo --seconds 8 --seed 7",
+                      "a short run that kills the same workers each time"}});

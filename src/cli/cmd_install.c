@@ -432,7 +432,7 @@ static int cmd_install(struct cli *c)
 COMMAND(install, cmd_install, "WATCH",
         "let PostgreSQL itself recover a watch, by pg_cron or a timer", .options = install_options,
         .examples = {{"defib install pages --dry-run", "the SQL, for psql"},
-                     {"defib install pages --every 1m --yes", "no daemon is needed then"}});
+                     {"defib install pages --every 1m --yes", "without a daemon"}});
 
 /* ---- uninstall ---- */
 

@@ -464,5 +464,5 @@ COMMAND(ledger, cmd_ledger, "[prune|verify]",
         .examples = {
 			{"defib ledger --watch pages --since 24h", "what happened to a watch since yesterday"},
 			{"defib ledger --job pages/4711", "everything that was done to one job"},
-			{"defib ledger verify", "whether it is as it was written"},
+			{"defib ledger verify", "check that no entry was changed or removed"},
 			{"defib ledger prune --older-than 90d --dry-run", "how much a clean-up would remove"}});

@@ -246,7 +246,7 @@ COMMAND(list, cmd_list, "[JOB…]", "list jobs: by state, verdict, age, text and
                      {"defib list --watch pages --where 'age>10m' --where verdict=silent",
                       "terms that must all hold"},
                      {"defib list --watch pages --where stuck --ids | defib requeue - --yes",
-                      "hand what was found to a command that acts"}});
+                      "pass the jobs found to a command that acts on them"}});
 
 static const struct cli_option show_options[] = {
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
@@ -405,4 +405,4 @@ COMMAND(explain, cmd_explain, "WATCH KEY…",
         .watch_options = true,
         .examples = {
 			{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
-			{"defib explain pages 4711 --json", "the same for a program"}});
+			{"defib explain pages 4711 --json", "the same, as JSON"}});

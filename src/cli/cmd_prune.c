@@ -123,9 +123,9 @@ static int cmd_prune(struct cli *c)
 }
 
 COMMAND(prune, cmd_prune, "",
-        "remove what has ended and is older than retention: allows from defib's own tables",
+        "remove rows of defib's own tables that have ended and are older than retention: allows",
         .options = prune_options,
-        .examples = {{"defib prune --dry-run", "how much is old enough to go"},
+        .examples = {{"defib prune --dry-run", "how many rows would be removed"},
                      {"defib prune --yes", "remove it now, in small steps"}});
 
 /* ---- defib ledger prune ---- */

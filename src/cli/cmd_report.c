@@ -96,7 +96,7 @@ static int cmd_stats(struct cli *c)
 COMMAND(stats, cmd_stats, "[WATCH…]", "count jobs by state, what is stuck and what was recovered",
         .watch_options = true,
         .examples = {{"defib stats", "every watch"},
-                     {"defib stats pages --json", "one of them, for a program"}});
+                     {"defib stats pages --json", "one watch, as JSON"}});
 
 static int cmd_learn(struct cli *c)
 {
@@ -112,7 +112,7 @@ static int cmd_learn(struct cli *c)
 COMMAND(learn, cmd_learn, "[WATCH…]",
         "show how long runs take, and what that suggests for the thresholds", .watch_options = true,
         .examples = {{"defib learn", "every watch that says when a run starts"},
-                     {"defib learn pages --json", "one of them, for a program"}});
+                     {"defib learn pages --json", "one watch, as JSON"}});
 
 #define WEEK_US (INT64_C(7) * 86400 * 1000000)
 

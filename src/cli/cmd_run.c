@@ -400,9 +400,9 @@ static void print_line(const struct run *r, const char *text)
 /* Nothing is lost: the run's row stays, and whoever finds it finishes. */
 static void give_up(const struct run *r, struct run_watch *w, const char *why)
 {
-	cli_message(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were freed: %s",
+	cli_message(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were recovered: %s",
 	                         w->watch->name, r->argv[0], why),
-	            "a daemon on this host, or the next defib run, frees the rest");
+	            "a daemon on this host, or the next defib run, recovers the rest");
 	w->done = true;
 }
 
@@ -485,12 +485,12 @@ static void print_freed(const struct run *r)
 	for (int i = 0; i < r->n; i++) {
 		const struct run_watch *w = &r->watches[i];
 		const char *refused =
-			w->refused ? arena_printf(&r->cli->arena, ", the database refused to free %lld",
+			w->refused ? arena_printf(&r->cli->arena, ", the database refused to recover %lld",
 		                              (long long)w->refused)
 					   : "";
 		if (w->freed + w->held + w->refused)
 			print_line(r, arena_printf(&r->cli->arena,
-			                           "%s ended (%s): of watch %s freed %lld, held %lld%s",
+			                           "%s ended (%s): watch %s: recovered %lld, held %lld%s",
 			                           r->argv[0], r->ending, w->watch->name, (long long)w->freed,
 			                           (long long)w->held, refused));
 	}
@@ -555,9 +555,9 @@ static int cmd_run(struct cli *c)
 }
 
 COMMAND(run, cmd_run, "--watch WATCH -- PROGRAM [ARG…]",
-        "start a worker that knows nothing of defib; free its jobs when it ends",
+        "start a worker that knows nothing of defib; recover its jobs when it ends",
         .options = run_options,
         .examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
-                      "its jobs are freed at once, however it ends"},
+                      "its jobs are recovered at once, however it ends"},
                      {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
                       "with a name of its own in the ledger"}});

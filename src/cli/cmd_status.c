@@ -21,7 +21,7 @@
 #include "view/status.h"
 #include "watch/settings.h"
 
-struct asking {
+struct status_run {
 	struct cli *cli;
 	struct selection selection;
 	struct buf out, kept, workers;
@@ -30,7 +30,7 @@ struct asking {
 	int code; /* of the first failure */
 };
 
-static void print_watch(struct asking *x, const struct database *d, const char *watch,
+static void print_watch(struct status_run *x, const struct database *d, const char *watch,
                         const struct stored_status *stored)
 {
 	struct watch_status st;
@@ -48,7 +48,7 @@ static void print_watch(struct asking *x, const struct database *d, const char *
 }
 
 /* The built-in queue is nobody's watch in the file: it is printed of where a daemon has it. */
-static bool shows_queue(const struct asking *x, const struct database *d,
+static bool shows_queue(const struct status_run *x, const struct database *d,
                         const struct stored_status *stored)
 {
 	for (int i = 0; i < x->selection.n; i++)
@@ -58,7 +58,7 @@ static bool shows_queue(const struct asking *x, const struct database *d,
 	return x->cli->nwords == 0 && leader_known(&stored->led, BUILTIN_NAME);
 }
 
-static struct session *session_of(struct asking *x, const struct database *d)
+static struct session *session_of(struct status_run *x, const struct database *d)
 {
 	struct session *session = &x->selection.sessions[d - x->cli->settings.databases];
 	if (!session->open)
@@ -66,7 +66,7 @@ static struct session *session_of(struct asking *x, const struct database *d)
 	return session;
 }
 
-static bool is_named(const struct asking *x, const struct database *d)
+static bool is_named(const struct status_run *x, const struct database *d)
 {
 	bool named = x->cli->nwords == 0;
 	for (int i = 0; i < x->selection.n; i++)
@@ -75,7 +75,7 @@ static bool is_named(const struct asking *x, const struct database *d)
 }
 
 /* Where this role could not have made the tables, a daemon of it may work without them. */
-static void print_unseen(const struct asking *x, const struct database *d, struct store *s)
+static void print_unseen(const struct status_run *x, const struct database *d, struct store *s)
 {
 	struct failure ignored = {0};
 	bool may = true;
@@ -86,7 +86,7 @@ static void print_unseen(const struct asking *x, const struct database *d, struc
 		        d->name);
 }
 
-static defib_err print_kept(struct asking *x, const struct database *d, struct store *s,
+static defib_err print_kept(struct status_run *x, const struct database *d, struct store *s,
                             struct failure *f)
 {
 	struct retention_state st;
@@ -110,7 +110,7 @@ static defib_err print_kept(struct asking *x, const struct database *d, struct s
 
 #define WORKERS_MAX 1000
 
-static void print_worker(struct asking *x, const struct database *d, const struct attendant *w)
+static void print_worker(struct status_run *x, const struct database *d, const struct attendant *w)
 {
 	json_auto_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
 	const json_t *spool = json_object_get(info, "spool");
@@ -125,7 +125,7 @@ static void print_worker(struct asking *x, const struct database *d, const struc
 	x->trouble = x->trouble || trouble;
 }
 
-static defib_err print_workers(struct asking *x, const struct database *d, struct store *s,
+static defib_err print_workers(struct status_run *x, const struct database *d, struct store *s,
                                struct failure *f)
 {
 	struct attendant *rows;
@@ -140,7 +140,7 @@ static defib_err print_workers(struct asking *x, const struct database *d, struc
 	return err;
 }
 
-static void ask_database(struct asking *x, const struct database *d)
+static void ask_database(struct status_run *x, const struct database *d)
 {
 	struct session *session = session_of(x, d);
 	struct failure f = {0};
@@ -170,7 +170,7 @@ static void ask_database(struct asking *x, const struct database *d)
 
 static int cmd_status(struct cli *c)
 {
-	struct asking x = {.cli = c};
+	struct status_run x = {.cli = c};
 	int code = select_watches(c, &x.selection);
 	if (code != EXIT_CLEAN)
 		return code;
@@ -194,7 +194,7 @@ static int cmd_status(struct cli *c)
 COMMAND(status, cmd_status, "[WATCH…]",
         "show the daemons: who leads, what a guard holds back and why",
         .examples = {{"defib status", "every watch"},
-                     {"defib status pages --json", "one of them, for a program"}});
+                     {"defib status pages --json", "one watch, as JSON"}});
 
 static const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},

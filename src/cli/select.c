@@ -270,7 +270,7 @@ static int choose(struct choice *x)
 	if (c->nwords > 0)
 		code = take_words(x);
 	else if (x->rules->changes && count_terms(c) == 0 && !cli_flag(c, "all"))
-		return cli_usage("which jobs? name them, choose them with --where, or say --all");
+		return cli_usage("name the jobs, select them with --where, or give --all");
 	else
 		take_watches(x);
 	return code == EXIT_CLEAN ? take_terms(x) : code;
@@ -361,7 +361,7 @@ defib_err selected_bind(struct cli *c, const struct selected *g, struct selected
 	err = watch_bind(g->watch, out->store, &c->arena, &out->binding, f);
 	if (err == DEFIB_CONFIG && !settings_watch(&c->settings, g->watch->name)) {
 		fail(f, DEFIB_CONFIG, "%s: the built-in queue has no tables here", out->store->name);
-		fail_next(f, "make them with defib init, or name a watch");
+		fail_next(f, "create them with defib init, or name a watch");
 	}
 	if (!err)
 		err = watch_compile(&out->binding, &c->arena, &out->sql, f);

@@ -451,7 +451,7 @@ static void learn_names(struct examination *x)
 	x->dbname = row_text(&rows, 0, 1);
 }
 
-static void tell_lost(struct examination *x)
+static void report_lost(struct examination *x)
 {
 	x->watch = NULL; /* it is the database's trouble, whatever was looked at */
 	if (x->store->lost)
@@ -468,7 +468,7 @@ void doctor_examine(const struct doctor *d)
 		run_checks(&x, database_checks, sizeof database_checks / sizeof *database_checks);
 		for (int i = 0; i < d->nwatches && !x.store->lost; i++)
 			examine_watch(&x, d->watches[i]);
-		tell_lost(&x);
+		report_lost(&x);
 	}
 	store_close(x.store);
 	arena_release(&x.arena);

@@ -246,7 +246,7 @@ static const char *policy_for(struct examination *x, const char *command, const 
 	                    x->table, command, x->role);
 }
 
-static void tell_policies(struct examination *x, const struct store_rows *rows)
+static void report_policies(struct examination *x, const struct store_rows *rows)
 {
 	const char *names = row_text(rows, 0, 0) ? row_text(rows, 0, 0) : "none";
 	bool writes = acts(x->watch);
@@ -285,7 +285,7 @@ void check_policies(struct examination *x)
 	if (row_security(x->store, x->watch, &on, &f))
 		unclear(x, &f);
 	else if (on && asked(x, policies_sql, &table, 1, &rows))
-		tell_policies(x, &rows);
+		report_policies(x, &rows);
 }
 
 /*

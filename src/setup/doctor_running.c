@@ -178,8 +178,8 @@ static const char *nearest(const char *word, const char *const *values)
 }
 
 /* The values that are asked for and are not there; whether one of them looks like a slip. */
-static bool tell_absent(struct examination *x, const struct named *c, const struct store_rows *rows,
-                        struct buf *out)
+static bool report_absent(struct examination *x, const struct named *c,
+                          const struct store_rows *rows, struct buf *out)
 {
 	const char **values = ARENA_ARRAY(&x->arena, const char *, rows->nrows + 1);
 	const char *between = ": ";
@@ -200,8 +200,8 @@ static bool tell_absent(struct examination *x, const struct named *c, const stru
 	return slip;
 }
 
-static void tell_value(struct examination *x, const struct named *c, const char *value, int64_t n,
-                       struct buf *out)
+static void report_value(struct examination *x, const struct named *c, const char *value, int64_t n,
+                         struct buf *out)
 {
 	AUTO_BUF shown = BUF_INIT;
 	size_t len = 0, step;
@@ -217,7 +217,7 @@ static void tell_value(struct examination *x, const struct named *c, const char 
 }
 
 /* What stands in one column; whether what is asked for looks like a slip. */
-static bool tell_column(struct examination *x, const struct named *c, struct buf *out)
+static bool report_column(struct examination *x, const struct named *c, struct buf *out)
 {
 	struct store_rows rows;
 	int64_t all = 0;
@@ -239,14 +239,14 @@ static bool tell_column(struct examination *x, const struct named *c, struct buf
 	buf_addf(out, "%s is ", c->column);
 	for (int i = 0; i < rows.nrows && i < VALUES_SHOWN; i++) {
 		buf_add(out, i ? ", " : "");
-		tell_value(x, c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), out);
+		report_value(x, c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), out);
 	}
 	if (rows.nrows > VALUES_SHOWN)
 		buf_addf(out, " and %d more", rows.nrows - VALUES_SHOWN);
-	return tell_absent(x, c, &rows, out);
+	return report_absent(x, c, &rows, out);
 }
 
-static void tell_unmatched(struct examination *x, const struct unseen *u, bool sure)
+static void report_unmatched(struct examination *x, const struct unseen *u, bool sure)
 {
 	struct reading r = {.x = x};
 	AUTO_BUF text = BUF_INIT;
@@ -258,7 +258,7 @@ static void tell_unmatched(struct examination *x, const struct unseen *u, bool s
 		         x->watch->running.text, span(x, WITHIN_MS * INT64_C(1000)));
 	read_predicate(&r);
 	for (int i = 0; i < r.n && !x->store->lost; i++)
-		slip = tell_column(x, &r.named[i], &text) || slip;
+		slip = report_column(x, &r.named[i], &text) || slip;
 	if (u->secured)
 		buf_addf(&text, "; row-level security applies to role %s and may hide rows", x->role);
 	/* What the ledger tells of did run once: it rests. */
@@ -291,7 +291,7 @@ void check_running(struct examination *x)
 	if (x->store->lost)
 		return;
 	if (!u.empty)
-		tell_unmatched(x, &u, !err);
+		report_unmatched(x, &u, !err);
 	else if (u.secured)
 		found(x, FINDING_WARN, "see the finding about its policies",
 		      "no row of table %s can be seen: it is empty, or row-level security hides all of it "

@@ -233,7 +233,7 @@ static int64_t count_shared(struct examination *x, const char *columns)
 	return asked(x, sql, NULL, 0, &rows) ? row_int(&rows, 0, 0, 0) : -1;
 }
 
-static void tell_shared(struct examination *x, const char *columns)
+static void report_shared(struct examination *x, const char *columns)
 {
 	int64_t n = count_shared(x, columns);
 	if (n > 0)
@@ -259,7 +259,7 @@ void check_key(struct examination *x)
 		if (row_bool(&rows, 0, 0))
 			found(x, FINDING_OK, NULL, "the key (%s) is unique", buf_text(&columns));
 		else
-			tell_shared(x, buf_text(&columns));
+			report_shared(x, buf_text(&columns));
 	}
 }
 

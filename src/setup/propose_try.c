@@ -197,7 +197,7 @@ static void add_why(struct proposed_line *line, struct arena *a, const char *mor
 	line->why = line->why ? arena_printf(a, "%s; %s", line->why, more) : more;
 }
 
-static void tell_seen(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
+static void report_seen(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
 {
 	AUTO_BUF oldest = BUF_INIT;
 	struct proposed_line *running = proposal_line(p, "running"),
@@ -333,7 +333,7 @@ defib_err proposal_try(struct store *s, struct proposal *p, struct arena *a,
 	if (err)
 		return err;
 	watch_seen(s, q, a, seen);
-	tell_seen(p, a, seen);
+	report_seen(p, a, seen);
 	confirm_first(p, a, seen);
 	return DEFIB_OK;
 }

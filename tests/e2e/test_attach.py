@@ -364,7 +364,7 @@ def test_a_killed_program_gives_back_exactly_what_it_had(run, attached):
     assert evidence["exit"] == "signal 9 (KILL)"
     assert evidence["session"].startswith("defib-run:python3")
     assert ledger(attached, 1) == ledger(attached, 3) == []
-    assert "freed 1" in killed.log and living.process.poll() is None
+    assert "recovered 1" in killed.log and living.process.poll() is None
     assert attached.sql("SELECT count(*) FROM defib.program") == [(1,)]
 
 
@@ -428,7 +428,7 @@ def test_a_program_with_more_claims_than_a_page_has_all_of_them_freed(run, attac
     os.kill(pid, signal.SIGKILL)
     assert wrapper.wait() == 128 + signal.SIGKILL
     all_free(attached, 2500)
-    assert "freed 2500" in wrapper.log
+    assert "recovered 2500" in wrapper.log
 
 
 def test_a_claim_that_waits_keeps_the_row_of_its_program(run, attached):

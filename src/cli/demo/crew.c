@@ -504,7 +504,7 @@ static bool poison(struct demo *d)
 static const struct {
 	int permille;
 	bool also_short; /* a short run has fewer: a job that meets three of them is held */
-	bool (*befall)(struct demo *d); /* false: not now, there was nobody */
+	bool (*cause)(struct demo *d); /* false: not now, there was nobody */
 } faults[] = {
 	{60, true, kill_worker},   {110, true, poison},      {180, true, kill_pages},
 	{220, false, kill_worker}, {290, true, freeze_one},  {380, true, kill_workers},
@@ -549,7 +549,7 @@ void demo_faults_tick(struct demo *d, int64_t now)
 	if (now - d->begun_ms < d->seconds * faults[d->next_fault].permille)
 		return;
 	bool left_out = !faults[d->next_fault].also_short && d->seconds < DEMO_SHORT_S;
-	if (left_out || faults[d->next_fault].befall(d))
+	if (left_out || faults[d->next_fault].cause(d))
 		d->next_fault++;
 }
 

@@ -19,10 +19,10 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-#define SAGAS_TOLD 3
+#define SAGAS_SHOWN 3
 
 /* A run of entries that one line tells. */
-struct happening {
+struct entry_run {
 	const char *event, *owner, *verdict;
 	bool page, poison;
 	unsigned counts; /* as what each of them counts (ledger/events.h) */
@@ -62,7 +62,7 @@ static struct demo_entry *add_entry(struct demo *d)
 
 /* ---- telling ---- */
 
-static void print_held(struct demo *d, const struct happening *t)
+static void print_held(struct demo *d, const struct entry_run *t)
 {
 	if (t->poison)
 		demo_print(d, COLOR_GREEN,
@@ -73,7 +73,7 @@ static void print_held(struct demo *d, const struct happening *t)
 		           (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
 }
 
-static void print_recovered(struct demo *d, const struct happening *t)
+static void print_recovered(struct demo *d, const struct entry_run *t)
 {
 	AUTO_BUF after = BUF_INIT;
 	if (t->took_us >= 0) {
@@ -92,15 +92,15 @@ static void print_recovered(struct demo *d, const struct happening *t)
 static void print_saga(struct demo *d, int64_t order)
 {
 	d->sagas++;
-	if (d->sagas <= SAGAS_TOLD)
+	if (d->sagas <= SAGAS_SHOWN)
 		demo_print(d, COLOR_YELLOW,
 		           "order %lld cannot be shipped: its saga undoes the finished steps",
 		           (long long)order);
-	else if (d->sagas == SAGAS_TOLD + 1)
+	else if (d->sagas == SAGAS_SHOWN + 1)
 		demo_print(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
 }
 
-static void tell(struct demo *d, const struct happening *t)
+static void print_run(struct demo *d, const struct entry_run *t)
 {
 	if (t->jobs == 0)
 		return;
@@ -118,7 +118,7 @@ static void tell(struct demo *d, const struct happening *t)
 		           t->owner);
 }
 
-static void read_row(struct demo *d, const struct store_rows *r, int row, struct happening *t)
+static void read_row(struct demo *d, const struct store_rows *r, int row, struct entry_run *t)
 {
 	bool page = text_eq(row_text(r, row, WATCH), d->pages);
 	int64_t job = row_int(r, row, JOB, 0);
@@ -143,7 +143,7 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	d->recovered += e.recovered;
 	d->late += text_eq(event, ENTRY_LATE_COMPLETION);
 	*add_entry(d) = e;
-	struct happening now = {event,
+	struct entry_run now = {event,
 	                        name ? demo_label(name) : "a worker",
 	                        row_text(r, row, VERDICT),
 	                        page,
@@ -155,7 +155,7 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	bool same = t->jobs && text_eq(t->event, event) && text_eq(t->owner, now.owner) &&
 	            t->page == page && t->poison == e.poison && t->counts == counts;
 	if (!same) {
-		tell(d, t);
+		print_run(d, t);
 		*t = now;
 		return;
 	}
@@ -167,7 +167,7 @@ defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
-	struct happening t = {0};
+	struct entry_run t = {0};
 	struct store_param params[] = {P_INT(d->last_entry), P_TEXT(d->pages)};
 	AUTO_BUF sql = BUF_INIT;
 	read_sql(&sql);
@@ -175,7 +175,7 @@ defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 	                         &a, &rows, f);
 	for (int i = 0; i < rows.nrows && !err; i++)
 		read_row(d, &rows, i, &t);
-	tell(d, &t);
+	print_run(d, &t);
 	return err;
 }
 

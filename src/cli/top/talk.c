@@ -534,7 +534,7 @@ static void title_text(const struct top_talk *t, struct buf *out)
 static void last_text(const struct top_talk *t, struct buf *out)
 {
 	static const char *const texts[] = {
-		[MODE_LIST] = "? help  q quit  Tab pane  / filter  space tag  Enter story  r requeue  "
+		[MODE_LIST] = "? help  q quit  Tab pane  / filter  space tag  Enter history  r requeue  "
 					  "R retry  f fail  h hold  e release  u undo  p pause",
 		[MODE_FILTER] = "filter: ",
 		[MODE_WAIT] = "asking the database ...",
