@@ -18,6 +18,8 @@
 #include "view/output.h"
 #include "watch/settings.h"
 
+#include <signal.h>
+
 enum exit_code {
 	EXIT_CLEAN = 0, /* clean, or done */
 	EXIT_STUCK = 1, /* stuck jobs found and not recovered */
@@ -151,6 +153,8 @@ struct store_options cli_store_options(const struct database *d, const struct wa
                                        bool read_only);
 /* A session that is opened when it is first used. */
 struct session cli_session(const struct database *d, const struct watch *w, bool read_only);
+/* For --output: beside the file first, so that a reader finds the old one or the new one. */
+int cli_write_file(const char *path, const struct buf *text);
 /* Who acts, for the ledger: "cli:USER". */
 const char *cli_actor(struct cli *c);
 
@@ -160,6 +164,8 @@ int cli_fail(const struct failure *f);
 int cli_queue_fail(struct failure *f);
 /* The same where a statement was given a person's key: one that its type cannot take is a slip. */
 int cli_key_fail(struct failure *f);
+/* What is refused, and what to do instead; NULL: nothing. */
+int cli_refuse(const char *next, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
 /*
  * The log of a command that runs long, by --log: logfmt, json or plain. Where it
@@ -179,12 +185,14 @@ int exit_code_of(defib_err err);
  */
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used);
 
+/* Block TERM, INT, HUP and one more, before there are threads; *set is to wait for them. */
+void cli_block_signals(sigset_t *set, int also);
 /*
- * A worker that is already open, until it ends (cmd_work.c). Signals that stop it, and HUP, are
- * blocked before it is opened, and taken by one thread. False after one line: it is closed.
+ * A worker that is already open, until it ends (cmd_work.c). Its signals are blocked before it is
+ * opened, and taken by one thread. False after one line: it is closed.
  */
+#define WORKER_ENDED SIGUSR2 /* ours: to that thread */
 struct worker;
-void cli_block_signals(void);
 bool cli_run_worker(struct worker *w, void (*on_signal)(void *ctx, int signal), void *ctx);
 /* `defib ledger prune` (cmd_prune.c). */
 int ledger_prune(struct cli *c);

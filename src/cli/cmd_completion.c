@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "embedded.h"
 #include "ledger/events.h"
+#include "setup/propose.h"
 #include "shipped.h"
 #include "view/report.h"
 #include "watch/list_sql.h"
@@ -110,12 +111,11 @@ static void print_events(const struct completion *q)
 
 static void print_presets(const struct completion *q)
 {
-	static const char folder[] = "presets/", ending[] = ".yaml";
-	for (const struct embedded_file *file = embedded_files; file->name; file++)
-		if (text_starts(file->name, folder)) {
-			size_t n = strlen(file->name) - strlen(folder) - strlen(ending);
-			print_word(q, arena_strndup(&q->cli->arena, file->name + strlen(folder), n), NULL);
-		}
+	for (const struct embedded_file *file = embedded_files; file->name; file++) {
+		const char *name = preset_name(file, &q->cli->arena);
+		if (name)
+			print_word(q, name, NULL);
+	}
 }
 
 static void print_terms(const struct completion *q)

@@ -19,6 +19,7 @@
 #include "daemon/metrics.h"
 #include "embedded.h"
 #include "setup/doctor.h"
+#include "setup/propose.h"
 #include "store/dialect.h"
 #include "view/installation.h"
 #include "view/output.h"
@@ -138,15 +139,10 @@ static int config_metrics(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-static const char preset_folder[] = "presets/", preset_ending[] = ".yaml";
-
-/* The name of a preset that can be chosen; NULL for other files and the built-in queue. */
-static const char *preset_name(const struct embedded_file *file, struct arena *a)
+/* A preset that can be chosen; NULL for other files and the built-in queue. */
+static const char *choosable(const struct embedded_file *file, struct arena *a)
 {
-	size_t folder = strlen(preset_folder), ending = strlen(preset_ending);
-	if (!text_starts(file->name, preset_folder))
-		return NULL;
-	const char *name = arena_strndup(a, file->name + folder, strlen(file->name) - folder - ending);
+	const char *name = preset_name(file, a);
 	return text_eq(name, BUILTIN_NAME) ? NULL : name;
 }
 
@@ -206,7 +202,7 @@ static int presets_list(struct cli *c)
 	for (int i = 0; i < PRESET_FACTS; i++)
 		table_column(&t, titles[i]);
 	for (const struct embedded_file *file = embedded_files; file->name; file++) {
-		const char *name = preset_name(file, &c->arena);
+		const char *name = choosable(file, &c->arena);
 		if (!name)
 			continue;
 		preset_facts(&c->arena, name, file->text, facts);
@@ -229,7 +225,7 @@ static int no_such_preset(struct cli *c)
 	const char **names = ARENA_ARRAY(&c->arena, const char *, n + 1);
 	n = 0;
 	for (const struct embedded_file *file = embedded_files; file->name; file++) {
-		const char *name = preset_name(file, &c->arena);
+		const char *name = choosable(file, &c->arena);
 		if (name)
 			names[n++] = name;
 	}
@@ -241,8 +237,7 @@ static int config_presets(struct cli *c)
 {
 	if (c->nwords < 2)
 		return presets_list(c);
-	const char *text =
-		embedded_text(arena_printf(&c->arena, "%s%s%s", preset_folder, c->words[1], preset_ending));
+	const char *text = embedded_text(arena_printf(&c->arena, "presets/%s.yaml", c->words[1]));
 	if (!text)
 		return no_such_preset(c);
 	fputs(text, stdout);

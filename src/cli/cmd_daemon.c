@@ -183,15 +183,6 @@ static int wait_for_signal(const sigset_t *set, int64_t ms)
 	return got > 0 ? got : 0;
 }
 
-static void block_signals(sigset_t *set)
-{
-	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-		sigaddset(set, ours[i]);
-	pthread_sigmask(SIG_BLOCK, set, NULL);
-}
-
 /* The same file and the same kind of log; passwords go by the environment. */
 static struct pools *start_pools(struct run *r)
 {
@@ -354,7 +345,7 @@ static int cmd_daemon(struct cli *c)
 		return cli_fail(&f);
 	}
 	snprintf(r->name, sizeof r->name, "%s:%d:%.8s", self.host, (int)self.pid, self.nonce);
-	block_signals(&set);
+	cli_block_signals(&set, SIGCHLD);
 	live_settings_box_init(&r->setups, first);
 	r->overview = overview_new();
 	r->beats = heartbeats_new();

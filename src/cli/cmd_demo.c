@@ -84,15 +84,6 @@ static int ask_for_database(struct demo *d)
 
 /* ---- signals ---- */
 
-static void block_signals(sigset_t *set)
-{
-	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-		sigaddset(set, ours[i]);
-	sigprocmask(SIG_BLOCK, set, NULL);
-}
-
 /* Waits a moment; true when it is to end. The end of a process only ends the wait. */
 static bool told_to_end(const sigset_t *set)
 {
@@ -300,7 +291,7 @@ static int cmd_demo(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	demo_tell_init(d);
-	block_signals(&set);
+	cli_block_signals(&set, SIGCHLD);
 	code = begin(d, &set);
 	if (code == EXIT_CLEAN)
 		code = run(d, &set);

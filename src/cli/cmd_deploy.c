@@ -428,37 +428,23 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 
 /* ---- where it goes ---- */
 
-static int write_file(const char *dir, const char *name, const struct buf *text)
-{
-	AUTO_BUF path = BUF_INIT;
-	buf_addf(&path, "%s/%s", dir, name);
-	FILE *file = fopen(buf_text(&path), "w");
-	bool written = file && fwrite(text->data, 1, text->len, file) == text->len;
-	int why = errno;
-	if (file && fclose(file) != 0)
-		written = false;
-	int code = EXIT_CLEAN;
-	if (written)
-		printf("%s\n", buf_text(&path));
-	else
-		code = cli_usage("--output: cannot write %s: %s", buf_text(&path), strerror(why));
-	return code;
-}
-
 static int put_file(const struct cli *c, const struct place *p, int i, const struct fill *f)
 {
 	const char *dir = cli_value(c, "output"), *file = p->files[i];
-	AUTO_BUF source = BUF_INIT, text = BUF_INIT;
-	int code = EXIT_CLEAN;
-	buf_addf(&source, "deploy/%s", file);
-	fill_file(f, shipped_text(buf_text(&source)), &text);
-	if (dir) {
-		code = write_file(dir, strrchr(file, '/') + 1, &text);
-	} else {
+	AUTO_BUF path = BUF_INIT, text = BUF_INIT;
+	buf_addf(&path, "deploy/%s", file);
+	fill_file(f, shipped_text(buf_text(&path)), &text);
+	if (!dir) {
 		if (i > 0)
 			fputs(*p->between ? p->between : "\n", stdout);
 		fwrite(text.data, 1, text.len, stdout);
+		return EXIT_CLEAN;
 	}
+	buf_clear(&path);
+	buf_addf(&path, "%s/%s", dir, strrchr(file, '/') + 1);
+	int code = cli_write_file(buf_text(&path), &text);
+	if (code == EXIT_CLEAN)
+		printf("%s\n", buf_text(&path));
 	return code;
 }
 

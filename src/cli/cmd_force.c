@@ -156,7 +156,8 @@ static void on_signal(void *ctx, int signal)
 static int run_worker(struct force_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
-	cli_block_signals();
+	sigset_t set;
+	cli_block_signals(&set, WORKER_ENDED);
 	if (worker_open(o, &r->worker, &f))
 		return cli_queue_fail(&f);
 	if (!cli_run_worker(r->worker, on_signal, r))

@@ -144,10 +144,8 @@ static void whole(const struct cli *c, const char *entries, const char *about, s
 
 static int refuse(const char *path, const char *why)
 {
-	struct failure f = {0};
-	fail(&f, DEFIB_REFUSED, "%s: nothing was written: %s", path, why);
-	fail_next(&f, "omit --write, and paste the output under watches:");
-	return cli_fail(&f);
+	return cli_refuse("omit --write, and paste the output under watches:",
+	                  "%s: nothing was written: %s", path, why);
 }
 
 static int write_all(int fd, const char *path, const char *text)
@@ -165,9 +163,7 @@ static int write_all(int fd, const char *path, const char *text)
 	int error = errno;
 	if (fd >= 0 && close(fd) == 0 && left == 0)
 		return EXIT_CLEAN;
-	struct failure f = {0};
-	fail(&f, DEFIB_REFUSED, "%s cannot be written: %s", path, strerror(error));
-	return cli_fail(&f);
+	return cli_refuse(NULL, "%s cannot be written: %s", path, strerror(error));
 }
 
 /* How many watches a configuration has; -1: it cannot be read, or its last key is another one. */
@@ -296,12 +292,10 @@ static int make_tables(struct cli *c, const struct database *d)
 /* What lacks something is shown, as comments, and never written. */
 static int print_missing(const struct proposal *p)
 {
-	struct failure f = {0};
 	struct buf draft = BUF_INIT;
 	proposal_yaml(p, NULL, &draft);
 	out_print(&draft);
-	fail(&f, DEFIB_REFUSED, "table %s: no watch is proposed: %s", p->table, p->missing[0]);
-	return cli_fail(&f);
+	return cli_refuse(NULL, "table %s: no watch is proposed: %s", p->table, p->missing[0]);
 }
 
 /* A preset knows more of its queue than a look at one table can tell. */
@@ -374,13 +368,11 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 			print_detected(&found.items[i]);
 		detected_yaml(&found.items[i], named_database(c), &entries);
 	}
-	if (found.n == 0) {
-		fail(&f, DEFIB_REFUSED,
-		     "%s: no known queue, and none of %d tables looks like one; nothing is written",
-		     d->name, found.ntables);
-		fail_next(&f, "defib init --table TABLE examines one");
-		return cli_fail(&f);
-	}
+	if (found.n == 0)
+		return cli_refuse(
+			"defib init --table TABLE examines one",
+			"%s: no known queue, and none of %d tables looks like one; nothing is written", d->name,
+			found.ntables);
 	int code = init_write(c, buf_text(&entries),
 	                      "Found by defib init --detect: the queues of this database.");
 	int waiting = 0;

@@ -180,16 +180,14 @@ static void print_json(const struct database *d, const struct seal_report *r)
 	AUTO_BUF out = BUF_INIT;
 	buf_add(&out, "{\"database\":");
 	buf_add_json(&out, d->name);
-	buf_addf(&out, ",\"sealed\":%s,\"whole\":%s", r->sealed ? "true" : "false",
-	         r->sealed && !r->broken ? "true" : "false");
-	buf_addf(&out,
-	         ",\"entries\":%" PRId64 ",\"seals\":%" PRId64 ",\"unsealed\":%" PRId64
-	         ",\"last_id\":%" PRId64 ",\"seal\":\"%s\",\"broken\":",
-	         r->entries, r->seals, r->unsealed, r->last_id, r->seal);
-	if (r->broken)
-		buf_add_json(&out, r->broken);
-	else
-		buf_add(&out, "null");
+	json_bool(&out, "sealed", r->sealed);
+	json_bool(&out, "whole", r->sealed && !r->broken);
+	json_number(&out, "entries", true, r->entries);
+	json_number(&out, "seals", true, r->seals);
+	json_number(&out, "unsealed", true, r->unsealed);
+	json_number(&out, "last_id", true, r->last_id);
+	json_text(&out, "seal", r->seal);
+	json_text(&out, "broken", r->broken);
 	buf_add(&out, "}");
 	puts(buf_text(&out));
 }

@@ -23,9 +23,6 @@
 #include "view/report.h"
 #include "view/stats.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 typedef defib_err add_watch_fn(struct cli *c, const struct selected *g, struct buf *out,
                                struct failure *f);
 
@@ -152,25 +149,6 @@ static bool read_period(const struct cli *c, struct period *p)
 	return true;
 }
 
-/* Beside the file first: who reads it finds the old one or the new one, never a half. */
-static int write_file(const char *path, const struct buf *text)
-{
-	AUTO_BUF beside = BUF_INIT;
-	buf_addf(&beside, "%s.%ld", path, (long)getpid());
-	FILE *file = fopen(buf_text(&beside), "w");
-	bool written = file && fwrite(text->data, 1, text->len, file) == text->len;
-	int why = errno;
-	if (file && fclose(file) != 0)
-		written = false;
-	if (written && rename(buf_text(&beside), path) != 0) {
-		why = errno;
-		written = false;
-	}
-	if (!written)
-		unlink(buf_text(&beside));
-	return written ? EXIT_CLEAN : cli_usage("--output: cannot write %s: %s", path, strerror(why));
-}
-
 static int write_report(const struct cli *c, enum report_form form, const struct report *r)
 {
 	const char *path = cli_value(c, "output");
@@ -178,7 +156,7 @@ static int write_report(const struct cli *c, enum report_form form, const struct
 	int code = EXIT_CLEAN;
 	report_render(form, r, &text);
 	if (path)
-		code = write_file(path, &text);
+		code = cli_write_file(path, &text);
 	else
 		fwrite(text.data, 1, text.len, stdout);
 	return code;

@@ -67,45 +67,39 @@ struct work_run {
 struct signals {
 	void (*take)(void *ctx, int signal);
 	void *ctx;
+	sigset_t set;
 };
 
-static void set_of_signals(sigset_t *set)
+void cli_block_signals(sigset_t *set, int also)
 {
-	static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2 /* the worker has ended */};
+	const int ours[] = {SIGTERM, SIGINT, SIGHUP, also};
 	sigemptyset(set);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		sigaddset(set, ours[i]);
-}
-
-void cli_block_signals(void)
-{
-	sigset_t set;
-	set_of_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 
 static void *signal_main(void *arg)
 {
 	const struct signals *s = arg;
-	sigset_t set;
 	int signal = 0;
-	set_of_signals(&set);
-	while (sigwait(&set, &signal) == 0 && signal != SIGUSR2)
+	while (sigwait(&s->set, &signal) == 0 && signal != WORKER_ENDED)
 		s->take(s->ctx, signal);
 	return NULL;
 }
 
 bool cli_run_worker(struct worker *w, void (*on_signal)(void *ctx, int signal), void *ctx)
 {
-	struct signals s = {on_signal, ctx};
+	struct signals s = {.take = on_signal, .ctx = ctx};
 	pthread_t thread;
+	cli_block_signals(&s.set, WORKER_ENDED);
 	if (pthread_create(&thread, NULL, signal_main, &s) != 0) {
 		cli_usage("cannot start a thread for signals");
 		worker_close(w);
 		return false;
 	}
 	worker_run(w);
-	pthread_kill(thread, SIGUSR2);
+	pthread_kill(thread, WORKER_ENDED);
 	pthread_join(thread, NULL);
 	return true;
 }
@@ -420,7 +414,8 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
 	struct worker_counts counts;
-	cli_block_signals();
+	sigset_t set;
+	cli_block_signals(&set, WORKER_ENDED);
 	if (open_named(r, o, &f))
 		return cli_queue_fail(&f);
 	for (int i = 0; i < o->npools; i++)

@@ -9,6 +9,7 @@
 #include "ledger/schema.h"
 #include "store/store.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -252,6 +253,24 @@ struct store_options cli_store_options(const struct database *d, const struct wa
 		.read_only = read_only,
 		.statement_ms = w ? w->statement_timeout_us / 1000 : 0,
 	};
+}
+
+int cli_write_file(const char *path, const struct buf *text)
+{
+	AUTO_BUF beside = BUF_INIT;
+	buf_addf(&beside, "%s.%ld", path, (long)getpid());
+	FILE *file = fopen(buf_text(&beside), "w");
+	bool written = file && fwrite(text->data, 1, text->len, file) == text->len;
+	int why = errno;
+	if (file && fclose(file) != 0)
+		written = false;
+	if (written && rename(buf_text(&beside), path) != 0) {
+		why = errno;
+		written = false;
+	}
+	if (!written)
+		unlink(buf_text(&beside));
+	return written ? EXIT_CLEAN : cli_usage("--output: cannot write %s: %s", path, strerror(why));
 }
 
 struct session cli_session(const struct database *d, const struct watch *w, bool read_only)

@@ -55,6 +55,17 @@ int cli_usage(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+int cli_refuse(const char *next, const char *fmt, ...)
+{
+	char text[2048];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof text, fmt, args);
+	va_end(args);
+	cli_message(text, next);
+	return EXIT_REFUSED;
+}
+
 static const struct cli_option *find_option(const struct cli_option *options, const char *name)
 {
 	for (; options && options->name; options++)
@@ -384,24 +395,20 @@ static bool answer_is_yes(FILE *in)
 
 int cli_confirm(const struct cli *c, const char *question, bool stdin_used)
 {
-	struct failure f = {0};
 	if (cli_flag(c, "yes") || cli_flag(c, "dry-run"))
 		return EXIT_CLEAN;
 	FILE *in = somebody(c, stdin_used);
 	if (!in) {
-		fail(&f, DEFIB_REFUSED, "nothing was done: not a terminal");
-		fail_next(&f, "pass --yes to %s, or --dry-run to see what would be done", question);
-		return cli_fail(&f);
+		AUTO_BUF next = BUF_INIT;
+		buf_addf(&next, "pass --yes to %s, or --dry-run to see what would be done", question);
+		return cli_refuse(buf_text(&next), "nothing was done: not a terminal");
 	}
 	fflush(stdout);
 	fprintf(stderr, "%s? [y/N] ", question);
 	bool yes = answer_is_yes(in);
 	if (in != stdin)
 		(void)fclose(in);
-	if (yes)
-		return EXIT_CLEAN;
-	fail(&f, DEFIB_REFUSED, "nothing was changed");
-	return cli_fail(&f);
+	return yes ? EXIT_CLEAN : cli_refuse(NULL, "nothing was changed");
 }
 
 static void set_up_output(struct cli *c)

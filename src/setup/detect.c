@@ -8,12 +8,18 @@
 #include "watch/lexer.h"
 #include "watch/settings.h"
 
-#define NAME_OF(file) ((file) + strlen("presets/"))
-
 /* Presets of which every queue has a table of its own: its name begins so. */
 static const struct {
 	const char *preset, *prefix;
 } table_per_queue[] = {{"pgmq", "pgmq.q_"}};
+
+const char *preset_name(const struct embedded_file *file, struct arena *a)
+{
+	static const char folder[] = "presets/", ending[] = ".yaml";
+	const char *name = file->name + strlen(folder);
+	return text_starts(file->name, folder) ? arena_strndup(a, name, strlen(name) - strlen(ending))
+	                                       : NULL;
+}
 
 static const char *prefix_of(const char *preset)
 {
@@ -127,10 +133,9 @@ static defib_err known_queues(struct store *s, struct arena *a, const struct sto
 {
 	defib_err err = DEFIB_OK;
 	for (const struct embedded_file *e = embedded_files; e->name && !err; e++) {
-		if (!text_starts(e->name, "presets/"))
+		struct detected d = {.preset = preset_name(e, a)};
+		if (!d.preset)
 			continue;
-		struct detected d = {.preset = arena_strndup(a, NAME_OF(e->name),
-		                                             strlen(NAME_OF(e->name)) - strlen(".yaml"))};
 		d.name = d.preset;
 		const char *prefix = prefix_of(d.preset);
 		if (text_eq(d.preset, BUILTIN_NAME))

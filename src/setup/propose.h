@@ -105,6 +105,9 @@ struct detection {
 	struct detected *items;
 };
 
+/* The name of a preset that is shipped in this file; NULL: it is no preset. */
+struct embedded_file;
+const char *preset_name(const struct embedded_file *file, struct arena *a);
 /* Only the known ones. */
 MUST_CHECK defib_err detect_known(struct store *s, struct arena *a, struct detection *out,
                                   struct failure *f);

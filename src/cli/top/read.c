@@ -50,11 +50,17 @@ defib_err top_ready(struct top_view *v, int watch, struct failure *f)
 
 /* ---- cells ---- */
 
+static void put_text(struct reading *r, struct top_row *row, int cell, enum color color,
+                     const char *text)
+{
+	row->cells[cell] =
+		(struct top_cell){text && *text ? arena_strdup(&r->part->arena, text) : NULL, color};
+}
+
 static void put(struct reading *r, struct top_row *row, int cell, enum color color,
                 struct buf *text)
 {
-	row->cells[cell] =
-		(struct top_cell){text->len ? arena_strdup(&r->part->arena, buf_text(text)) : NULL, color};
+	put_text(r, row, cell, color, buf_text(text));
 	buf_clear(text);
 }
 
@@ -109,15 +115,13 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 	verdict_words(&job->judgement, &text);
 	put(r, row, 1, COLOR_RED, &text);
 	judged_candidate(w, &job->facts, !r->view->ctx->ledger_off, &r->scratch, &cand);
-	buf_add(&text, remedy_names[cand.decision.remedy]);
-	put(r, row, 2, COLOR_NONE, &text);
+	put_text(r, row, 2, COLOR_NONE, remedy_names[cand.decision.remedy]);
 	if (job->facts.owner)
 		shown_owner(w, job->facts.owner, &text);
 	put(r, row, 3, COLOR_NONE, &text);
 	hindrance(w, job, st, &text);
 	put(r, row, 4, COLOR_YELLOW, &text);
-	buf_add(&text, job->facts.kind ? job->facts.kind : "");
-	put(r, row, 5, COLOR_NONE, &text);
+	put_text(r, row, 5, COLOR_NONE, job->facts.kind);
 	for (int i = 0; i < w->show.n; i++)
 		if (job->facts.show[i]) {
 			buf_add(&text, text.len ? " " : "");
@@ -213,14 +217,6 @@ static int workers_of(const struct reading *r, const char *watch)
 	return n;
 }
 
-/* One that cannot be read says why in the place of its numbers; the others still come. */
-static void failed_row(struct reading *r, struct top_row *row, const struct failure *f)
-{
-	AUTO_BUF text = BUF_INIT;
-	buf_add(&text, f->what);
-	put(r, row, 7, COLOR_RED, &text);
-}
-
 /* Not those that are left to a person already, as everywhere. */
 static void put_stuck(struct reading *r, struct top_row *row, int watch,
                       const struct held_count *held)
@@ -270,7 +266,8 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	} else {
 		b->bound.ready = false;
 		r->part->stuck_more = true;
-		failed_row(r, row, f);
+		/* It says why in the place of its numbers; the others still come. */
+		put_text(r, row, 7, COLOR_RED, f->what);
 	}
 	watch_status_release(&st);
 	return err;
@@ -284,8 +281,7 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 	bool alive = text_eq(w->state, "alive");
 	AUTO_BUF text = BUF_INIT;
 	row->id = arena_printf(&r->part->arena, "%d/%lld", r->view->part, (long long)w->id);
-	buf_add(&text, w->name ? w->name : "");
-	put(r, row, 0, COLOR_NONE, &text);
+	put_text(r, row, 0, COLOR_NONE, w->name);
 	buf_addf(&text, "%s%s%s", alive && w->expired ? "silent" : w->state,
 	         !alive && w->cause ? ": " : "", !alive && w->cause ? w->cause : "");
 	put(r, row, 1, alive && !w->expired ? COLOR_GREEN : COLOR_YELLOW, &text);
@@ -293,8 +289,7 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 	when_text(alive || !w->has_ended ? w->renewed_us : w->ended_us,
 	          r->now_us ? r->now_us : clock_wall_us(), &text);
 	put(r, row, 3, COLOR_NONE, &text);
-	buf_add(&text, w->known ? w->who.host : "");
-	put(r, row, 4, COLOR_NONE, &text);
+	put_text(r, row, 4, COLOR_NONE, w->known ? w->who.host : NULL);
 	if (w->known)
 		buf_addf(&text, "%lld", (long long)w->who.pid);
 	put(r, row, 5, COLOR_NONE, &text);
@@ -423,7 +418,6 @@ static defib_err read_all(struct reading *r, struct failure *f)
 static void away_rows(struct reading *r)
 {
 	struct top_part *p = r->part;
-	struct failure away = {.what = "database unavailable"};
 	for (int pane = 0; pane < TOP_PANES; pane++)
 		p->n[pane] = 0;
 	for (int i = 0; i < r->view->n; i++) {
@@ -435,7 +429,7 @@ static void away_rows(struct reading *r)
 		row->watch = i;
 		row->id = arena_printf(&p->arena, "%d/%s", r->view->part, name);
 		row->cells[0].text = name;
-		failed_row(r, row, &away);
+		put_text(r, row, 7, COLOR_RED, "database unavailable");
 	}
 }
 
