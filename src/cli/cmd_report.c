@@ -362,13 +362,8 @@ static void print_json(const struct answer *x, bool first)
 	json_side(&out, "then", &x->weighed.then);
 	json_seconds(&out, "suggestion_s", x->weighed.has_safe, x->weighed.safe_us);
 	json_text(&out, "advice", x->advice);
-	buf_add(&out, ",\"not_known\":[");
-	int n = unknowns(x, not_known);
-	for (int i = 0; i < n; i++) {
-		buf_add(&out, i ? "," : "");
-		buf_add_json(&out, not_known[i]);
-	}
-	buf_add(&out, "]}");
+	json_texts(&out, "not_known", not_known, unknowns(x, not_known));
+	buf_add(&out, "}");
 	out_print(&out);
 }
 
