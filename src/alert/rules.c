@@ -249,7 +249,7 @@ static bool measure(const struct measuring *m, double *value)
 	const struct alert_facts *now = &m->subject->now;
 	if (measures[m->rule->id].measure)
 		return measures[m->rule->id].measure(m, value);
-	*value = *(const double *)((const char *)now + measures[m->rule->id].fact);
+	memcpy(value, (const char *)now + measures[m->rule->id].fact, sizeof *value);
 	return now->scanned || !measures[m->rule->id].by_scan;
 }
 
