@@ -113,13 +113,12 @@ defib_err defib_enqueue_pg(struct pg_conn *conn, const defib_job_spec *job, int6
                            defib_message *message)
 {
 	struct failure f = {0};
-	struct store *lent = NULL;
+	AUTO_STORE lent = NULL;
 	defib_err err = lib_begin(&f);
 	if (!err)
 		err = postgres_borrow(conn, &lent, &f);
 	if (!err)
 		err = enqueue_into(lent, NULL, job, id, &f);
-	store_close(lent);
 	return lib_answer(err, &f, message);
 }
 
@@ -127,13 +126,12 @@ defib_err defib_enqueue_sqlite(struct sqlite3 *handle, const defib_job_spec *job
                                defib_message *message)
 {
 	struct failure f = {0};
-	struct store *lent = NULL;
+	AUTO_STORE lent = NULL;
 	defib_err err = lib_begin(&f);
 	if (!err)
 		err = sqlite_borrow(handle, &lent, &f);
 	if (!err)
 		err = enqueue_into(lent, NULL, job, id, &f);
-	store_close(lent);
 	return lib_answer(err, &f, message);
 }
 

@@ -160,26 +160,24 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn, defib_message *message)
 {
 	struct failure f = {0};
-	struct store *lent = NULL;
+	AUTO_STORE lent = NULL;
 	defib_err err = lib_begin(&f);
 	if (!err)
 		err = postgres_borrow(conn, &lent, &f);
 	if (!err)
 		err = settle_within(job, lent, &f);
-	store_close(lent);
 	return lib_answer(err, &f, message);
 }
 
 defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_message *message)
 {
 	struct failure f = {0};
-	struct store *lent = NULL;
+	AUTO_STORE lent = NULL;
 	defib_err err = lib_begin(&f);
 	if (!err)
 		err = sqlite_borrow(handle, &lent, &f);
 	if (!err)
 		err = settle_within(job, lent, &f);
-	store_close(lent);
 	return lib_answer(err, &f, message);
 }
 

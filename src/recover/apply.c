@@ -24,7 +24,7 @@ defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const struct 
                     struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
-	struct relation r;
+	AUTO_RELATION r = {0};
 	keys_relation(b->ap->sql->binding, &r);
 	for (int i = 0; i < b->n; i++)
 		if (want(&b->all[i])) {
@@ -32,9 +32,7 @@ defib_err over_keys(struct batch *b, const char *sql, bool (*want)(const struct 
 			relation_end_row(&r);
 		}
 	relation_params(&r, params);
-	defib_err err = store_exec(b->ap->store, sql, params, relation_nparams(&r), b->arena, rows, f);
-	relation_release(&r);
-	return err;
+	return store_exec(b->ap->store, sql, params, relation_nparams(&r), b->arena, rows, f);
 }
 
 struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row)
@@ -217,7 +215,7 @@ static defib_err run_write(struct batch *b, int act, const struct write_sql *w, 
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	write_relation(b->ap->sql->binding, w, &r);
 	for (int i = 0; i < b->n; i++)
 		if (survives(&b->all[i], act)) {
@@ -232,7 +230,6 @@ static defib_err run_write(struct batch *b, int act, const struct write_sql *w, 
 		if (!err && w->returns)
 			err = note_written(b, act, w, &rows, f);
 	}
-	relation_release(&r);
 	return err;
 }
 

@@ -85,7 +85,7 @@ static defib_err write_whole(struct batch *b, int act, int n, struct failure *f)
 	struct store_param params[RELATION_COLUMNS_MAX + LEDGER_WITH_PARAMS];
 	struct ledger_context ctx = {batch_watch(b)->name, b->ap->batch, b->ap->actor};
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT;
 	whole_relation(b->ap->sql->binding, w, &r);
 	for (int i = 0; i < b->n; i++)
@@ -102,7 +102,6 @@ static defib_err write_whole(struct batch *b, int act, int n, struct failure *f)
 		b->surprised = row_int(&rows, 0, 0, 0) != n || row_int(&rows, 0, 1, 1) != 0;
 		take_changes(b, &rows);
 	}
-	relation_release(&r);
 	return err;
 }
 

@@ -338,10 +338,7 @@ defib_err attach_make(struct store *s, const struct binding *b, struct failure *
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
 		err = in_transaction(s, b, &a, f);
-		if (!err)
-			err = store_commit(s, f);
-		else
-			store_rollback(s);
+		err = store_end(s, err, f);
 	}
 	if (err == DEFIB_LOCKED)
 		say_busy(b->watch->table, f);
@@ -444,10 +441,7 @@ defib_err attach_remove(struct store *s, const struct watch *w, struct detached 
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
 		err = remove_all(s, w, &a, out, f);
-		if (!err)
-			err = store_commit(s, f);
-		else
-			store_rollback(s);
+		err = store_end(s, err, f);
 	}
 	if (err == DEFIB_LOCKED)
 		say_busy(w->table ? w->table : w->name, f);

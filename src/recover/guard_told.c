@@ -22,10 +22,7 @@ static void record(struct session *session, const struct watch *w, const struct 
 		err = store_begin(session->store, TX_WRITE, &f);
 	if (!err) {
 		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
-		if (!err)
-			err = store_commit(session->store, &f);
-		else
-			store_rollback(session->store);
+		err = store_end(session->store, err, &f);
 	}
 	if (err)
 		log_event(LOG_WARN, f.what);

@@ -34,7 +34,7 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
@@ -48,7 +48,6 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 		err = store_read(s, buf_text(&sql), params, relation_nparams(&r), a, rows, f);
 	if (err == DEFIB_BAD_SQL)
 		fail_prefix(f, "watch %s, late_when", b->watch->name);
-	relation_release(&r);
 	return err;
 }
 

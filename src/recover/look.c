@@ -213,7 +213,7 @@ defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct led
 {
 	const struct watch *w = q->binding->watch;
 	struct store_param params[RELATION_COLUMNS_MAX];
-	struct relation r;
+	AUTO_RELATION r = {0};
 	keys_relation(q->binding, &r);
 	for (int i = 0; i < njobs; i++) {
 		const char *key[WATCH_KEYS_MAX];
@@ -228,7 +228,6 @@ defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct led
 	defib_err err = DEFIB_OK;
 	if (r.nrows > 0)
 		err = read_facts(s, q, l, q->reread, params, relation_nparams(&r), a, out, n, f);
-	relation_release(&r);
 	return err;
 }
 

@@ -136,10 +136,7 @@ static void note_returned(struct store *s, const struct life_thread_options *o, 
 	defib_err err = store_begin(s, TX_WRITE, &f);
 	if (!err)
 		err = ledger_append(s, &ctx, &entry, 1, &a, &f);
-	if (!err)
-		err = store_commit(s, &f);
-	else
-		store_rollback(s);
+	err = store_end(s, err, &f);
 	if (err)
 		log_event(LOG_WARN, f.what);
 }

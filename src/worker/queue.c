@@ -106,7 +106,7 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT;
 	jobs_relation(&r, s->engine, is, jobs, n);
 	buf_add(&sql, inserts[is].before);
@@ -116,7 +116,6 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 	defib_err err = insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		ids[row_int(&rows, i, 0, 0)] = row_int(&rows, i, 1, 0);
-	relation_release(&r);
 	return err;
 }
 
@@ -168,10 +167,8 @@ static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t
 		err = queue_statements_enqueue(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
 		err = need_ids(jobs, n, ids, f);
-	if (own && !err)
-		err = store_commit(s, f);
-	else if (own)
-		store_rollback(s);
+	if (own)
+		err = store_end(s, err, f);
 	if (woke)
 		*woke = wake;
 	return err;
@@ -203,10 +200,8 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 		err = queue_statements_cancel(s, id, &a, &rows, f);
 	const char *text = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
 	snprintf(state, 16, "%s", text ? text : "");
-	if (own && !err)
-		err = store_commit(s, f);
-	else if (own)
-		store_rollback(s);
+	if (own)
+		err = store_end(s, err, f);
 	return err;
 }
 
@@ -257,10 +252,7 @@ static defib_err write_cancel(const struct queue_cancel *q, int64_t id, struct a
 		                                   .after = c->after};
 		err = ledger_append(s, &ctx, &entry, 1, a, f);
 	}
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 defib_err queue_cancel(const struct queue_cancel *q, const char *job, struct arena *a,

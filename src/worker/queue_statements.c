@@ -147,10 +147,8 @@ defib_err queue_statements_claim(struct store *s, const char *queue, const char 
 	err = must_live(s, worker, a, f);
 	if (!err)
 		err = run(s, &statements(s)->claim, params, a, rows, f);
-	if (own && !err)
-		err = store_commit(s, f);
-	else if (own)
-		store_rollback(s);
+	if (own)
+		err = store_end(s, err, f);
 	return err;
 }
 

@@ -182,7 +182,7 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 {
 	struct store_param params[RELATION_COLUMNS_MAX + 1] = {P_INT(worker)};
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	settle_relation(&r, s->engine, all, n);
 	relation_params(&r, params + 1);
 	defib_err err =
@@ -190,7 +190,6 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 	               "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
 	               "$5::jsonb[], $6::text[], $7::bigint[], $8::jsonb[])",
 	               params, 1 + relation_nparams(&r), a, &rows, f);
-	relation_release(&r);
 	if (!err)
 		note_accepted(&rows, all, n);
 	return err;
@@ -217,10 +216,8 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 		return err;
 	err = store_dialect(s)->has_functions ? settle_by_function(s, worker, all, n, a, f)
 	                                      : queue_statements_settle(s, worker, all, n, a, f);
-	if (own && !err)
-		err = store_commit(s, f);
-	else if (own)
-		store_rollback(s);
+	if (own)
+		err = store_end(s, err, f);
 	if (gives_back(all, n))
 		atomic_store(&of(src)->gave_back, true);
 	return err;
@@ -345,7 +342,7 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 		"$15::integer, $16::integer::boolean, $17::integer::boolean) /* call */";
 	struct store_param params[17] = {[0] = P_INT(p->worker)};
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	bool plain = all_plain(p->ends, p->nends), asks = p->claimer != 0;
 	check_floor(q);
 	if (p->promote || gives_back(p->ends, p->nends))
@@ -365,7 +362,6 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 	params[15] = P_INT(p->cancels);
 	params[16] = P_INT(p->compares);
 	defib_err err = store_exec(s, sql, params, 17, a, &rows, f);
-	relation_release(&r);
 	if (!err)
 		decode_turn(q, &rows, p, a);
 	return err;

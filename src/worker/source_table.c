@@ -490,10 +490,7 @@ static defib_err table_beat(struct source *src, struct store *s, int64_t worker,
 	if (err)
 		return err;
 	err = beat_in_tx((struct table_source *)src, s, worker, all, n, a, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 void table_free(struct source *src)

@@ -368,7 +368,7 @@ static defib_err record_steps(struct settling *z, struct failure *f)
 /* Every lease that was ours ends here, also where its row had moved on. */
 static defib_err end_leases(struct settling *z, struct failure *f)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	int n = 0;
 	own_relation(ROWS_ENDED, z->store->engine, &r);
 	for (int i = 0; i < z->n; i++) {
@@ -384,7 +384,6 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 	}
 	if (n > 0)
 		return work_over(z->store, z->src->sql.end_leases, z->worker, &r, z->arena, NULL, f);
-	relation_release(&r);
 	return DEFIB_OK;
 }
 
@@ -455,10 +454,8 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 	if (err)
 		return err;
 	err = settle_in_tx(&z, f);
-	if (own && !err)
-		err = store_commit(s, f);
-	else if (own)
-		store_rollback(s);
+	if (own)
+		err = store_end(s, err, f);
 	return err;
 }
 

@@ -154,7 +154,7 @@ static const char *compile_own(const struct binding *b, const struct own_stateme
                                struct arena *a)
 {
 	AUTO_BUF sql = BUF_INIT;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	own_relation(s->rows, b->engine, &r);
 	for (const char *at = s->sql; *at; at++) {
 		if (text_starts(at, "@watch")) {
@@ -169,9 +169,7 @@ static const char *compile_own(const struct binding *b, const struct own_stateme
 	}
 	if (s->lock && dialect_of(b->engine)->has_row_locks)
 		buf_add(&sql, s->lock);
-	const char *text = dialect_sql(dialect_of(b->engine), a, buf_text(&sql));
-	relation_release(&r);
-	return text;
+	return dialect_sql(dialect_of(b->engine), a, buf_text(&sql));
 }
 
 /* ---- claim ---- */

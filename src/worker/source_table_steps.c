@@ -269,7 +269,7 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 static defib_err record(const struct table_sql *q, struct store *s, const struct step_marks *marks,
                         bool ran, struct arena *a, struct failure *f)
 {
-	struct relation r;
+	AUTO_RELATION r = {0};
 	int n = 0;
 	own_relation(ran ? ROWS_RUNS : ROWS_UNDOS, s->engine, &r);
 	for (int i = 0; i < marks->n; i++) {
@@ -292,7 +292,6 @@ static defib_err record(const struct table_sql *q, struct store *s, const struct
 	}
 	if (n > 0)
 		return work_over(s, ran ? q->record_runs : q->record_undos, 0, &r, a, NULL, f);
-	relation_release(&r);
 	return DEFIB_OK;
 }
 

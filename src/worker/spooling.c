@@ -146,7 +146,7 @@ static bool is_among(const struct settlement *has, int nhas, const struct settle
 static int forget_some(struct spools *s, const char *source, int64_t worker,
                        const struct settlement *has, int nhas, int most)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct spools_record *all = ARENA_ARRAY(&a, struct spools_record, most);
 	const char **stays = ARENA_ARRAY(&a, const char *, most);
@@ -164,7 +164,6 @@ static int forget_some(struct spools *s, const char *source, int64_t worker,
 		log_event(LOG_ERROR, f.what, LOG_STR("source", source));
 		n = 0;
 	}
-	arena_release(&a);
 	return n;
 }
 

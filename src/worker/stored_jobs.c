@@ -135,7 +135,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT;
 	relation_make(&r, s->engine, (const char *const[]){"token", "text", NULL});
 	for (int i = 0; i < b->n; i++) {
@@ -154,7 +154,6 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 		for (int k = 0; k < rows.nrows && b->known[i]; k++)
 			b->known[i] = !text_eq(row_text(&rows, k, 0), b->puts[i].token);
 	}
-	relation_release(&r);
 	return err;
 }
 
@@ -163,7 +162,7 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 {
 	const char *marks = store_dialect(s)->list;
 	struct store_param params[RELATION_COLUMNS_MAX];
-	struct relation r;
+	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT, list = BUF_INIT;
 	relation_make(&r, s->engine, (const char *const[]){"token", "text", "jobs", "text", NULL});
 	for (int i = 0; i < b->n; i++) {
@@ -181,10 +180,7 @@ static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids,
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, ") AS u WHERE e.token = u.token");
 	relation_params(&r, params);
-	defib_err err =
-		dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
-	relation_release(&r);
-	return err;
+	return dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, NULL, f);
 }
 
 static defib_err insert_inside(struct store *s, struct batch *b, int64_t **ids, int *n,
@@ -216,10 +212,7 @@ static defib_err insert_batch(struct store *s, struct batch *b, int64_t **ids, i
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err)
 		err = insert_inside(s, b, ids, n, f);
-	if (!err)
-		return store_commit(s, f);
-	store_rollback(s);
-	return err;
+	return store_end(s, err, f);
 }
 
 /* ---- draining ---- */
