@@ -103,6 +103,21 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;
 }
 
+void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
+                      struct candidate *out)
+{
+	struct judgement j = judge(w, f);
+	struct scan_options o = {0};
+	if (j.verdict != VERDICT_NONE) {
+		candidate_prepare(w, f, &j, &o, ledger, a, out);
+		return;
+	}
+	AUTO_BUF evidence = BUF_INIT;
+	evidence_json(w, f, &j, &evidence);
+	*out = (struct candidate){
+		.facts = *f, .judgement = j, .evidence = arena_strdup(a, buf_text(&evidence))};
+}
+
 static void count_outcome(struct scan_result *r, const struct candidate *c)
 {
 	bool before = c->outcome == OUTCOME_HELD && !c->decision.act;

@@ -111,7 +111,7 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
                        struct candidate *out);
 
 /*
- * What judge and decide say of one job that was asked about, stuck or not (judged.c).
+ * What judge and decide say of one job that was asked about, stuck or not.
  * One that is not stuck has no decision; only its facts, judgement and evidence are
  * filled in. `ledger`: there is one, or there will be.
  */

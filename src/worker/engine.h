@@ -128,7 +128,7 @@ struct engine_action {
 	bool yes;
 };
 
-/* What others are told of it (worker_info.c, metrics). */
+/* What others are told of it (the registry, metrics). */
 struct engine_counts {
 	int64_t claimed, turns; /* jobs; turns that asked for some */
 	int64_t tries, failed;  /* turns, and those that failed */

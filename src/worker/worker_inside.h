@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * worker_inside.h: what the files of the worker share.
  *
- * worker.c        making, running and ending one; the caller's thread: children and time limits
+ * worker.c        making, running and ending one; the caller's thread: children and time limits;
+ *                 what it says of itself at each renewal of its lease
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
  * worker_turns.c  the thread that turns: tells the engine what happened and does what it says
  * turns.c         a turn, as calls of the database; the list of jobs that are over
  * spooling.c      results that the database could not take
  * life_thread.c   the thread that proves its life and notices the death of others
  * run_thread.c    handlers in threads
- * worker_info.c   what it says of itself at each renewal of its lease
  *
  * The engine and the session belong to the thread that turns; children, and all that is not
  * said to be shared, to the thread that calls worker_run().
@@ -153,9 +153,6 @@ struct worker {
 /* worker.c */
 void worker_wake(struct worker *w);
 bool worker_stopping(struct worker *w);
-
-/* worker_info.c */
-void worker_info(void *ctx, struct buf *out);
 
 /* worker_jobs.c */
 /* Run a job, from the thread that turns: a handler's waits for a thread, a child's for
