@@ -367,6 +367,23 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	return DEFIB_OK;
 }
 
+defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs, int n,
+                             struct arena *a, bool *held, struct failure *f)
+{
+	struct store_rows rows = {0};
+	struct relation r;
+	if (n == 0)
+		return DEFIB_OK;
+	jobs_relation(&r, s->engine, watch, jobs, n);
+	defib_err err = run_over(s, &r, "SELECT job FROM defib.hold WHERE (watch, job) IN (", ")", NULL,
+	                         0, a, &rows, f);
+	relation_release(&r);
+	for (int i = 0; !err && i < rows.nrows; i++)
+		for (int k = 0; k < n; k++)
+			held[k] = held[k] || text_eq(jobs[k], row_text(&rows, i, 0));
+	return err;
+}
+
 defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs, int n,
                             struct arena *a, struct failure *f)
 {

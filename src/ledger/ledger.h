@@ -170,6 +170,11 @@ struct held_job {
 MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
+/* Which of the jobs have a hold, in force or not: held[i] of jobs[i], false where `jobs[i]` has
+ * none.
+ */
+MUST_CHECK defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs,
+                                        int n, struct arena *a, bool *held, struct failure *f);
 /* Let jobs go inside the caller's transaction; jobs without a hold are no failure. */
 MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs,
                                        int n, struct arena *a, struct failure *f);

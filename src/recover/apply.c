@@ -379,10 +379,11 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 {
 	bool done = false;
 	defib_err err = apply_whole(b, &done, f);
-	if (err || done)
-		return err;
-	err = act(b, f);
-	return err || b->barred ? err : write_own_tables(b, f);
+	if (!err && !done)
+		err = act(b, f);
+	if (!err && !b->barred && !(done && b->surprised))
+		err = bar_held(b, f);
+	return err || done || b->barred ? err : write_own_tables(b, f);
 }
 
 /* Survivors of the transaction get their final outcome. */
@@ -431,6 +432,10 @@ static int begin(struct batch *b)
 		c->outcome = OUTCOME_LEFT;
 		c->written = c->after_known = false;
 		c->before = c->after = NULL;
+		if (acts(c) && c->held_since) {
+			c->outcome = OUTCOME_CHANGED;
+			continue;
+		}
 		c->refusal = acts(c) ? (c->barred ? c->barred : nameless(b, c)) : NULL;
 		if (c->refusal)
 			c->outcome = OUTCOME_REFUSED;

@@ -60,6 +60,11 @@ void add_values(const struct candidate *c, const struct write_sql *w, struct rel
 MUST_CHECK defib_err apply_whole(struct batch *b, bool *done, struct failure *f);
 /* Before anything is written: what the ledger knows goes into the evidence of a poison hold. */
 MUST_CHECK defib_err gather_evidence(struct batch *b, struct failure *f);
+/*
+ * Behind the writes: rows that were put on hold since they were decided about count as barred. They
+ * are locked by now, so whoever holds another comes before this look or after the commit.
+ */
+MUST_CHECK defib_err bar_held(struct batch *b, struct failure *f);
 /* Holds, pending retries, and the ledger as the last statement. */
 MUST_CHECK defib_err write_own_tables(struct batch *b, struct failure *f);
 

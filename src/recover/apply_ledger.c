@@ -92,6 +92,35 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 	return err;
 }
 
+/* What an operator chose goes past a hold; what automation decided before it does not. */
+static bool may_be_held(const struct candidate *c)
+{
+	return acts(c) && c->does >= 0 && c->does < REMEDY_COUNT && c->does != REMEDY_HOLD &&
+	       c->facts.hold == HOLD_STATE_NONE && !text_eq(c->decision.rule, RULE_BY_HAND);
+}
+
+defib_err bar_held(struct batch *b, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
+	struct candidate **whose = ARENA_ARRAY(b->arena, struct candidate *, b->n);
+	bool *held = ARENA_ARRAY(b->arena, bool, b->n);
+	int n = 0;
+	if (!b->ap->ledger->ready)
+		return DEFIB_OK;
+	for (int i = 0; i < b->n; i++)
+		if (may_be_held(&b->all[i])) {
+			whose[n] = &b->all[i];
+			jobs[n++] = b->all[i].facts.job;
+		}
+	defib_err err =
+		ledger_holds_among(b->ap->store, batch_watch(b)->name, jobs, n, b->arena, held, f);
+	for (int i = 0; !err && i < n; i++) {
+		whose[i]->held_since = held[i];
+		b->barred += held[i];
+	}
+	return err;
+}
+
 /* ---- retries in two phases ---- */
 
 /* A retry that met a changed job is over too: somebody else has taken care of it. */

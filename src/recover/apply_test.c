@@ -243,6 +243,20 @@ static void deleted_row_is_left(void **state)
 	left_when(state, "DELETE FROM jobs");
 }
 
+/* An operator's hold is a row of ours, and leaves the job's as it was. */
+static void job_that_was_put_on_hold_is_left(void **state)
+{
+	struct trial *t = *state;
+	bool pg = t->rig.engine == STORE_POSTGRES;
+	decide_on_job(t, "beat_at", RULES);
+	leaves(
+		t, pg ? BEFORE_LOCK : BEFORE_BEGIN,
+		pg ? "INSERT INTO defib.hold (watch, job, cause, batch) VALUES ('jobs', '1', 'operator', "
+			 "'b')"
+		   : "INSERT INTO defib_hold (watch, job, cause, batch) VALUES ('jobs', '1', 'operator', "
+			 "'b')");
+}
+
 static void change_before_begin_is_left(void **state)
 {
 	struct trial *t = *state;
@@ -407,6 +421,7 @@ int main(void)
 		BOTH(new_rule_condition_is_left),
 		BOTH(new_kind_is_left),
 		BOTH(deleted_row_is_left),
+		BOTH(job_that_was_put_on_hold_is_left),
 		BOTH(change_before_begin_is_left),
 		BOTH(other_columns_do_not_matter),
 		BOTH(beat_in_another_table_before_begin_is_seen),

@@ -48,6 +48,7 @@ struct candidate {
 	bool written;                   /* a SET list wrote its row (within apply) */
 	bool after_known;               /* the write returned `after`, and that it runs no more */
 	bool unknown;                   /* what was left must be read (within apply) */
+	bool held_since;                /* it was put on hold after it was decided about */
 	const char *barred;             /* why no further try of this batch may write it; NULL: none */
 	const char *before, *after;     /* JSON of what the ledger keeps of the row (kept_columns()) */
 	int64_t blocker_pid, blocker_s; /* who has the row, since when; 0: not known */
