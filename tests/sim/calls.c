@@ -52,7 +52,7 @@ static void end_later(struct sim *s, int64_t backend, const struct process *p)
 
 static void hang(struct sim *s, struct process *p, const struct call *c, bool hangs)
 {
-	if (c->thread != THREAD_LIFE)
+	if (c->thread != THREAD_LIFE && p->kind != IS_FOREIGN)
 		return;
 	p->hung = hangs;
 	note_unable(s, p);

@@ -127,5 +127,5 @@ bool all_final(const struct sim *s)
 		if (p->exists && (engine_holding(p->engine) > 0 || p->nspool > 0))
 			return false;
 	}
-	return true;
+	return watched_final(s);
 }

@@ -235,9 +235,12 @@ static void settle_all(struct sim *s, struct end *ends, int n, bool aside)
 /* What the spool has waits for nothing but the server: what that refuses is set aside. */
 static void do_part(struct sim *s, struct call *c)
 {
-	if (c->drain)
+	c->undrained = c->drain && c->nspool > 0 && odds(s, FAULT_error);
+	if (c->drain && !c->undrained)
 		settle_all(s, c->spool, c->nspool, false);
-	settle_all(s, c->ends, c->nends, false);
+	/* What ended before these waits in the spool; so must they. */
+	if (!c->undrained)
+		settle_all(s, c->ends, c->nends, false);
 	c->gone = c->claimer && !is_alive(s, c->claimer);
 	if (!c->claimer || c->gone)
 		return;
@@ -267,7 +270,7 @@ static void do_recover(struct sim *s, struct call *c)
 static bool writes(const struct call *c)
 {
 	if (c->kind != CALL_LIFE)
-		return true;
+		return c->kind != CALL_LOOK;
 	return c->action.what == LIFE_REGISTER || c->action.what == LIFE_RENEW ||
 	       c->action.what == LIFE_DECLARE;
 }
@@ -280,7 +283,7 @@ void model_execute(struct sim *s, struct call *c)
 		s->marks[MARK_read_only] = true;
 		return;
 	}
-	if (c->kind != CALL_LIFE && s->now < s->rights_until) {
+	if (c->kind != CALL_LIFE && c->kind < CALL_LEAD && s->now < s->rights_until) {
 		c->failed = c->denied = true;
 		s->marks[MARK_rights] = true;
 		return;
@@ -295,5 +298,7 @@ void model_execute(struct sim *s, struct call *c)
 		settle_all(s, c->spool, c->nspool, true);
 	} else if (c->kind == CALL_RECOVER) {
 		do_recover(s, c);
+	} else {
+		watched_execute(s, c);
 	}
 }

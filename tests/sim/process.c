@@ -7,7 +7,6 @@
 
 #include "store/store.h"
 
-#define ASIDE_US (5 * SECOND) /* sooner than worker/spooling.c, so that runs are short */
 #define SLEEP_MOST_US SECOND
 #define REOPEN_US (250 * MS)
 #define SOON_US 100 /* how long a thread needs to wake up */
@@ -21,7 +20,7 @@ static int index_of(const struct sim *s, const struct process *p)
 	return (int)(p - s->processes);
 }
 
-static void wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us)
+void process_wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us)
 {
 	struct event *ev = after(s, us, EV_WAKE, index_of(s, p));
 	ev->thread = t;
@@ -31,12 +30,12 @@ static void wake_in(struct sim *s, struct process *p, enum thread_name t, int64_
 void process_poke(struct sim *s, struct process *p, enum thread_name t)
 {
 	if (!p->threads[t].call)
-		wake_in(s, p, t, SOON_US);
+		process_wake_in(s, p, t, SOON_US);
 }
 
 struct process *process_of_pid(struct sim *s, int pid)
 {
-	for (int i = 0; i < s->nprocesses; i++)
+	for (int i = 0; i < ALL; i++)
 		if (s->processes[i].exists && s->processes[i].pid == pid)
 			return &s->processes[i];
 	return NULL;
@@ -141,7 +140,7 @@ static void life_go(struct sim *s, struct process *p)
 	while (!t->call) {
 		struct life_action a = life_next(&p->life, boot_ms(s, p));
 		if (a.what == LIFE_WAIT) {
-			wake_in(s, p, THREAD_LIFE, a.wait_ms * 1000);
+			process_wake_in(s, p, THREAD_LIFE, a.wait_ms * 1000);
 			return;
 		} else if (life_here(s, p, &a)) {
 			life_tell_it(s, p, &(struct life_event){.what = LIFE_DONE});
@@ -189,7 +188,7 @@ static void life_answered(struct sim *s, struct process *p, const struct call *c
 
 /* ---- the thread that turns ---- */
 
-static void step(struct sim *s, struct process *p, struct engine_event ev)
+void process_step(struct sim *s, struct process *p, struct engine_event ev)
 {
 	ev.chance = (double)roll(s, 1000) / 1000;
 	engine_step(p->engine, &ev, boot_us(s, p));
@@ -202,97 +201,36 @@ static void tell_life(struct sim *s, struct process *p)
 		return;
 	p->told_worker = p->worker;
 	p->told_contact = contact;
-	step(s, p, (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
+	process_step(
+		s, p, (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
 }
 
 static void tell_all(struct sim *s, struct process *p)
 {
 	tell_life(s, p);
 	if (p->compare)
-		step(s, p, (struct engine_event){.kind = EVENT_COMPARE});
+		process_step(s, p, (struct engine_event){.kind = EVENT_COMPARE});
 	if (p->woken)
-		step(s, p, (struct engine_event){.kind = EVENT_WOKEN});
+		process_step(s, p, (struct engine_event){.kind = EVENT_WOKEN});
 	if (p->stop)
-		step(s, p, (struct engine_event){.kind = EVENT_STOP});
+		process_step(s, p, (struct engine_event){.kind = EVENT_STOP});
 	if (p->able > 0)
-		step(s, p, (struct engine_event){.kind = EVENT_LACKS});
+		process_step(s, p, (struct engine_event){.kind = EVENT_LACKS});
 	for (; p->lacking > 0; p->lacking--)
-		step(s, p, (struct engine_event){.kind = EVENT_LACKS, .yes = true});
+		process_step(s, p, (struct engine_event){.kind = EVENT_LACKS, .yes = true});
 	p->able = 0;
 	p->compare = p->woken = p->stop = false;
 	for (int i = 0; i < p->nended; i++) {
 		p->ended[i]->queued = NULL;
-		step(s, p, (struct engine_event){.kind = EVENT_ENDED, .job = p->ended[i]});
+		process_step(s, p, (struct engine_event){.kind = EVENT_ENDED, .job = p->ended[i]});
 	}
 	p->nended = 0;
 	if (p->failed_over) {
 		say(s, "process %d hears of the fail-over", index_of(s, p));
-		step(s, p, (struct engine_event){.kind = EVENT_TIMELINE});
+		process_step(s, p, (struct engine_event){.kind = EVENT_TIMELINE});
 	}
 	p->failed_over = false;
-	step(s, p, (struct engine_event){.kind = EVENT_TICK});
-}
-
-/* What waits; what is set aside does not. */
-static int64_t kept_of(const struct process *p, int pool)
-{
-	int64_t n = 0;
-	for (int i = 0; i < p->nspool; i++)
-		n += p->spool[i].job % POOLS == pool && !p->spool[i].aside;
-	return n;
-}
-
-static void tell_spooled(struct sim *s, struct process *p)
-{
-	for (int i = 0; i < POOLS; i++)
-		step(s, p, (struct engine_event){.kind = EVENT_WAITING, .pool = i, .count = kept_of(p, i)});
-}
-
-static void note_aside(struct sim *s, struct process *p, bool by_row)
-{
-	s->marks[MARK_aside] = true;
-	p->aside_taken = p->aside_taken || !by_row;
-}
-
-static int job_of(const char *key)
-{
-	return (int)strtol(key, NULL, 10);
-}
-
-/* worker/spooling.c: what the server refuses is set aside, what it could not be asked waits. */
-static void keep(struct sim *s, struct process *p, struct job *j, const struct failure *why)
-{
-	bool full = s->now < s->full_until[p->host], aside = why && !store_unavailable(why->code);
-	while (j) {
-		struct job *next = j->queued;
-		bool kept = !full && p->nspool < SPOOL_MOST;
-		s->marks[MARK_full] |= full;
-		if (kept) {
-			p->spool[p->nspool++] = (struct end){.job = job_of(j->claim.key),
-			                                     .pid = p->pid,
-			                                     .worker = j->worker,
-			                                     .epoch = j->claim.epoch,
-			                                     .as = j->as,
-			                                     .aside = aside};
-			s->marks[MARK_spooled] = true;
-			if (aside)
-				note_aside(s, p, store_blames_rows(why));
-			say(s, "process %d %s the end of job %s, epoch %lld, as %s", index_of(s, p),
-			    aside ? "sets aside" : "keeps", j->claim.key, (long long)j->claim.epoch,
-			    settle_names[j->as]);
-		}
-		j->queued = NULL;
-		step(s, p, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept});
-		j = next;
-	}
-	tell_spooled(s, p);
-}
-
-static void add_spool(const struct process *p, struct call *c)
-{
-	for (int i = 0; i < p->nspool; i++)
-		if (c->pool < 0 || p->spool[i].job % POOLS == c->pool)
-			c->spool[c->nspool++] = p->spool[i];
+	process_step(s, p, (struct engine_event){.kind = EVENT_TICK});
 }
 
 static void send_part(struct sim *s, struct process *p)
@@ -306,32 +244,13 @@ static void send_part(struct sim *s, struct process *p)
 	c->drain = part->drain;
 	c->cancels = part->cancels;
 	c->compares = part->compares;
-	add_spool(p, c);
+	spool_add(p, c);
 	for (int i = 0; i < part->nends && i < SPOOL_MOST; i++)
 		c->ends[c->nends++] = (struct end){.job = job_of(part->ends[i].key),
 		                                   .pid = p->pid,
 		                                   .worker = part->worker,
 		                                   .epoch = part->ends[i].epoch,
 		                                   .as = part->ends[i].as};
-	call_send(s, c);
-}
-
-/* What was set aside is offered now and then, beside the turns. */
-static bool aside_due(const struct sim *s, const struct process *p)
-{
-	for (int i = 0; s->now >= p->aside_us && i < p->nspool; i++)
-		if (p->spool[i].aside)
-			return true;
-	return false;
-}
-
-static void offer_aside(struct sim *s, struct process *p)
-{
-	struct call *c = call_begin(s, p, THREAD_TURN, CALL_ASIDE);
-	c->pool = -1;
-	p->aside_us = s->now + ASIDE_US;
-	p->aside_taken = false;
-	add_spool(p, c);
 	call_send(s, c);
 }
 
@@ -360,7 +279,7 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 		p->turn = a->turn;
 		break;
 	case ACTION_SPOOL:
-		keep(s, p, a->job, a->why);
+		spool_keep(s, p, a->job, a->why);
 		break;
 	case ACTION_GIVEN_UP:
 		give_up(s, a->job);
@@ -409,20 +328,23 @@ static void turn_go(struct sim *s, struct process *p)
 	if (p->turn) { /* progress alone */
 		struct turn *turn = p->turn;
 		p->turn = NULL;
-		step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
-		wake_in(s, p, THREAD_TURN, SOON_US);
+		process_step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+		process_wake_in(s, p, THREAD_TURN, SOON_US);
 		return;
 	}
-	if (aside_due(s, p)) {
-		offer_aside(s, p);
+	if (spool_due(s, p)) {
+		spool_offer(s, p);
 		return;
 	}
 	if (!t->backend) {
-		wake_in(s, p, THREAD_TURN, REOPEN_US);
+		process_wake_in(s, p, THREAD_TURN, REOPEN_US);
 		return;
 	}
 	int64_t us = engine_wait_us(p->engine, boot_us(s, p));
-	wake_in(s, p, THREAD_TURN, us > SLEEP_MOST_US ? SLEEP_MOST_US : us < SOON_US ? SOON_US : us);
+	process_wake_in(s, p, THREAD_TURN,
+	                us > SLEEP_MOST_US ? SLEEP_MOST_US
+	                : us < SOON_US     ? SOON_US
+	                                   : us);
 }
 
 static struct settlement *named(struct turn *t, const struct end *ends, int n)
@@ -432,35 +354,6 @@ static struct settlement *named(struct turn *t, const struct end *ends, int n)
 		out[i] = (struct settlement){.key = arena_printf(&t->arena, "%d", ends[i].job),
 		                             .epoch = ends[i].epoch};
 	return out;
-}
-
-static struct end *spooled(struct process *p, const struct end *e)
-{
-	for (int i = 0; i < p->nspool; i++) {
-		struct end *mine = &p->spool[i];
-		if (mine->job == e->job && mine->worker == e->worker && mine->pid == e->pid &&
-		    mine->epoch == e->epoch)
-			return mine;
-	}
-	return NULL;
-}
-
-/* What was answered leaves the spool; what the server refuses is set aside. */
-static void answered_from_spool(struct sim *s, struct process *p, const struct call *c)
-{
-	for (int i = 0; i < c->nspool; i++) {
-		struct end *e = spooled(p, &c->spool[i]);
-		if (!e || c->spool[i].aside != (c->kind == CALL_ASIDE))
-			continue;
-		if (c->spool[i].refused || c->denied) {
-			e->aside = true;
-			note_aside(s, p, !c->denied);
-			continue;
-		}
-		s->marks[e->aside ? MARK_aside_taken : MARK_drained] = true;
-		s->marks[MARK_inherited] |= e->pid != p->pid;
-		memmove(e, e + 1, sizeof *e * (size_t)(--p->nspool - (e - p->spool)));
-	}
 }
 
 static void part_failed(struct sim *s, struct process *p, const struct call *c,
@@ -473,41 +366,16 @@ static void part_failed(struct sim *s, struct process *p, const struct call *c,
 	part->f.code = part->err;
 	part->away = store_unavailable(part->err);
 	if (c->denied && c->drain)
-		answered_from_spool(s, p, c);
-}
-
-/* As turns_spool_forget() does. */
-static void forget_lost(struct sim *s, struct process *p, const struct call *c)
-{
-	int n = 0;
-	for (int i = 0; i < p->nspool; i++) {
-		const struct end *e = &p->spool[i];
-		bool has = !e->aside || e->worker != c->claimer || e->job % POOLS != c->pool;
-		for (int k = 0; k < c->nhas; k++)
-			has = has || (c->has[k].job == e->job && c->has[k].epoch == e->epoch);
-		s->marks[MARK_forgotten] |= !has;
-		if (has)
-			p->spool[n++] = *e;
-	}
-	p->nspool = n;
-}
-
-static bool is_kept(const struct process *p, const struct call *c, const struct end *has)
-{
-	for (int i = 0; i < p->nspool; i++)
-		if (p->spool[i].job == has->job && p->spool[i].worker == c->claimer &&
-		    p->spool[i].epoch == has->epoch)
-			return true;
-	return false;
+		spool_answered(s, p, c);
 }
 
 static void take_has(struct sim *s, struct process *p, const struct call *c, struct turn_part *part)
 {
 	struct end left[JOBS];
 	if (part->timeline && !c->gone)
-		forget_lost(s, p, c);
+		spool_forget(s, p, c);
 	for (int i = 0; i < c->nhas; i++)
-		if (!is_kept(p, c, &c->has[i]))
+		if (!spool_has(p, c, &c->has[i]))
 			left[part->nhas++] = c->has[i];
 	part->has = named(p->turn, left, part->nhas);
 }
@@ -515,6 +383,7 @@ static void take_has(struct sim *s, struct process *p, const struct call *c, str
 static void take_part(struct sim *s, struct process *p, const struct call *c)
 {
 	static const struct failure refused = {.code = DEFIB_CONSTRAINT, .what = "refused"};
+	static const struct failure waits = {.code = DEFIB_CONNECTION, .what = "others wait"};
 	struct turn *t = p->turn;
 	struct turn_part *part = &t->parts[c->part];
 	if (c->failed) {
@@ -524,7 +393,7 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 	part->why = ARENA_ARRAY(&t->arena, const struct failure *, part->nends + 1);
 	for (int i = 0; i < part->nends; i++) {
 		part->ends[i].accepted = c->ends[i].accepted;
-		part->why[i] = c->ends[i].refused ? &refused : NULL;
+		part->why[i] = c->undrained ? &waits : c->ends[i].refused ? &refused : NULL;
 	}
 	part->gone = c->gone;
 	part->claims = ARENA_ARRAY(&t->arena, struct claimed, c->nclaims + 1);
@@ -535,10 +404,10 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 		                     .timeline = s->timeline};
 	part->cancelling = named(t, c->cancelling, c->ncancelling);
 	part->ncancelling = c->ncancelling;
-	if (c->drain)
-		answered_from_spool(s, p, c);
+	if (c->drain && !c->undrained)
+		spool_answered(s, p, c);
 	take_has(s, p, c, part);
-	part->spooled = kept_of(p, c->pool);
+	part->spooled = spool_waiting(p, c->pool);
 	if (part->nends > 0 && p->aside_taken)
 		p->aside_us = 0;
 }
@@ -556,7 +425,7 @@ static void part_answered(struct sim *s, struct process *p, const struct call *c
 	struct turn *turn = p->turn;
 	p->turn = NULL;
 	tell_life(s, p);
-	step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+	process_step(s, p, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
 	turn_go(s, p);
 }
 
@@ -598,12 +467,16 @@ void process_answered(struct sim *s, struct process *p, const struct call *c)
 			backend_end(s, c->backend, false);
 		p->threads[c->thread].backend = 0;
 	}
-	if (c->thread == THREAD_LIFE)
+	if (p->kind == IS_DAEMON)
+		daemon_answered(s, p, c);
+	else if (p->kind == IS_FOREIGN)
+		foreign_answered(s, p, c);
+	else if (c->thread == THREAD_LIFE)
 		life_answered(s, p, c, opened);
 	else if (c->kind == CALL_PART)
 		part_answered(s, p, c);
 	else if (c->kind == CALL_ASIDE && !(c->failed && !c->denied))
-		answered_from_spool(s, p, c), turn_go(s, p);
+		spool_answered(s, p, c), turn_go(s, p);
 	else if (c->thread == THREAD_SWEEP)
 		sweep_go(s, p);
 	else
@@ -629,7 +502,11 @@ void process_wake(struct sim *s, const struct event *ev)
 	struct thread *t = &p->threads[ev->thread];
 	if (t->wake != ev->number || t->call)
 		return;
-	if (ev->thread == THREAD_LIFE) {
+	if (p->kind == IS_DAEMON) {
+		daemon_go(s, p);
+	} else if (p->kind == IS_FOREIGN) {
+		foreign_go(s, p);
+	} else if (ev->thread == THREAD_LIFE) {
 		life_take_news(s, p);
 		life_go(s, p);
 	} else if (ev->thread == THREAD_TURN) {
@@ -645,8 +522,16 @@ void process_begin(struct sim *s, int i)
 	struct process old = *p;
 	memset(p, 0, sizeof *p);
 	p->exists = true;
+	p->kind = i < PROCESSES ? IS_WORKER : i < PROCESSES + DAEMONS ? IS_DAEMON : IS_FOREIGN;
 	p->host = old.host;
 	p->pid = (int)++s->pids;
+	p->row = -1;
+	if (p->kind == IS_DAEMON)
+		daemon_begin(s, p);
+	else if (p->kind == IS_FOREIGN)
+		foreign_go(s, p);
+	if (p->kind != IS_WORKER)
+		return;
 	p->who = who_of(p->host, p->pid);
 	memcpy(p->spool, old.spool, sizeof p->spool);
 	p->nspool = old.nspool;
@@ -656,11 +541,11 @@ void process_begin(struct sim *s, int i)
 	struct engine_options o = {.pools = run_pools, .npools = POOLS, .grace_ms = 1000};
 	p->engine = engine_new(&o, boot_us(s, p));
 	p->told_contact = CONTACT_TAKEN;
-	tell_spooled(s, p);
+	spool_tell(s, p);
 	say(s, "process %d starts on host %d, pid %d", i, p->host, p->pid);
 	note_unable(s, p);
 	life_go(s, p);
-	wake_in(s, p, THREAD_TURN, SOON_US);
+	process_wake_in(s, p, THREAD_TURN, SOON_US);
 }
 
 void mark_crash(struct sim *s, const struct process *p)
@@ -700,6 +585,10 @@ void process_end(struct sim *s, int i)
 		if (s->backends[b].open && s->backends[b].process == i)
 			after(s, about(s, reachable(s, p) ? s->latency_us : 5 * SECOND), EV_BACKEND, -1)
 				->number = b;
+	if (p->kind == IS_DAEMON)
+		daemon_end(p);
+	if (p->kind != IS_WORKER)
+		return;
 	/* Whoever runs a job has it: the engine frees what is left in hand. */
 	engine_free(p->engine);
 	life_release(&p->life);

@@ -61,6 +61,8 @@ void run_start(struct sim *s, struct process *p, struct job *j)
 	struct truth *t = truth_of(s, job, j->worker, p->pid, j->claim.epoch);
 	if (t && t->ended != -2)
 		broken(s, "I2: a claim was started twice");
+	if (j->worker != p->worker)
+		broken(s, "I18: a job was started that was claimed by a worker declared dead since");
 	if (t)
 		t->ended = -1;
 	p->runs[p->nruns++] = (struct run){.job = j, .serial = ++s->serial};

@@ -6,7 +6,11 @@
 
 #define FAULTS_US (12 * SECOND)
 #define SAFETY_US (20 * SECOND)
+#define CALM_US (30 * SECOND)
 #define SAFETY_SEEDS 4 /* one of so many is never healed */
+#define CALM_SEEDS                                                                                 \
+	10 /* one of so many has few faults, for longer: guards come to an end between                 \
+	    */
 #define COPY_US (200 * MS)
 
 const char *const mark_names[] = {
@@ -256,7 +260,8 @@ static void run_until(struct sim *s, int64_t end)
 static int64_t bound_us(const struct sim *s)
 {
 	int64_t brake_ms = s->brake_ms < 0 ? 0 : s->brake_ms ? s->brake_ms : SILENCE_CEILING_MS;
-	return (brake_ms + 10 * s->lease_ms) * 1000 + 60 * SECOND;
+	int64_t watch_us = s->ndaemons ? 2 * s->watch.guard.brake_ceiling_us + s->back_us : 0;
+	return (brake_ms + 10 * s->lease_ms) * 1000 + watch_us + 60 * SECOND;
 }
 
 static void begin(struct sim *s, uint64_t seed, const struct cuts *cuts)
@@ -268,6 +273,7 @@ static void begin(struct sim *s, uint64_t seed, const struct cuts *cuts)
 	                  .nbackends = 1,
 	                  .timeline = 1,
 	                  .safety = seed % SAFETY_SEEDS == 0,
+	                  .calm = seed % CALM_SEEDS == 1,
 	                  .cuts = cuts ? *cuts : (struct cuts){.faults = -1}};
 	for (int i = 0; i < 8; i++)
 		(void)roll(s, 2);
@@ -285,9 +291,14 @@ void sim_run(struct sim *s, uint64_t seed, const struct cuts *cuts, bool verbose
 		s->processes[i].host = (int)roll(s, HOSTS);
 		after(s, about(s, s->lease_ms * 300), EV_RESTART, i);
 	}
+	for (int i = 0; i < s->ndaemons + s->nforeign; i++) {
+		int at = PROCESSES + (i < s->ndaemons ? i : DAEMONS + i - s->ndaemons);
+		s->processes[at].host = (int)roll(s, HOSTS);
+		after(s, about(s, SECOND), EV_RESTART, at);
+	}
 	for (int i = 0; i < JOBS; i++)
-		after(s, about(s, FAULTS_US / 3), EV_ENQUEUE, -1)->number = i;
-	run_until(s, s->now + (s->safety ? SAFETY_US : FAULTS_US));
+		after(s, about(s, (s->calm ? CALM_US : FAULTS_US) / 3), EV_ENQUEUE, -1)->number = i;
+	run_until(s, s->now + (s->safety ? SAFETY_US : s->calm ? CALM_US : FAULTS_US));
 	if (s->broken || s->safety)
 		return;
 	trouble_heal(s);
@@ -301,7 +312,7 @@ void sim_run(struct sim *s, uint64_t seed, const struct cuts *cuts, bool verbose
 
 void sim_release(struct sim *s)
 {
-	for (int i = 0; i < s->nprocesses; i++)
+	for (int i = 0; i < ALL; i++)
 		if (s->processes[i].exists)
 			process_end(s, i);
 	/* A call is in one event at a time: its execution or its reply. */

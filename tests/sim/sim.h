@@ -7,8 +7,11 @@
  *   sim.c       time, chance, the heap of events, a run from its seed
  *   model.c     the database: what each statement does, as a plain model
  *   calls.c     sessions and statements on their way: errors, lost replies, late execution
- *   process.c   a worker's process: the drivers of engine and life, its spool
+ *   process.c   a worker's process: the drivers of engine and life
  *   runs.c      the jobs that it runs
+ *   spool.c     ends that it could not record
+ *   watched.c   a table of somebody else's: its workers, which know no fencing, and an operator
+ *   daemon.c    daemons that watch it: the real judge, decide and guard
  *   trouble.c   what goes wrong: every seed draws its own faults and how strong they are
  *   checks.c    what must hold after every event, and when all is healed
  *   main.c      seeds from the command line, the shortest form of a failing one
@@ -21,7 +24,10 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "guard/guard.h"
+#include "life/leader.h"
 #include "life/life.h"
+#include "recover/decide.h"
 #include "worker/engine.h"
 
 #include <stdio.h>
@@ -30,7 +36,11 @@
 
 #define SECOND INT64_C(1000000)
 #define MS INT64_C(1000)
-#define PROCESSES 5
+#define PROCESSES 5 /* of workers; behind them stand … */
+#define DAEMONS 2
+#define FOREIGN 4
+#define ALL (PROCESSES + DAEMONS + FOREIGN)
+#define WATCHED 8 /* rows of the table that daemons watch */
 #define HOSTS 3
 #define POOLS 2
 #define JOBS 20
@@ -59,12 +69,26 @@ struct member {
 	bool alive;
 };
 
+/* A row of the table that daemons watch. */
+struct watched {
+	enum row_state state;
+	int owner;     /* a pid; 0: none */
+	int64_t claim; /* which of its claims: nobody sees it but the bookkeeper */
+	int64_t sign_us, attempts;
+	bool held, released; /* by an operator, for this owner and sign of life */
+	int undo_owner;      /* of its last recovery, while nothing has changed since; 0: none */
+	int64_t undo_sign_us;
+};
+
 /* What is durable: a fail-over puts an older copy of it in place. */
 struct database {
 	struct row jobs[JOBS];
 	struct member workers[IDS]; /* by id */
 	int nworkers;
 	int64_t ids; /* the sequence that ids are drawn from */
+	struct watched watched[WATCHED];
+	int leader; /* the pid of the daemon that leads, … */
+	int64_t leads_until_us;
 };
 
 /* A server process. What it holds goes with it. */
@@ -79,7 +103,18 @@ struct backend {
 
 enum thread_name { THREAD_LIFE, THREAD_TURN, THREAD_SWEEP, THREADS };
 
-enum call_kind { CALL_LIFE, CALL_PART, CALL_ASIDE, CALL_RECOVER };
+enum call_kind {
+	CALL_LIFE,
+	CALL_PART,
+	CALL_ASIDE,
+	CALL_RECOVER,
+	CALL_LEAD,    /* a daemon asks to lead, */
+	CALL_LOOK,    /* … reads all that runs, */
+	CALL_APPLY,   /* … and writes what it decided */
+	CALL_FOREIGN, /* a worker of the watched table */
+};
+
+enum foreign_do { FOREIGN_CLAIM, FOREIGN_BEAT, FOREIGN_DONE };
 
 struct end {
 	int job, pid; /* of the process that ran it */
@@ -110,16 +145,28 @@ struct call {
 	int part, pool;
 	int64_t claimer, room;
 	bool drain, cancels, compares, gone;
+	bool undrained; /* the spool could not be drained, but the rest was done */
 	int nends, nspool;
 	int nclaims, ncancelling, nhas;
 	/* of CALL_RECOVER: what this dead worker had (0: what nobody alive has) */
 	int64_t dead;
 	bool mass;
+	/* of daemons and of the watched table's workers */
+	enum foreign_do foreign;
+	int row;
+	int64_t claim, now_us, started_us;
+	int nseen;
 	/* lists, of which only so many are set (call_begin()) */
 	struct registered rows[ROWS];
 	int64_t ids[ROWS];
 	struct end ends[SPOOL_MOST], spool[SPOOL_MOST];
 	struct end claims[JOBS], cancelling[JOBS], has[JOBS];
+	struct seen {
+		int row;
+		struct watched as; /* when it was read */
+		enum remedy remedy;
+		bool written;
+	} seen[WATCHED];
 };
 
 /* ---- a process ---- */
@@ -137,7 +184,10 @@ struct run {
 	bool begun;
 };
 
+enum process_kind { IS_WORKER, IS_DAEMON, IS_FOREIGN };
+
 struct process {
+	enum process_kind kind;
 	bool exists, gone; /* gone: for good */
 	int host, pid;     /* a pid is never used again */
 	int64_t paused_until, restart_at;
@@ -178,6 +228,15 @@ struct process {
 		bool mass;
 	} recoveries[64];
 	int nrecoveries;
+	/* a daemon */
+	struct guard *guard;
+	struct absence absence;
+	bool asked, leads, passes; /* asked: when the server was started */
+	int64_t first_us;          /* the server's clock at its first look */
+	int64_t led_until_us, lead_us, due_us;
+	/* a worker of the watched table */
+	int row; /* in hand; -1: none */
+	int64_t claim, ends_us, beat_us;
 	/* why it could not renew: since the last renewal, by nobody's fault but its own */
 	bool hung; /* a call of its life gets no answer */
 	int64_t unable_since, unable_us, unable_end;
@@ -227,12 +286,13 @@ struct event {
 	X(clock)     /* of the server; it jumps */                                                     \
 	X(slow)                                                                                        \
 	X(spool_full)                                                                                  \
-	X(refused) /* a row of its own table cannot be recorded as ended */                            \
-	X(rights)  /* of recording and claiming are revoked */                                         \
-	X(lacks)   /* a host cannot start programs */                                                  \
-	X(cancel)  /* of a job */                                                                      \
-	X(stop)    /* a worker is asked to stop */                                                     \
-	X(stay)    /* when all is healed, some processes are gone for good */
+	X(refused)  /* a row of its own table cannot be recorded as ended */                           \
+	X(rights)   /* of recording and claiming are revoked */                                        \
+	X(lacks)    /* a host cannot start programs */                                                 \
+	X(cancel)   /* of a job */                                                                     \
+	X(stop)     /* a worker is asked to stop */                                                    \
+	X(operator) /* of the watched table */                                                         \
+	X(stay)     /* when all is healed, some processes are gone for good */
 #define RATE_FAULTS 3
 
 enum fault {
@@ -300,7 +360,21 @@ struct cuts {
 	X(crash_draining)    /* … drained its spool, */                                              \
 	X(crash_recovering)  /* … recovered the jobs of another, */                                  \
 	X(crash_running)     /* … ran jobs */                                                        \
-	X(few_left)          /* only some processes were left in the end */
+	X(few_left)          /* only some processes were left in the end */                            \
+	X(daemon_recovered)  /* a daemon recovered a job of the watched table, */                      \
+	X(daemon_held)       /* … put one on hold, as its attempts were used up, */                  \
+	X(daemon_changed)    /* … found one changed when it wrote, */                                \
+	X(daemon_doubt)      /* … doubted, */                                                        \
+	X(daemon_look)       /* … waited for a second look, */                                       \
+	X(daemon_brake)      /* … braked */                                                          \
+	X(took_over)         /* another daemon took over */                                            \
+	X(two_lead)          /* two daemons took themselves for the leader when one wrote */           \
+	X(late_done)         /* a job was finished by a worker that it was taken from */               \
+	X(held_meanwhile)    /* an operator held a job after a daemon had decided about it */          \
+	X(operator_held)     /* an operator held a job, */                                             \
+	X(operator_released) /* … released one, */                                                   \
+	X(operator_requeued) /* … took one from its worker, */                                       \
+	X(operator_undid)    /* … undid a recovery */
 
 enum mark {
 #define X(name) MARK_##name,
@@ -314,6 +388,7 @@ struct sim {
 	uint64_t seed, random, hash;
 	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
 	struct cuts cuts;
+	bool calm;      /* few faults, for longer */
 	bool safety;    /* it is never healed: nothing but what must hold at any time is asked */
 	int64_t faults; /* that came */
 	int64_t healed_us, bound_us; /* until all was final, once healed; and at most */
@@ -326,14 +401,18 @@ struct sim {
 	int copy, ncopies;
 	struct backend *backends;
 	int64_t nbackends, cap_backends;
-	int64_t clock_us; /* how far the server's clock is ahead of the true time */
+	int64_t clock_us;     /* how far the server's clock is ahead of the true time */
+	int64_t disturbed_us; /* when the last outage ended, or the clock jumped */
+	int64_t back_us;      /* by how much it was set back, in all */
 	int64_t timeline;
 	int64_t down_until, readonly_until, slow_until, rights_until;
 	bool refuses[JOBS];
 	/* hosts */
 	int64_t cut_until[HOSTS], full_until[HOSTS], lacks_until[HOSTS], boot_us[HOSTS];
-	struct process processes[PROCESSES];
-	int nprocesses;
+	struct process processes[ALL];
+	int nprocesses, ndaemons, nforeign;
+	struct watch watch;
+	int64_t started_us; /* when the server was, by its clock */
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
 	double rates[RATE_FAULTS];
@@ -399,8 +478,23 @@ void process_wake(struct sim *s, const struct event *ev);
 void process_answered(struct sim *s, struct process *p, const struct call *c);
 void process_notice(struct sim *s, struct process *p, int thread);
 void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen);
+void process_wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us);
 void process_poke(struct sim *s, struct process *p, enum thread_name t);
 struct process *process_of_pid(struct sim *s, int pid); /* NULL: it is no more */
+
+void process_step(struct sim *s, struct process *p, struct engine_event ev);
+
+/* spool.c */
+int job_of(const char *key);
+int64_t spool_waiting(const struct process *p, int pool);
+void spool_tell(struct sim *s, struct process *p);
+void spool_keep(struct sim *s, struct process *p, struct job *j, const struct failure *why);
+void spool_add(const struct process *p, struct call *c); /* what a call is to take along */
+bool spool_due(const struct sim *s, const struct process *p);
+void spool_offer(struct sim *s, struct process *p);
+void spool_answered(struct sim *s, struct process *p, const struct call *c);
+void spool_forget(struct sim *s, struct process *p, const struct call *c);
+bool spool_has(const struct process *p, const struct call *c, const struct end *has);
 
 /* runs.c */
 extern const struct engine_pool run_pools[POOLS];
@@ -409,6 +503,22 @@ void run_stop(struct sim *s, struct process *p, const struct job *j);
 /* Those of the pool that have not begun. */
 void runs_return(struct sim *s, struct process *p, int pool);
 void process_run_over(struct sim *s, struct process *p, int64_t serial);
+
+/* watched.c */
+void watched_draw(struct sim *s);
+void watched_execute(struct sim *s, struct call *c);
+void foreign_go(struct sim *s, struct process *p);
+void foreign_answered(struct sim *s, struct process *p, const struct call *c);
+void operator_acts(struct sim *s);
+bool watched_final(const struct sim *s);
+struct facts watched_facts(const struct sim *s, const struct seen *one, int64_t now_us,
+                           char text[2][16]);
+
+/* daemon.c */
+void daemon_begin(struct sim *s, struct process *p);
+void daemon_end(struct process *p);
+void daemon_go(struct sim *s, struct process *p);
+void daemon_answered(struct sim *s, struct process *p, const struct call *c);
 
 /* trouble.c */
 void trouble_draw(struct sim *s);

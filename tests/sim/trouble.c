@@ -23,11 +23,11 @@ static void draw_faults(struct sim *s)
 	for (int i = 0; i < RATE_FAULTS; i++) {
 		bool has = roll(s, 2);
 		double rate = most[i] * (double)roll(s, 1000) / 1000;
-		s->rates[i] = has && !is_cut(s, (enum fault)i) ? rate : 0;
+		s->rates[i] = has && !is_cut(s, (enum fault)i) ? s->calm ? rate / 50 : rate : 0;
 	}
 	for (int i = RATE_FAULTS; i < FAULTS; i++) {
 		bool has = roll(s, s->safety ? 2 : 3) == 0;
-		int64_t mean_us = SECOND / 2 << roll(s, 4);
+		int64_t mean_us = SECOND / 2 << (roll(s, 4) + (s->calm ? 3 : 0));
 		s->mean_us[i] = has && !is_cut(s, (enum fault)i) ? mean_us : 0;
 	}
 }
@@ -44,6 +44,7 @@ void trouble_draw(struct sim *s)
 	s->pause_us = s->lease_ms * 200 << roll(s, 4);
 	for (int i = 0; i < HOSTS; i++)
 		s->boot_us[i] = (int64_t)roll(s, 1000) * SECOND;
+	watched_draw(s);
 	draw_faults(s);
 	for (int i = RATE_FAULTS; i < FAULT_stay; i++) {
 		uint64_t others = s->random;
@@ -102,12 +103,19 @@ static void cut_off(struct sim *s, int host)
 	say(s, "host %d is cut off for %lld ms", host, (long long)(us / 1000));
 	if (s->cut_until[host] < s->now + us)
 		s->cut_until[host] = s->now + us;
-	for (int i = 0; i < s->nprocesses; i++)
+	for (int i = 0; i < ALL; i++)
 		if (s->processes[i].exists && s->processes[i].host == host) {
 			note_unable(s, &s->processes[i]);
 			after(s, us, EV_RESUME, i);
 			s->marks[MARK_long_cut] |= s->processes[i].nruns > 0 && us > s->lease_ms * 1000;
 		}
+}
+
+static void go_down(struct sim *s, int64_t us)
+{
+	s->down_until = s->disturbed_us = s->now + us;
+	s->started_us = server_us(s) + us;
+	backends_end(s);
 }
 
 static void mark_lost(struct sim *s, const struct database *copy)
@@ -136,7 +144,7 @@ static void fail_over(struct sim *s)
 	s->timeline++;
 	for (int i = 0; i < s->ntruths; i++)
 		s->truths[i].given_up = true;
-	s->down_until = s->now + about(s, SECOND);
+	go_down(s, about(s, SECOND));
 	for (int i = 0; i < JOBS; i++)
 		s->last_epoch[i] = s->db.jobs[i].epoch;
 	for (int i = 0; i < JOBS; i++)
@@ -147,7 +155,6 @@ static void fail_over(struct sim *s)
 		}
 	s->copies[s->copy] = s->db;
 	s->ncopies = 1;
-	backends_end(s);
 }
 
 static bool anybody_runs(const struct sim *s)
@@ -162,19 +169,43 @@ static void move_clock(struct sim *s)
 {
 	static const int64_t steps[] = {-7200, -60, -6, 6, 60, 86400};
 	int64_t step = steps[roll(s, 6)];
+	/*
+	 * A sign of life from a clock that was set back is believed until that time comes again; two
+	 * jumps that cancel each other between two looks nobody sees.
+	 */
+	if (s->ndaemons > 0)
+		step = s->seed / 2 % 2 ? -6 : step < 0 ? -step : step;
+	s->disturbed_us = s->now;
+	s->back_us += step < 0 ? -step * SECOND : 0;
 	say(s, "the server's clock jumps by %lld s", (long long)step);
 	s->marks[step > 0 ? MARK_clock_forward : MARK_clock_back] |= anybody_runs(s);
 	s->clock_us += step * SECOND;
 }
 
-static void terminate_one(struct sim *s)
+/* Any process: a worker, a daemon or one of the watched table's. */
+static int any_process(struct sim *s)
+{
+	int i = (int)roll(s, (uint64_t)(s->nprocesses + s->ndaemons + s->nforeign));
+	if (i < s->nprocesses)
+		return i;
+	i -= s->nprocesses;
+	return PROCESSES + (i < s->ndaemons ? i : DAEMONS + i - s->ndaemons);
+}
+
+/* One session, or all of a process. */
+static void terminate_some(struct sim *s)
 {
 	int64_t open[64], n = 0;
+	int of = any_process(s);
 	for (int64_t i = 1; i < s->nbackends && n < 64; i++)
 		if (s->backends[i].open)
 			open[n++] = i;
-	if (n > 0)
+	if (n > 0 && roll(s, 2))
 		backend_end(s, open[roll(s, (uint64_t)n)], true);
+	else
+		for (int i = 0; i < n; i++)
+			if (s->backends[open[i]].process == of)
+				backend_end(s, open[i], true);
 }
 
 static void crash(struct sim *s, int i)
@@ -189,7 +220,7 @@ static void crash(struct sim *s, int i)
 
 static void happens(struct sim *s, enum fault kind)
 {
-	int i = (int)roll(s, (uint64_t)s->nprocesses), host = (int)roll(s, HOSTS);
+	int i = any_process(s), host = (int)roll(s, HOSTS);
 	int64_t us = about(s, s->lease_ms * 1000);
 	next_trouble(s, kind);
 	if (kind == FAULT_crash) {
@@ -199,14 +230,13 @@ static void happens(struct sim *s, enum fault kind)
 	} else if (kind == FAULT_partition) {
 		cut_off(s, host);
 	} else if (kind == FAULT_terminate) {
-		terminate_one(s);
+		terminate_some(s);
 	} else if (kind == FAULT_outage) {
 		say(s, "the server is down for %lld ms", (long long)(us / 1000));
-		s->down_until = s->now + us;
-		backends_end(s);
+		go_down(s, us);
 	} else if (kind == FAULT_read_only) {
 		say(s, "the server is read-only for %lld ms", (long long)(us / 1000));
-		s->readonly_until = s->now + us;
+		s->readonly_until = s->disturbed_us = s->now + us;
 	} else if (kind == FAULT_fail_over) {
 		fail_over(s);
 	} else if (kind == FAULT_clock) {
@@ -224,7 +254,9 @@ static void happens(struct sim *s, enum fault kind)
 		s->lacks_until[host] = s->now + us;
 	} else if (kind == FAULT_cancel) {
 		s->db.jobs[roll(s, JOBS)].cancel |= roll(s, 4) == 0;
-	} else if (kind == FAULT_stop && s->processes[i].exists) {
+	} else if (kind == FAULT_operator) {
+		operator_acts(s);
+	} else if (kind == FAULT_stop && s->processes[i].exists && i < PROCESSES) {
 		s->processes[i].stop = true;
 		process_poke(s, &s->processes[i], THREAD_TURN);
 	}
@@ -259,9 +291,16 @@ static void leave_few(struct sim *s)
 	}
 }
 
+static bool is_used(const struct sim *s, int i)
+{
+	return i < s->nprocesses || (i >= PROCESSES && i < PROCESSES + s->ndaemons) ||
+	       (i >= PROCESSES + DAEMONS && i < PROCESSES + DAEMONS + s->nforeign);
+}
+
 void trouble_heal(struct sim *s)
 {
 	say(s, "all is healed");
+	s->disturbed_us = s->now;
 	s->healed = true;
 	memset(s->rates, 0, sizeof s->rates);
 	s->down_until = s->readonly_until = s->slow_until = s->rights_until = 0;
@@ -270,10 +309,10 @@ void trouble_heal(struct sim *s)
 		s->cut_until[i] = s->full_until[i] = s->lacks_until[i] = 0;
 	if (s->mean_us[FAULT_stay])
 		leave_few(s);
-	for (int i = 0; i < s->nprocesses; i++) {
+	for (int i = 0; i < ALL; i++) {
 		struct process *p = &s->processes[i];
 		note_unable(s, p);
-		if (!p->exists && !p->gone)
+		if (!p->exists && !p->gone && is_used(s, i))
 			after(s, SECOND, EV_RESTART, i);
 	}
 }
