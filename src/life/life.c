@@ -160,6 +160,9 @@ static void locks_read(struct life *l, const struct life_event *e, int64_t now_m
 	for (int i = 0; i < n && life_has_room(l); i++)
 		l->ends[l->nends++] = (struct life_end){.id = gone[i].id, .at_ms = gone[i].since_ms};
 	free(gone);
+	/* Sessions end also because a server takes no writes: whether it does, our own renewal says. */
+	if (locks_last_gone_ms(&l->locks) > l->silence.renewed_ms)
+		lease_renew_soon(&l->lease, now_ms);
 }
 
 /*
@@ -369,6 +372,23 @@ static struct life_action own_life(struct life *l, int64_t now_ms)
 	return (struct life_action){.what = LIFE_WAIT};
 }
 
+/*
+ * A lock is evidence only where the server took a write after it was gone: else its worker could
+ * not speak for itself. Puts one that can be declared last.
+ */
+static bool has_end(struct life *l)
+{
+	for (int i = l->nends - 1; i >= 0; i--) {
+		struct life_end x = l->ends[i];
+		if (!x.exit && l->silence.renewed_ms < x.at_ms)
+			continue;
+		l->ends[i] = l->ends[l->nends - 1];
+		l->ends[l->nends - 1] = x;
+		return true;
+	}
+	return false;
+}
+
 /* An exit is seen once; what the database could not be told then is told later. */
 static struct life_action declare_end(struct life *l, int64_t now_ms)
 {
@@ -408,7 +428,7 @@ static struct life_action others(struct life *l, int64_t now_ms)
 		l->recover = false;
 		return DO(.what = LIFE_RECOVER, .worker = l->dead, .mass = l->mass);
 	}
-	if (l->nends > 0 && now_ms >= l->tell_ms)
+	if (now_ms >= l->tell_ms && has_end(l))
 		return declare_end(l, now_ms);
 	if (l->compare) {
 		l->compare = false;
@@ -453,7 +473,7 @@ static struct life_action jobs(struct life *l, int64_t now_ms)
 	          .dead_only = silence_holds(&l->silence));
 }
 
-static int64_t wait_ms(const struct life *l, int64_t now_ms)
+static int64_t wait_ms(struct life *l, int64_t now_ms)
 {
 	int64_t until = now_ms + l->rules.lease.beat_ms;
 	bool lives = l->worker && !l->starting;
@@ -463,7 +483,7 @@ static int64_t wait_ms(const struct life *l, int64_t now_ms)
 		l->worker && !l->locked ? l->lock_ms : until,
 		lives ? l->look_ms : until,
 		lives ? l->sweep_ms : until,
-		lives && l->nends > 0 ? l->tell_ms : until,
+		lives && has_end(l) ? l->tell_ms : until,
 		lives && reads_locks(l) ? l->locks_ms : until,
 	};
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)

@@ -113,6 +113,24 @@ static void a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence(void
 	life_release(&w.life);
 }
 
+/* Who could not renew closes its session, and its lock goes with it: it had no time to speak. */
+static void a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	run(&w, 1000);
+	w.writes = w.beats[1] = w.locked[1] = false;
+	run(&w, 240);
+	w.writes = true;
+	run(&w, 100);
+	assert_int_equal(w.ndead, 0);
+	w.beats[1] = w.locked[1] = true;
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void a_session_that_is_lost_is_opened_at_once_and_tried_for_often(void **state)
 {
 	struct world w;
@@ -148,6 +166,7 @@ int main(void)
 		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
 		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),
+		cmocka_unit_test(a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence),
 		cmocka_unit_test(a_session_that_is_lost_is_opened_at_once_and_tried_for_often),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,3 +132,11 @@ int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_m
 	}
 	return n;
 }
+
+int64_t locks_last_gone_ms(const struct locks *x)
+{
+	int64_t last = 0;
+	for (int i = 0; i < x->n; i++)
+		last = x->workers[i].gone_ms > last ? x->workers[i].gone_ms : last;
+	return last;
+}

@@ -60,5 +60,7 @@ struct locks_gone {
  */
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
                   struct locks_gone *gone);
+/* When the last of those that are away was first missed; 0: all are held. */
+int64_t locks_last_gone_ms(const struct locks *x);
 
 #endif

@@ -6,8 +6,7 @@
 static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
 {
 	struct job *j = p->runs[i].job;
-	struct truth *t =
-		truth_of(s, (int)strtol(j->claim.key, NULL, 10), j->worker, p->pid, j->claim.epoch);
+	struct truth *t = p->runs[i].truth < 0 ? NULL : &s->truths[p->runs[i].truth];
 	say(s, "process %d: job %s, epoch %lld, ends as %s", (int)(p - s->processes), j->claim.key,
 	    (long long)j->claim.epoch, settle_names[as]);
 	j->as = as;
@@ -65,7 +64,8 @@ void run_start(struct sim *s, struct process *p, struct job *j)
 		broken(s, "I18: a job was started that was claimed by a worker declared dead since");
 	if (t)
 		t->ended = -1;
-	p->runs[p->nruns++] = (struct run){.job = j, .serial = ++s->serial};
+	p->runs[p->nruns++] =
+		(struct run){.job = j, .serial = ++s->serial, .truth = t ? (int)(t - s->truths) : -1};
 	begin_runs(s, p);
 }
 

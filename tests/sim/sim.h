@@ -181,6 +181,7 @@ struct thread {
 struct run {
 	struct job *job;
 	int64_t serial;
+	int truth; /* -1: none */
 	bool begun;
 };
 
