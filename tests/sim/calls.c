@@ -76,8 +76,12 @@ void call_send(struct sim *s, struct call *c)
 	bool late = odds(s, FAULT_late);
 	if (late || !arrives)
 		hang(s, p, c, true);
+	/* A batch of writes waits for those before it. */
+	int64_t wait_us = c->kind == CALL_APPLY ? about(s, 200 * MS) : 0;
 	if (arrives && (!late || roll(s, 4) > 0))
-		after(s, latency(s) * (c->backend ? 1 : 3) + (late ? about(s, 2 * deadline(s, c)) : 0),
+		after(s,
+		      latency(s) * (c->backend ? 1 : 3) + wait_us +
+		          (late ? about(s, 2 * deadline(s, c)) : 0),
 		      EV_EXECUTE, c->process)
 			->call = c;
 }
@@ -88,7 +92,8 @@ static int64_t backend_new(struct sim *s, const struct call *c)
 		s->cap_backends = s->cap_backends ? 2 * s->cap_backends : 256;
 		s->backends = mem_grow(s->backends, sizeof *s->backends * (size_t)s->cap_backends);
 	}
-	s->backends[s->nbackends] = (struct backend){.open = true, .process = c->process};
+	s->backends[s->nbackends] =
+		(struct backend){.open = true, .process = c->process, .timeline = s->timeline};
 	return s->nbackends++;
 }
 

@@ -14,8 +14,22 @@ struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t 
 	return NULL;
 }
 
+/* I5, I7: on this timeline no other worker that is alive has claimed it and runs it. */
+static void check_alone(struct sim *s, int job)
+{
+	for (int i = 0; i < s->nprocesses; i++) {
+		const struct process *p = &s->processes[i];
+		for (int k = 0; p->exists && k < p->nruns; k++) {
+			const struct truth *t = p->runs[k].truth < 0 ? NULL : &s->truths[p->runs[k].truth];
+			if (t && t->job == job && t->timeline == s->timeline && is_alive(s, t->worker))
+				broken(s, "I5: a job was claimed while another that is alive runs it");
+		}
+	}
+}
+
 void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
+	check_alone(s, job);
 	if (epoch <= s->last_epoch[job])
 		broken(s, "I4: an epoch did not rise");
 	s->last_epoch[job] = epoch;

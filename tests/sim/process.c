@@ -449,9 +449,10 @@ static void note_opened(struct sim *s, struct process *p, const struct call *c)
 {
 	if (c->thread != THREAD_TURN)
 		return;
-	if (p->timeline && p->timeline != s->timeline)
+	int64_t timeline = s->backends[c->backend].timeline;
+	if (p->timeline && p->timeline != timeline)
 		p->failed_over = true;
-	p->timeline = s->timeline;
+	p->timeline = timeline;
 }
 
 void process_answered(struct sim *s, struct process *p, const struct call *c)

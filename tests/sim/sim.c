@@ -5,8 +5,8 @@
 #include <stdarg.h>
 
 #define FAULTS_US (12 * SECOND)
-#define SAFETY_US (20 * SECOND)
-#define CALM_US (30 * SECOND)
+#define SAFETY_US (16 * SECOND)
+#define CALM_US (24 * SECOND)
 #define SAFETY_SEEDS 4 /* one of so many is never healed */
 #define CALM_SEEDS                                                                                 \
 	10 /* one of so many has few faults, for longer: guards come to an end between                 \

@@ -94,9 +94,10 @@ struct database {
 /* A server process. What it holds goes with it. */
 struct backend {
 	bool open;
-	int process;  /* of the client */
-	int64_t lock; /* the worker whose lock it holds; 0: none */
-	bool leads;   /* it has one of the two locks of those that read often */
+	int process;      /* of the client */
+	int64_t lock;     /* the worker whose lock it holds; 0: none */
+	int64_t timeline; /* of the server when it was opened */
+	bool leads;       /* it has one of the two locks of those that read often */
 };
 
 /* ---- a statement on its way ---- */

@@ -13,7 +13,7 @@
 
 void watched_draw(struct sim *s)
 {
-	bool has = roll(s, 2);
+	bool has = roll(s, 3) == 0;
 	int daemons = 1 + (int)roll(s, DAEMONS), foreign = 1 + (int)roll(s, FOREIGN);
 	static const int64_t ceilings[] = {10, 20, 60};
 	s->ndaemons = has ? daemons : 0;
@@ -254,6 +254,12 @@ void operator_acts(struct sim *s)
 	for (int i = 0; i < WATCHED; i++)
 		if (roll(s, 2))
 			act_on(s, i, roll(s, 4));
+	/* The worst moment: a daemon has decided, and has not written yet. */
+	for (int i = 0; i < DAEMONS; i++) {
+		const struct call *c = s->processes[PROCESSES + i].threads[THREAD_SWEEP].call;
+		for (int k = 0; c && c->kind == CALL_APPLY && k < c->nseen; k++)
+			act_on(s, c->seen[k].row, 0);
+	}
 }
 
 /* What is held waits for a person, for ever. */
