@@ -200,6 +200,7 @@ static defib_err read_page(struct reading *r, struct list_query *l, struct store
 	}
 	if (err != DEFIB_TIMEOUT || !bounded || r->store->lost)
 		return err;
+	fail_clear(f);
 	err = open_window(r, l, f);
 	if (err)
 		return err;
