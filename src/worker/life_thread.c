@@ -370,9 +370,14 @@ static void life_thread_free(struct life_thread *w)
 
 /* A call that a server does not answer must not outlast the lease. A file always answers, and
  * whoever waits for its other writers should not give up soon: that counts as an outage. */
+static bool bounds_calls(const struct life_thread_options *o)
+{
+	enum store_engine engine;
+	return store_engine_of(o->store.url, &engine, NULL) && !dialect_of(engine)->is_file;
+}
+
 static void bound_calls(struct store_options *o, int64_t ms)
 {
-	o->connect_ms = 2 * ms;
 	o->call_ms = o->statement_ms = ms;
 	o->lock_ms = ms / 2;
 }
@@ -386,7 +391,7 @@ static struct life_thread *life_thread_new(const struct life_thread_options *o)
 	assert(o->nwatches >= 1);
 	w->options = *o;
 	w->session = (struct session){.options = o->store, .open = store_open};
-	if (known && !dialect_of(engine)->is_file)
+	if (bounds_calls(o))
 		bound_calls(&w->session.options, lease_call_ms(&o->lease));
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->sweeper = sweeper_new(&(struct sweeper_options){
@@ -412,7 +417,11 @@ static defib_err begin_life(struct life_thread *w, struct failure *f)
 {
 	struct life_action first = life_next(&w->life, clock_boot_ms());
 	assert(first.what == LIFE_REGISTER);
-	return perform(w, &first, f);
+	defib_err err = perform(w, &first, f);
+	/* From now on there is a lease that opening a session must not outlast. */
+	if (bounds_calls(&w->options))
+		w->session.options.connect_ms = 2 * lease_call_ms(&w->options.lease);
+	return err;
 }
 
 defib_err life_thread_start(const struct life_thread_options *o, struct life_thread **out,
