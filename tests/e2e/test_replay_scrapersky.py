@@ -365,8 +365,9 @@ def test_cleanup_logs_the_total_and_the_count_of_each_table(day):
         return day.daemon.lines("stuck jobs reset", group="Zombie Record Cleanup")
 
     def total(name):
-        return sum(int(line[name]) for line in told())
+        return sum(int(line.get(name, 0)) for line in told())
     # One pass after the other, or both in one: it depends on when they were found.
+    # A pass that found nothing in a table does not name it.
     eventually(lambda: total("total") >= 72)
     assert (total("Sitemaps"), total("Pages"), total("total")) == (12, 60, 72)
     assert {line["level"] for line in told()} == {"warn"}
