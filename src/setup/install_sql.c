@@ -203,6 +203,29 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 	        "\t\t\t\t\tAND again -> (e ->> 'job') -> 'same' = 'true');\n");
 }
 
+/* As bar_held() in apply_ledger.c: a hold that somebody set since the look is respected. */
+static void add_held_since(const struct watch *w, struct buf *out)
+{
+	struct hold_sql hold = {"h", "e ->> 'owner'", "(e ->> 'sign_us')::bigint",
+	                        .in_words = watch_writes_hold(w)};
+	buf_add(out, "\t\t\t-- what was put on hold since the look is left alone\n"
+	             "\t\t\theld := (SELECT jsonb_agg(e || '{\"remedy\": null, \"events\": "
+	             "[\"" ENTRY_CHANGED_MEANWHILE "\"]}')\n"
+	             "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
+	             "\t\t\t\tWHERE e ->> 'remedy' <> 'hold' AND EXISTS (SELECT FROM defib.hold AS h\n"
+	             "\t\t\t\t\tWHERE h.watch = ");
+	sql_literal(out, w->name);
+	buf_add(out, " AND h.job = e ->> 'job'\n\t\t\t\t\tAND ");
+	hold_in_force_sql(&dialect_postgres, &hold, out);
+	buf_add(out, "));\n"
+	             "\t\t\tIF held IS NOT NULL THEN\n"
+	             "\t\t\t\tchanged := coalesce(changed, '[]') || held;\n"
+	             "\t\t\t\tpart := (SELECT jsonb_agg(e) FROM jsonb_array_elements(part) AS e\n"
+	             "\t\t\t\t\tWHERE NOT EXISTS (SELECT FROM jsonb_array_elements(held) AS x\n"
+	             "\t\t\t\t\t\tWHERE x ->> 'job' = e ->> 'job'));\n"
+	             "\t\t\tEND IF;\n");
+}
+
 static void begin_some(const char *condition, struct buf *out)
 {
 	buf_addf(out,
@@ -372,6 +395,7 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 	        "\t\t\t\tAND NOT barred ? (e ->> 'job'));\n");
 	add_lock(q, o, out);
 	add_reread(q, out);
+	add_held_since(q->binding->watch, out);
 	add_writes(q, out);
 	add_leases(q, out);
 	add_left(q, out);
@@ -479,6 +503,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 	        "\tlocked jsonb;\n"
 	        "\tagain jsonb; -- the second reading\n"
 	        "\tchanged jsonb;\n"
+	        "\theld jsonb; -- since the look\n"
 	        "\twritten jsonb;\n"
 	        "\tbarred jsonb; -- jobs that are refused, and why\n"
 	        "\tbad jsonb;\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`defib install` and `uninstall`: the command, its refusals, and the guard of what it installs."""
 
+import contextlib
 import os
 import pty
 import re
@@ -84,11 +85,10 @@ BEGIN
 END $$"""
 
 
-@pytest.mark.covers("A13", "C8")
-@pytest.mark.parametrize("change", ["beat = now()", "owner = 'w-2'", "state = 'done'"])
-def test_a_row_that_changes_between_look_and_lock_is_left_alone(defib, jobs, change):
+@contextlib.contextmanager
+def between_look_and_lock(defib, jobs):
+    """What is done in it happens while the function has looked and not yet locked."""
     jobs.sql(GATE)
-    add(jobs, 1, 2)
     install(defib, jobs, running="state = 'running' AND gate()")
     jobs.sql("SELECT pg_advisory_lock(77)")
     other, answer = jobs.connect(), []
@@ -103,16 +103,38 @@ def test_a_row_that_changes_between_look_and_lock_is_left_alone(defib, jobs, cha
     try:
         wait_for(lambda: jobs.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
                                   "AND objid = 78 AND granted"))
-        jobs.sql(f"UPDATE jobs SET {change} WHERE id = 1")
-        as_changed = jobs.sql("SELECT * FROM jobs WHERE id = 1")
+        yield answer
     finally:
         jobs.sql("SELECT pg_advisory_unlock(77)")
         caller.join()
         other.close()
+
+
+def ledger(db):
+    return db.sql("SELECT job, event FROM defib.ledger WHERE job <> '' ORDER BY id")
+
+
+@pytest.mark.covers("A13", "C8")
+@pytest.mark.parametrize("change", ["beat = now()", "owner = 'w-2'", "state = 'done'"])
+def test_a_row_that_changes_between_look_and_lock_is_left_alone(defib, jobs, change):
+    add(jobs, 1, 2)
+    with between_look_and_lock(defib, jobs) as answer:
+        jobs.sql(f"UPDATE jobs SET {change} WHERE id = 1")
+        as_changed = jobs.sql("SELECT * FROM jobs WHERE id = 1")
     assert answer == [1]
     assert jobs.sql("SELECT * FROM jobs WHERE id = 1") == as_changed
-    assert jobs.sql("SELECT job, event FROM defib.ledger ORDER BY job") == [
-        ("1", "CHANGED_MEANWHILE"), ("2", "REQUEUED")]
+    assert sorted(ledger(jobs)) == [("1", "CHANGED_MEANWHILE"), ("2", "REQUEUED")]
+
+
+def test_a_job_that_is_put_on_hold_between_look_and_lock_is_left_alone(defib, jobs):
+    add(jobs, 1, 2)
+    with between_look_and_lock(defib, jobs) as answer:
+        held = defib("hold", "jobs/1", "--reason", "look first", "--yes", config=config(jobs))
+        assert held.code == 0, held.err
+    assert answer == [1]
+    assert states(jobs) == ["running", "queued"]
+    assert ledger(jobs) == [("1", "HELD"), ("1", "CHANGED_MEANWHILE"), ("2", "REQUEUED")]
+    assert recover(jobs) == 0
 
 
 @pytest.mark.covers("A13", "C8")
