@@ -234,8 +234,24 @@ static void give_back(struct engine *e, struct job *j, int64_t delay_ms)
 	job_over(e, j);
 }
 
+/*
+ * A job that is to run alone is not even in hand beside others: were the worker lost with them, it
+ * would be blamed for what they did. It is claimed again by itself, when nothing else is in hand.
+ * Where others take too long for that, it waits elsewhere for a while.
+ */
+static void give_back_for_single(struct engine *e, struct job *j)
+{
+	bool wait = e->running == 0 || e->now_us >= e->single_again_us;
+	if (wait) {
+		e->single = j->pool + 1;
+		e->single_us = e->now_us + HELD_US;
+		e->states[j->pool].more = true;
+	}
+	give_back(e, j, wait ? -1 : HELD_DELAY_MS);
+}
+
 /* What becomes of a job that was claimed and not started: true, it is no longer held. */
-static bool held_done(struct engine *e, struct job *j)
+static bool held_done(struct engine *e, struct job *j, bool company)
 {
 	static const struct failure dead = {
 		.code = DEFIB_LEASE_LOST, .what = "this worker was declared dead before the job started"};
@@ -257,7 +273,9 @@ static bool held_done(struct engine *e, struct job *j)
 	}
 	bool waited = e->now_us - j->began_ms * 1000 >= HELD_US;
 	bool placed = j->slot >= 0 || (e->states[j->pool].rules.ahead > 0 && !j->claim.alone);
-	if (placed && (j->claim.alone ? e->running == 0 : !e->alone_runs))
+	if (j->claim.alone && company)
+		give_back_for_single(e, j);
+	else if (placed && !e->alone_runs)
 		start(e, j);
 	else if (waited)
 		give_back(e, j, HELD_DELAY_MS);
@@ -266,17 +284,18 @@ static bool held_done(struct engine *e, struct job *j)
 	return true;
 }
 
-/* First those that may run beside others: who is to be alone waits for them. */
+/* First those that may run beside others. */
 static void start_held(struct engine *e)
 {
 	for (int alone = 0; alone < 2; alone++) {
 		struct job_list held = e->held;
+		bool company = e->running > 0 || held.n > 1;
 		e->held = (struct job_list){0};
 		while (held.first) {
 			struct job *j = held.first;
 			held.first = j->queued;
 			j->queued = NULL;
-			if (j->claim.alone != (bool)alone || !held_done(e, j))
+			if (j->claim.alone != (bool)alone || !held_done(e, j, company))
 				list_add(&e->held, j);
 		}
 	}

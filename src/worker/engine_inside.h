@@ -23,9 +23,11 @@
 #define CANCEL_US 1000000     /* how often cancelled jobs are looked for … */
 #define CANCEL_LEAST_US 20000 /* … and at most, however often we are woken */
 #define PROGRESS_US 500000
-/* How long a job waits to be alone, or for a slot that a resize took away … */
+/* How long a job waits for a slot that a resize took away, or nothing is claimed for one that is
+ * to be alone … */
 #define HELD_US 30000000
-#define HELD_DELAY_MS 1000 /* … and when it may be claimed again, if it waited in vain */
+#define HELD_DELAY_MS 1000         /* … when it may be claimed again, if that was in vain … */
+#define SINGLE_AGAIN_US 300000000 /* … and when claims stop again for one that is to be alone */
 /* How soon whoever proves our life should know that we were declared dead: else we were not. */
 #define GONE_US 15000000
 #define NEVER INT64_MAX
@@ -101,6 +103,12 @@ struct engine {
 	struct job_list held; /* claimed, and not started yet */
 	int64_t alone;        /* jobs that are to run alone, or do */
 	bool alone_runs;
+	/*
+	 * The next claim is of one job of pool `single - 1`, made with nothing in hand; 0: no such. Until
+	 * when that is waited for, and from when on again, if it was in vain.
+	 */
+	int single;
+	int64_t single_us, single_again_us;
 	/* The turn whose jobs may end together, how many have not, how long ends wait for them. */
 	int64_t young_turn, young, linger_us;
 	int64_t cancel_us, cancelled_us; /* when to look next; when it was done last */

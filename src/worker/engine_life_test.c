@@ -311,28 +311,51 @@ static void claim_alone(struct rig *r, const char *keys, int which)
 	rig_accept(r);
 }
 
-static void a_job_that_runs_alone_waits_for_all_others(void **state)
+/* Whoever is lost with it in hand is blamed: it is not in hand beside them at all. */
+static void a_job_that_is_to_be_alone_is_handed_back_while_others_run(void **state)
 {
 	(void)state;
 	struct rig r = rig_open(4);
 	rig_forget(&r);
 	claim_alone(&r, "abc", 0);
-	assert_said(&r, "start b, start c");
+	assert_said(&r, "start b, start c, turn");
+	assert_int_equal(rig_part(&r, 0)->nends, 1);
+	assert_string_equal(rig_part(&r, 0)->ends[0].key, "a");
+	assert_int_equal(rig_part(&r, 0)->ends[0].as, SETTLE_RELEASED);
+	assert_int_equal(rig_part(&r, 0)->ends[0].delay_ms, -1);
+	assert_int_equal(rig_part(&r, 0)->room, 0);
+	rig_accept(&r);
 	rig_tell(&r, EVENT_WOKEN);
 	settle_down(&r);
-	rig_forget(&r);
-	rig_end(&r, "bc");
-	assert_true(says(&r, "start a"));
-	if (!r.turn)
-		rig_after(&r, 10 * MILLI);
-	assert_int_equal(rig_part(&r, 0)->room, 0); /* nothing is claimed while it runs */
-	rig_accept(&r);
-	rig_end(&r, "a");
-	assert_int_equal(rig_part(&r, 0)->room, 4);
+	assert_int_equal(engine_holding(r.e), 2);
 	rig_close(&r);
 }
 
-static void jobs_that_run_alone_run_one_after_the_other(void **state)
+static void it_is_claimed_by_itself_when_nothing_else_is_in_hand(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(4);
+	claim_alone(&r, "abc", 0);
+	rig_accept(&r);
+	rig_end(&r, "bc");
+	if (!r.turn)
+		rig_after(&r, 10 * MILLI);
+	assert_int_equal(rig_part(&r, 0)->room, 1);
+	rig_forget(&r);
+	claim_alone(&r, "a", 0);
+	assert_true(says(&r, "start a"));
+	rig_tell(&r, EVENT_WOKEN);
+	settle_down(&r);
+	assert_int_equal(engine_holding(r.e), 1); /* nothing is claimed while it runs */
+	rig_end(&r, "a");
+	assert_int_equal(rig_part(&r, 0)->room, 1); /* there may be more like it */
+	rig_claim(&r, "d");
+	rig_tell(&r, EVENT_WOKEN);
+	assert_int_equal(rig_part(&r, 0)->room, 3); /* there are not */
+	rig_close(&r);
+}
+
+static void of_several_that_are_to_be_alone_none_is_kept(void **state)
 {
 	(void)state;
 	struct rig r = rig_open(4);
@@ -340,30 +363,47 @@ static void jobs_that_run_alone_run_one_after_the_other(void **state)
 	rig_part(&r, 0)->claims[0].alone = rig_part(&r, 0)->claims[1].alone = true;
 	rig_forget(&r);
 	rig_answer(&r);
-	assert_said(&r, "start a");
-	rig_end(&r, "a");
-	assert_true(says(&r, "start b"));
+	assert_said(&r, "turn");
+	assert_int_equal(rig_part(&r, 0)->nends, 2);
+	assert_int_equal(rig_part(&r, 0)->room, 1);
+	claim_alone(&r, "a", 0);
+	assert_true(says(&r, "start a"));
 	rig_close(&r);
 }
 
-static void a_job_that_waits_in_vain_to_be_alone_is_handed_back(void **state)
+static void the_only_job_of_a_claim_runs_alone_at_once(void **state)
 {
 	(void)state;
-	struct rig r = rig_open(2);
+	struct rig r = rig_open(4);
+	rig_forget(&r);
+	claim_alone(&r, "a", 0);
+	assert_said(&r, "start a");
+	rig_close(&r);
+}
+
+/* Claims go on when 30 s were in vain, and do not wait for it again so soon. */
+static void claims_do_not_wait_for_ever_for_a_job_that_is_to_be_alone(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(4);
 	claim_alone(&r, "ab", 0);
-	while (r.now < 129 * SECOND) {
+	settle_down(&r);
+	int64_t began = r.now;
+	while (!r.turn || rig_part(&r, 0)->room == 0) {
 		settle_down(&r);
 		r.now += engine_wait_us(r.e, r.now);
 		rig_tell(&r, EVENT_TICK);
 	}
-	settle_down(&r);
-	assert_int_equal(engine_holding(r.e), 2);
-	r.now = 130 * SECOND;
-	rig_tell(&r, EVENT_TICK);
+	assert_true(r.now - began >= 29 * SECOND && r.now - began <= 31 * SECOND);
+	assert_int_equal(rig_part(&r, 0)->room, 3);
+	claim_alone(&r, "ac", 0);
 	struct turn_part *p = rig_part(&r, 0);
 	assert_int_equal(p->nends, 1);
 	assert_int_equal(p->ends[0].as, SETTLE_RELEASED);
 	assert_int_equal(p->ends[0].delay_ms, 1000);
+	rig_accept(&r);
+	rig_tell(&r, EVENT_WOKEN);
+	assert_int_equal(rig_part(&r, 0)->room, 2);
 	rig_close(&r);
 }
 
@@ -517,9 +557,11 @@ int main(void)
 		cmocka_unit_test(a_job_that_its_handler_settled_is_forgotten_and_counted),
 		cmocka_unit_test(while_jobs_get_no_session_one_at_a_time_is_tried),
 		cmocka_unit_test(what_the_host_lacks_pauses_claims_and_jobs_are_handed_back),
-		cmocka_unit_test(a_job_that_runs_alone_waits_for_all_others),
-		cmocka_unit_test(jobs_that_run_alone_run_one_after_the_other),
-		cmocka_unit_test(a_job_that_waits_in_vain_to_be_alone_is_handed_back),
+		cmocka_unit_test(a_job_that_is_to_be_alone_is_handed_back_while_others_run),
+		cmocka_unit_test(it_is_claimed_by_itself_when_nothing_else_is_in_hand),
+		cmocka_unit_test(of_several_that_are_to_be_alone_none_is_kept),
+		cmocka_unit_test(the_only_job_of_a_claim_runs_alone_at_once),
+		cmocka_unit_test(claims_do_not_wait_for_ever_for_a_job_that_is_to_be_alone),
 		cmocka_unit_test(cancelled_jobs_are_looked_for_every_second_and_when_woken),
 		cmocka_unit_test(jobs_in_hand_beat_and_those_that_are_lost_stop),
 		cmocka_unit_test(a_beat_that_failed_is_tried_again_soon_and_not_for_ever),

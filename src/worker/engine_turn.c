@@ -12,6 +12,13 @@ static bool claims_stop(const struct engine *e)
 	return e->worker == 0 || e->contact != CONTACT_GOOD || e->stops > 0 || e->alone > 0;
 }
 
+/* Whether a job that is to be alone has claims wait until nothing else is in hand. */
+static bool waits_to_be_single(const struct engine *e, int pool)
+{
+	bool turn = pool == e->single - 1 && e->running == 0 && e->held.n == 0;
+	return e->single && !turn && e->now_us < e->single_us;
+}
+
 /* When those who pause claims, but not turns, allow one. */
 static int64_t gates_us(const struct engine *e)
 {
@@ -39,6 +46,8 @@ static int64_t claim_due_us(const struct engine *e, const struct pool_state *sta
 	int64_t now_ms = ms(e->now_us), at = 0;
 	if (claims_stop(e) || state->timeline)
 		return NEVER;
+	if (waits_to_be_single(e, (int)(state - e->states)))
+		return e->single_us;
 	if (slots_free(&state->slots, now_ms) - state->slotless + ahead_most(state) <= 0) {
 		int64_t wait = slots_wait_ms(&state->slots, now_ms);
 		if (wait < 0)
@@ -220,17 +229,28 @@ static int64_t free_slots(const struct engine *e, const struct turn_part *p, int
 	return slots_free_with(&state->slots, given, again, now_ms) - slotless + ahead_most(state);
 }
 
+static void single_is_over(struct engine *e)
+{
+	if (e->single && e->now_us >= e->single_us) {
+		e->single = 0;
+		e->single_again_us = e->now_us + SINGLE_AGAIN_US;
+	}
+}
+
 static void ask_claim(struct engine *e, struct turn *t, int pool)
 {
 	struct pool_state *state = &e->states[pool];
 	int64_t now_ms = ms(e->now_us);
+	single_is_over(e);
 	/* After a fail-over the same jobs come with the same epochs: who runs them already must go. */
-	if (claims_stop(e) || state->timeline || gates_us(e) > e->now_us || e->probing ||
-	    e->probing_host || (!state->woken && !state->more && !polls(e, state)))
+	if (claims_stop(e) || state->timeline || waits_to_be_single(e, pool) ||
+	    gates_us(e) > e->now_us || e->probing || e->probing_host ||
+	    (!state->woken && !state->more && !polls(e, state)))
 		return;
 	int64_t room = sooner(free_slots(e, find_present(e, t, pool), pool), batch_room(e, state));
 	if (room <= 0)
 		return;
+	room = e->single ? 1 : room;
 	room = probe_room(&e->serving, room, now_ms, &e->probing);
 	room = probe_room(&e->host, room, now_ms, &e->probing_host);
 	if (e->now_us >= state->tick_us) {

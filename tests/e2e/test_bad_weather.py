@@ -314,13 +314,14 @@ def test_workers_go_on_while_stuck_rows_are_freed(defib, db):
     wait_for(lambda: worker.beats > 10)
     before = worker.beats
     worker.longest = 0.0
+    began = time.monotonic()
     ran = defib("scan", "--fix", config=jobs.config(db))
-    during = worker.beats - before
+    took, during = time.monotonic() - began, worker.beats - before
     worker.enough.set()
     worker.join()
     assert ran.code == EXIT_CLEAN, ran
-    assert during > 20
-    assert worker.longest < 3.0, "a beat waited for the scan"
+    assert during > 5
+    assert worker.longest < max(1.0, took / 2), "a beat waited for the scan"
     assert db.sql("SELECT status FROM jobs WHERE id = 0")[0][0] == "running"
     assert jobs.agree(db) == n
 

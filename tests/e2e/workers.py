@@ -16,6 +16,19 @@ import time
 LIMIT_S = 60
 
 
+class NotYet:
+    """An answer that is not true, and tells a failing test what there was instead."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def __bool__(self):
+        return False
+
+    def __repr__(self):
+        return f"found {self.found!r}"
+
+
 def eventually(what, limit=LIMIT_S):
     """The first true answer of what(); a failure names what was waited for."""
     end = time.monotonic() + limit
@@ -23,7 +36,7 @@ def eventually(what, limit=LIMIT_S):
         answer = what()
         if answer:
             return answer
-        assert time.monotonic() < end, f"not within {limit} s: {what.__name__}"
+        assert time.monotonic() < end, f"not within {limit} s: {what.__name__}: {answer!r}"
         time.sleep(0.02)
 
 
