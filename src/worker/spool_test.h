@@ -63,7 +63,7 @@ int fdatasync(int fd)
 	return (int)syscall(SYS_fdatasync, fd);
 }
 
-static char folder[128];
+static char folder[64];
 
 static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
