@@ -460,9 +460,15 @@ const char *buf_text(const struct buf *b)
 
 void buf_clear(struct buf *b)
 {
-	b->len = 0;
+	buf_cut(b, 0);
+}
+
+void buf_cut(struct buf *b, size_t len)
+{
+	assert(len <= b->len);
+	b->len = len;
 	if (b->data)
-		b->data[0] = '\0';
+		b->data[len] = '\0';
 }
 
 void buf_release(struct buf *b)

@@ -39,8 +39,9 @@ void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 void buf_add_json(struct buf *b, const char *text);
 /* The text, "" when empty; valid until the next change. */
 const char *buf_text(const struct buf *b);
-/* Keep the memory, drop the text. */
+/* Keep the memory, drop the text; or what is beyond its first `len` bytes. */
 void buf_clear(struct buf *b);
+void buf_cut(struct buf *b, size_t len);
 void buf_release(struct buf *b);
 /* AUTO_BUF text = BUF_INIT; releases itself. */
 #define AUTO_BUF AUTO(buf_release) struct buf

@@ -54,6 +54,7 @@ void jobs_relation(struct relation *r, enum store_engine engine, const char *wat
                    const char *const *jobs, int n)
 {
 	relation_init(r, engine);
+	r->brief = true;
 	relation_column(r, "watch", "text");
 	relation_column(r, "job", "text");
 	for (int i = 0; i < n; i++) {

@@ -44,6 +44,7 @@ static struct buf *next_value(struct relation *r)
 	int col = r->at++;
 
 	if (r->engine == STORE_POSTGRES) {
+		r->starts[col] = r->cols[col].len;
 		buf_addch(&r->cols[col], r->nrows > 0 ? ',' : is_json(r, col) ? '[' : '{');
 		return &r->cols[col];
 	}
@@ -99,12 +100,57 @@ void relation_number(struct relation *r, bool has, int64_t value)
 		relation_text(r, NULL);
 }
 
+/* Behind the first value, `n` more of the same. */
+static void repeat_first(struct relation *r, int col, int n)
+{
+	struct buf *c = &r->cols[col];
+	AUTO_BUF first = BUF_INIT;
+	buf_addn(&first, buf_text(c) + 1, r->firsts[col] - 1);
+	for (int i = 0; i < n; i++) {
+		buf_addch(c, ',');
+		buf_addn(c, buf_text(&first), first.len);
+	}
+}
+
+/* A value that is as the first one is left out, until one differs. */
+static void leave_out(struct relation *r, int col)
+{
+	struct buf *c = &r->cols[col];
+	size_t start = r->starts[col], size = c->len - start;
+	if (r->nrows == 0)
+		r->firsts[col] = c->len;
+	if (r->nrows == 0 || r->varies[col] || is_json(r, col))
+		return;
+	r->varies[col] =
+		size != r->firsts[col] || memcmp(buf_text(c) + start + 1, buf_text(c) + 1, size - 1) != 0;
+	AUTO_BUF last = BUF_INIT;
+	if (r->varies[col])
+		buf_addn(&last, buf_text(c) + start, size);
+	buf_cut(c, start);
+	if (r->varies[col]) {
+		repeat_first(r, col, r->nrows - 1);
+		buf_addn(c, buf_text(&last), last.len);
+	}
+}
+
+/* The rows are as many as the longest column has values. */
+static void keep_length(struct relation *r)
+{
+	for (int i = 0; i < r->ncols; i++)
+		if (r->varies[i] || is_json(r, i))
+			return;
+	if (r->nrows > 1)
+		repeat_first(r, 0, r->nrows - 1);
+}
+
 void relation_end_row(struct relation *r)
 {
 	assert(r->ncols > 0 && r->at == r->ncols);
 	if (r->engine == STORE_SQLITE) {
 		buf_addch(&r->cols[0], ']');
 	}
+	for (int i = 0; r->brief && r->engine == STORE_POSTGRES && i < r->ncols; i++)
+		leave_out(r, i);
 	r->at = 0;
 	r->nrows++;
 }
@@ -119,6 +165,8 @@ void relation_params(struct relation *r, struct store_param *params)
 	bool postgres = r->engine == STORE_POSTGRES;
 
 	assert(r->at == 0);
+	if (r->brief && postgres)
+		keep_length(r);
 	for (int i = 0; i < relation_nparams(r); i++) {
 		bool array = postgres && !is_json(r, i);
 		if (r->nrows == 0) {
@@ -158,21 +206,31 @@ static void add_functions(const struct relation *r, int first, struct buf *out)
 	buf_add(out, documents ? ")" : "");
 }
 
+/* A column; one that is brief and has one value has it in all rows. */
+static void add_column(const struct relation *r, int i, int first, struct buf *out)
+{
+	bool json = is_json(r, i), array = is_array_type(r->types[i]), brief = r->brief && !json;
+	const char *type = array ? "text" : r->types[i];
+	buf_add(out, json ? "NULLIF(" : array && brief ? "(" : "");
+	if (brief)
+		buf_addf(out, "CASE cardinality($%d::%s[]) WHEN 1 THEN ($%d::%s[])[1] ELSE ", first + i,
+		         type, first + i, type);
+	buf_add(out, "r.");
+	sql_ident(out, r->names[i]);
+	buf_add(out, json ? ", 'null')" : brief ? " END" : "");
+	if (array)
+		buf_addf(out, "%s::%s", brief ? ")" : "", r->types[i]);
+	if (json || array || brief) {
+		buf_add(out, " AS ");
+		sql_ident(out, r->names[i]);
+	}
+}
+
 static void select_postgres(const struct relation *r, int first, struct buf *out)
 {
 	for (int i = 0; i < r->ncols; i++) {
-		bool json = is_json(r, i), array = is_array_type(r->types[i]);
 		buf_add(out, i == 0 ? "SELECT " : ", ");
-		buf_add(out, json ? "NULLIF(r." : "r.");
-		sql_ident(out, r->names[i]);
-		if (json)
-			buf_add(out, ", 'null')");
-		if (array)
-			buf_addf(out, "::%s", r->types[i]);
-		if (json || array) {
-			buf_add(out, " AS ");
-			sql_ident(out, r->names[i]);
-		}
+		add_column(r, i, first, out);
 	}
 	buf_add(out, " FROM ");
 	add_functions(r, first, out);

@@ -28,6 +28,14 @@ struct relation {
 	struct buf cols[RELATION_COLUMNS_MAX];   /* array literals in the making; SQLite uses cols[0] */
 	int nrows;
 	int at; /* next column of the row in the making */
+	/*
+	 * Set before all else: on PostgreSQL a column with the same value in all rows travels as one
+	 * element. Only for statements that read it by relation_select().
+	 */
+	bool brief;
+	bool varies[RELATION_COLUMNS_MAX];
+	size_t starts[RELATION_COLUMNS_MAX]; /* of the last value, with its separator */
+	size_t firsts[RELATION_COLUMNS_MAX]; /* the end of the first value */
 };
 
 void relation_init(struct relation *r, enum store_engine engine);

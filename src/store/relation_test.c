@@ -103,6 +103,70 @@ static void postgres_takes_a_column_of_json_as_one_document(void **state)
 	relation_release(&r);
 }
 
+static void add_brief(struct relation *r, const char *a, const char *b, int64_t c)
+{
+	relation_text(r, a);
+	relation_text(r, b);
+	relation_int(r, c);
+	relation_end_row(r);
+}
+
+static struct relation brief(void)
+{
+	struct relation r;
+	relation_init(&r, STORE_POSTGRES);
+	r.brief = true;
+	relation_column(&r, "a", "text");
+	relation_column(&r, "b", "text");
+	relation_column(&r, "c", "bigint");
+	return r;
+}
+
+static void what_is_the_same_in_all_rows_travels_once(void **state)
+{
+	struct store_param params[3];
+	(void)state;
+	struct relation r = brief();
+	add_brief(&r, NULL, "x,\"", 1);
+	add_brief(&r, NULL, "x,\"", 1);
+	add_brief(&r, NULL, "x,\"", 12);
+	add_brief(&r, NULL, "x,\"", 1);
+	relation_params(&r, params);
+	assert_string_equal(params[0].text, "{NULL}");
+	assert_string_equal(params[1].text, "{\"x,\\\"\"}");
+	assert_string_equal(params[2].text, "{1,1,12,1}");
+	relation_release(&r);
+}
+
+static void rows_that_are_all_the_same_are_still_as_many(void **state)
+{
+	struct store_param params[3];
+	(void)state;
+	struct relation r = brief();
+	for (int i = 0; i < 3; i++)
+		add_brief(&r, "k", NULL, 7);
+	relation_params(&r, params);
+	assert_string_equal(params[0].text, "{\"k\",\"k\",\"k\"}");
+	assert_string_equal(params[1].text, "{NULL}");
+	assert_string_equal(params[2].text, "{7}");
+	relation_release(&r);
+}
+
+static void its_select_takes_one_value_for_all_rows(void **state)
+{
+	AUTO_BUF sql = BUF_INIT;
+	(void)state;
+	struct relation r;
+	relation_init(&r, STORE_POSTGRES);
+	r.brief = true;
+	relation_column(&r, "a", "text[]");
+	relation_select(&r, 2, &sql);
+	assert_string_equal(buf_text(&sql),
+	                    "SELECT (CASE cardinality($2::text[]) WHEN 1 THEN ($2::text[])[1] ELSE "
+	                    "r.\"a\" END)::text[] AS \"a\" FROM unnest($2::text[]) AS r(\"a\")");
+	relation_release(&r);
+}
+
 static void sqlite_takes_one_json_document(void **state)
 {
 	struct relation r;
@@ -197,6 +261,9 @@ int main(void)
 		cmocka_unit_test(postgres_takes_one_array_a_column),
 		cmocka_unit_test(postgres_select_unnests_with_types),
 		cmocka_unit_test(postgres_takes_a_column_of_json_as_one_document),
+		cmocka_unit_test(what_is_the_same_in_all_rows_travels_once),
+		cmocka_unit_test(rows_that_are_all_the_same_are_still_as_many),
+		cmocka_unit_test(its_select_takes_one_value_for_all_rows),
 		cmocka_unit_test(sqlite_takes_one_json_document),
 		cmocka_unit_test(no_rows_is_an_empty_relation),
 		cmocka_unit_test(hostile_text_survives_sqlite),

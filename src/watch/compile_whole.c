@@ -64,6 +64,7 @@ static bool has_column(const struct binding *b, int column)
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r)
 {
 	write_relation(b, w, r);
+	r->brief = true;
 	for (int i = 0; i < r->ncols; i++)
 		if (text_eq(r->types[i], "jsonb"))
 			r->types[i] = RELATION_JSON;
