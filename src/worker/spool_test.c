@@ -413,6 +413,30 @@ static void errors_of_the_disk_are_told_and_leave_the_spool_usable(void **state)
 	spool_close(s);
 }
 
+/* Else a crash of the machine may bring the old file back, without what came since. */
+static void a_file_that_was_replaced_has_its_folder_synced(void **state)
+{
+	(void)state;
+	struct spool *s = opened();
+	char big[8192];
+	memset(big, 'x', sizeof big);
+	for (int i = 0; i < 150; i++)
+		assert_int_equal(spool_append(s, big, sizeof big, NULL), DEFIB_OK);
+	folders_synced = 0;
+	struct stat before, now;
+	assert_int_equal(stat(path_of("spool"), &before), 0);
+	for (int i = 0; i < 140; i++) {
+		const char *bytes;
+		size_t n;
+		assert_true(spool_peek(s, &bytes, &n));
+		assert_int_equal(spool_take(s, NULL), DEFIB_OK);
+	}
+	assert_int_equal(stat(path_of("spool"), &now), 0);
+	assert_int_not_equal(now.st_ino, before.st_ino);
+	assert_int_equal(folders_synced, 1);
+	spool_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +457,7 @@ int main(void)
 		TEST(a_torn_mark_falls_back_to_the_one_before),
 		TEST(a_lost_mark_shows_records_again_and_loses_none),
 		TEST(errors_of_the_disk_are_told_and_leave_the_spool_usable),
+		TEST(a_file_that_was_replaced_has_its_folder_synced),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

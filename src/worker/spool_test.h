@@ -26,6 +26,7 @@ static struct {
 	enum fault kind;
 	int nth, seen, code;
 } plan;
+static int folders_synced;
 
 static inline bool fault_now(void)
 {
@@ -60,6 +61,8 @@ int fdatasync(int fd)
 	if (now) {
 		raise(SIGKILL);
 	}
+	struct stat st;
+	folders_synced += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 	return (int)syscall(SYS_fdatasync, fd);
 }
 
