@@ -136,8 +136,11 @@ def server():
 
 
 @pytest.fixture
-def pg(shared_server):
-    database = PgDatabase(shared_server)
+def pg(request, shared_server):
+    """A database: empty, but for a test of the queue, whose tables it has."""
+    with_tables = {"queue", "pg_queue"} & set(request.fixturenames)
+    program = request.getfixturevalue("defib") if with_tables else None
+    database = PgDatabase(shared_server, program)
     yield database
     database.drop()
 

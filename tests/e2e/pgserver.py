@@ -9,6 +9,7 @@ hands it to the user postgres (or nobody).
 import contextlib
 import ctypes
 import datetime
+import fcntl
 import os
 import pathlib
 import pwd
@@ -148,14 +149,14 @@ class PgServer:
         self.settings = {**SETTINGS, **(settings or {})}
         self.process = None
         self.left = []  # databases whose tests have ended
+        self.models = {}  # databases that others are copies of
         for folder in filter(None, (self.dir, self.memory) if self.user else ()):
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self.clock = (Clock if clocked is True else clocked)(self.dir) if clocked else None
         if standby_of:
             self._clone(standby_of)
         else:
-            self._run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust",
-                      "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+            self._init(memory or os.environ.get("DEFIB_TEST_TMP"))
 
     def _as_user(self):
         if not self.user:
@@ -174,6 +175,22 @@ class PgServer:
         said = child.communicate(timeout=START_S)[0].decode(errors="replace")
         if child.returncode:
             raise RuntimeError(f"{program} failed:\n{said}")
+
+    def _init(self, shared):
+        """A new cluster; where a run has a folder for all its servers, a copy of its first."""
+        if not shared:
+            return self._initdb(self.data)
+        model = pathlib.Path(shared) / "initdb"
+        with open(f"{model}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several processes begin at once
+            if not model.exists():
+                self._initdb(self.data)
+                self.data.rename(model)
+        subprocess.run(["cp", "-a", "--reflink=auto", model, self.data], check=True)
+
+    def _initdb(self, data):
+        self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust",
+                  "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
 
     def _clone(self, primary):
         self._run("pg_basebackup", "-h", primary.dir, "-p", primary.port, "-U", "postgres",

@@ -35,17 +35,10 @@ def cron_server():
         server.remove()
 
 
-class CronDatabase(PgDatabase):
-    """pg_cron lives in one database of a server, whose name is a setting."""
-
-    def _admin(self, statement, *names):
-        self.name = "cron"
-        super()._admin(statement, *["cron" for _ in names])
-
-
 @pytest.fixture
 def cron(cron_server):
-    database = CronDatabase(cron_server)
+    """pg_cron lives in one database of a server, whose name is a setting."""
+    database = PgDatabase(cron_server, name="cron")
     database.sql("CREATE EXTENSION pg_cron")
     database.sql("CREATE TABLE jobs (id int PRIMARY KEY, state text, beat timestamptz, note text)")
     yield database

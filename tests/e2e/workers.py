@@ -107,8 +107,9 @@ class Queue:
         self.url = url or db.url
         self.workers = []
         self.prefix = "defib." if db.engine == "postgres" else "defib_"
-        ran = program("init", db=db)
-        assert ran.code == 0, ran.err
+        if not db.initialized:
+            ran = program("init", db=db)
+            assert ran.code == 0, ran.err
 
     def table(self, name):
         return self.prefix + name
