@@ -12,7 +12,7 @@ from acting import acting
 from workers import eventually
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "openapi.yaml"
-DOCUMENT = yaml.safe_load(FILE.read_text())
+DOCUMENT = yaml.load(FILE.read_text(), yaml.CSafeLoader)  # read by each process of a run
 RESOLVER = jsonschema.RefResolver.from_schema(DOCUMENT)
 OPERATIONS = {(method.upper(), path): operation for path, item in DOCUMENT["paths"].items()
               for method, operation in item.items() if method != "parameters"}
