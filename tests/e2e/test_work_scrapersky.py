@@ -42,7 +42,9 @@ def add_sitemap(sky, domain, seconds=60, status="Queued", error=None):
 
 
 def let_go(sky, domain, error=""):
-    (sky.dir / f"go.{domain}").write_text(error)
+    whole = sky.dir / f"error.{domain}"
+    whole.write_text(error)
+    whole.rename(sky.dir / f"go.{domain}")  # it looks for the file, then at what is in it
 
 
 def state(sky, domain):
