@@ -405,9 +405,26 @@ static bool kill_workers(struct demo *d)
 	return kill_worker(d) && kill_worker(d);
 }
 
+/*
+ * Whether each page worker has a page in hand, whichever is killed: one that starts or waits for
+ * the next loses nothing. Near the end there are fewer pages than workers, and then none.
+ */
+static bool pages_in_hand(struct demo *d)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure f = {0};
+	struct store_rows rows;
+	const char *sql =
+		arena_printf(&a, "SELECT count(*) FROM %s WHERE status = 'Processing'", d->pages);
+	if (d->pages_done == d->npages)
+		return true;
+	return demo_ask(d, sql, NULL, 0, &a, &rows, &f) == DEFIB_OK &&
+	       row_int(&rows, 0, 0, 0) >= demo_alive(d, DEMO_PAGES);
+}
+
 static bool kill_pages(struct demo *d)
 {
-	struct demo_member *m = member_at_work(d, DEMO_PAGES);
+	struct demo_member *m = pages_in_hand(d) ? member_at_work(d, DEMO_PAGES) : NULL;
 	if (!m)
 		return false;
 	kill_member(d, m);
