@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, none, order, sees, settled, until, withPage } from "./browser.mjs";
+import { api, none, order, pressG, sees, settled, until, withPage } from "./browser.mjs";
 
 const stateOf = async (job) => (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
 const button = (page, act) => page.locator(`main [data-act=${act}]`).first();
@@ -168,8 +168,7 @@ test("by the keyboard alone: to a stuck job, requeue it with a reason, and take 
 	await withPage({ role: "operator" }, async (page) => {
 		await page.goto("/");
 		await settled(page);
-		await page.keyboard.press("g");
-		await page.keyboard.press("s");
+		await pressG(page, "s");
 		await sees(page, "crawler-0");
 		await tabTo(page, () => document.activeElement.closest("tbody") && document.activeElement.matches("a"));
 		await page.keyboard.press("j");

@@ -133,6 +133,11 @@ export async function settled(page) {
 	await until(page, () => document.querySelector("main h1") && !document.querySelector("main .loading, main [aria-busy=true]"));
 }
 
+/* g and a letter, one right after the other: a busy page would answer to the first too late. */
+export function pressG(page, letter) {
+	return Promise.all(["g", letter].map((key) => page.keyboard.press(key)));
+}
+
 /* The page never scrolls sideways. */
 export async function overflow(page) {
 	return page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);

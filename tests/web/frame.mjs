@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, live, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
+import { api, live, pressG, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
 
 const theme = (page) => page.evaluate(() => document.documentElement.dataset.theme ?? "system");
 const background = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -107,8 +107,7 @@ test("keys go to every view, and a list of them is shown and left by the keyboar
 		await page.goto("/");
 		await settled(page);
 		for (const [letter, path] of [["s", "/stuck"], ["j", "/jobs"], ["w", "/workers"], ["l", "/ledger"], ["a", "/alerts"], ["r", "/report"], ["h", "/health"], ["o", "/"]]) {
-			await page.keyboard.press("g");
-			await page.keyboard.press(letter);
+			await pressG(page, letter);
 			await page.waitForURL((url) => url.pathname === path);
 		}
 		await page.keyboard.press("?");

@@ -8,16 +8,13 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LIMIT_MS, settled, until, within, withPage } from "./browser.mjs";
+import { LIMIT_MS, pressG, settled, until, within, withPage } from "./browser.mjs";
 
 /* Where one comes from and goes to: it asks for nothing once it is shown. */
 const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
 const REPORT = { at: "/report", letter: "r", name: "Report" };
 const WAYS = {
-	key: async (page, rest) => {
-		await page.keyboard.press("g");
-		await page.keyboard.press(rest.letter);
-	},
+	key: (page, rest) => pressG(page, rest.letter),
 	link: (page, rest) => page.getByRole("navigation").getByRole("link", { name: rest.name }).click(),
 	back: (page) => page.evaluate(() => history.back()),
 };

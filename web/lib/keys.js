@@ -5,7 +5,8 @@
  */
 import { h } from "./dom.js";
 
-const WITHIN_MS = 1200; /* between g and its letter */
+/* Between g and its letter, as they were pressed: a busy page may hear of them later. */
+const WITHIN_MS = 1200;
 
 const typing = (target) =>
 	target.closest?.(
@@ -14,7 +15,7 @@ const typing = (target) =>
 
 /* `single`: {key: act}; `views`: [{letter, path}]. */
 export function listenToKeys(single, views, go) {
-	let gAt = 0;
+	let gAt = -Infinity;
 	document.addEventListener("keydown", (event) => {
 		if (
 			event.defaultPrevented ||
@@ -29,8 +30,9 @@ export function listenToKeys(single, views, go) {
 			return;
 		}
 		if (document.querySelector("dialog[open]")) return;
-		const view = Date.now() - gAt < WITHIN_MS && views.find((v) => v.letter === event.key);
-		gAt = event.key === "g" ? Date.now() : 0;
+		const view =
+			event.timeStamp - gAt < WITHIN_MS && views.find((v) => v.letter === event.key);
+		gAt = event.key === "g" ? event.timeStamp : -Infinity;
 		if (view) go(view.path);
 		else if (Object.hasOwn(single, event.key)) single[event.key]();
 		else return;
