@@ -48,6 +48,11 @@ mutants:
 	@scripts/setup test
 	@scripts/mutants $(M) </dev/null
 
+# The protocol of one job, searched exhaustively, and each of its rules taken out once.
+model:
+	@scripts/setup test
+	@scripts/model $(M) </dev/null
+
 bench: all
 	@scripts/setup test
 	@bench/run
@@ -58,4 +63,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants bench install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants model bench install clean
