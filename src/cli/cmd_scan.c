@@ -170,7 +170,7 @@ struct run {
 	struct scan_options options;
 	struct scan_report report;
 	struct source *sources; /* one a database */
-	bool *chosen;           /* one a watch */
+	bool *chosen;           /* per watch */
 	struct scan_result *results;
 	int scanned, failed;
 	defib_err first_failure;

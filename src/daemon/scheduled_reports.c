@@ -72,7 +72,7 @@ static void add_source(struct gathering *g, const struct watch *w, const struct 
 	g->sources[g->n++] = (struct report_source){w, d, session};
 }
 
-/* Beside other watches the queue is told of where it is used. */
+/* Beside other watches, the queue is in the report only where it is used. */
 static void add_queue(struct gathering *g, const struct database *d)
 {
 	struct session *session = &g->sessions[d - g->setup->settings.databases];

@@ -19,7 +19,7 @@ struct live_settings {
 	struct settings settings;
 	struct arena arena; /* everything in the settings lives here */
 	struct arena shown; /* of settings.shown, which only HTTP asks for */
-	bool *chosen;       /* one a watch: the daemon scans it */
+	bool *chosen;       /* per watch: whether the daemon scans it */
 	bool queue;         /* also the built-in queue, where a database has it */
 	/*
 	 * One a watch, and one more for the workflows alone: another number means that workers

@@ -39,7 +39,7 @@ void watch_metrics_begin(struct watch_metrics *m, int64_t due_ms, int64_t now_ms
 /* A stuck job, after what was done about it; `now_us` by the database's clock. */
 void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64_t now_us);
 
-/* What is told of a pass that is over. */
+/* The result of a pass. */
 struct watch_metrics_pass {
 	const struct watch *watch;
 	const struct scan_result *result;

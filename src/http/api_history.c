@@ -288,7 +288,7 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 		const struct watch *seen = api_seen(c, w);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};
 	}
-	/* Beside other watches the queue is told of where it is used. */
+	/* Beside other watches, the queue is in the report only where it is used. */
 	struct failure ignored = {0};
 	bool used = false;
 	if (!only && all->nwatches > 0 && !settings_watch(all, BUILTIN_NAME) &&

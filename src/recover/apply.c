@@ -245,7 +245,7 @@ static defib_err write_acts(struct batch *b, struct failure *f)
 
 /*
  * A worker that is asked to stop, or whose job is marked, settles it itself. A hold that ends
- * without a write changes nothing for whoever has the job.
+ * without a write changes nothing for the worker that has the job.
  */
 static bool takes(const struct candidate *c)
 {

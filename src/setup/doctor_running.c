@@ -305,7 +305,7 @@ void check_running(struct examination *x)
  * ---- remedies, tried ----
  *
  * Each remedy is carried out on one running row in a transaction that is rolled back. Numbers drawn
- * from sequences are not given back; nothing else of it remains.
+ * from sequences are used up; nothing else of it remains.
  */
 
 /* The row that a remedy is tried on, and what came of it. */

@@ -2,7 +2,7 @@
  * install_sql.c: see install_sql.h.
  *
  * The jobs of a batch travel through the function as one JSON array, and into
- * each statement as arrays of text, one a column, as apply.c sends them.
+ * each statement as arrays of text, one per column, as apply.c sends them.
  * Statements run by EXECUTE: so they stand there as `defib sql` prints them,
  * and no name of a user's table can meet a variable of the function.
  */

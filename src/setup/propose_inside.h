@@ -59,7 +59,7 @@ extern const char *const words_finished[], *const words_owner[], *const words_er
 extern const char *const words_attempts[], *const words_max[], *const words_kind[];
 extern const char *const words_show[];
 extern const char *const words_queue[], *const words_handed[], *const words_flag_of_work[];
-/* When a job ended without success; who has a row, where no column says so otherwise. */
+/* When a job ended without success; which worker has a row, where no other column says so. */
 extern const char *const words_ended_badly[], *const words_holder[];
 /* Values: surely being worked on; perhaps; on the way to an end. */
 extern const char *const values_running[], *const values_maybe[], *const values_stopping[];

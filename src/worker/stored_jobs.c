@@ -49,7 +49,7 @@ static void pause_ms(int64_t ms)
 		;
 }
 
-/* Own the folder; whoever has it is waited for. */
+/* Own the folder; waits for the process that has it. */
 static defib_err own(const struct stored_jobs *q, struct spool **out, struct failure *f)
 {
 	struct spool_options o = {.folder = q->folder};

@@ -48,7 +48,7 @@ struct top_row {
 	struct top_cell cells[TOP_CELLS_MAX];
 };
 
-/* What one database last said; whoever has it frees it. */
+/* The last answer of one database; freed by its reader. */
 struct top_part {
 	struct arena arena;
 	const char *database;
