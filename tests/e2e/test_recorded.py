@@ -101,18 +101,22 @@ def shared_key(db):
         db.sql(f"INSERT INTO jobs VALUES (%s, %s, {ago(db, age)}, NULL)", job, status)
 
 
+STATEMENT = {"sql": ["UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)"]}
+
+
 @pytest.mark.covers("F4")
-def test_rows_that_share_a_key_are_refused_and_said(db, defib):
+@pytest.mark.parametrize("how", [{}, {"requeue": json.dumps(STATEMENT)}], ids=["list", "sql"])
+def test_rows_that_share_a_key_are_refused_and_said(db, defib, how):
     """Rows that share a key were written together, or called changed with exit 0."""
     shared_key(db)
-    ran = defib("scan", "--fix", "--json", config=watch(db))
+    ran = defib("scan", "--fix", "--json", config=watch(db, **how))
     assert ran.code == 6, ran.out
     assert sorted(db.sql("SELECT id, status FROM jobs")) == [
         (1, "done"), (1, "running"), (2, "queued"), (3, "running"), (3, "running")]
     assert entries(db) == ["2"]
     said = {(j["key"], j["outcome"]) for j in ran.json["watches"][0]["jobs"]}
     assert said == {("1", "refused"), ("2", "recovered"), ("3", "refused")}
-    text = defib("scan", "--fix", config=watch(db))
+    text = defib("scan", "--fix", config=watch(db, **how))
     assert text.code == 6 and "names more than one row" in text.out
 
 
