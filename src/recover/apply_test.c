@@ -243,6 +243,25 @@ static void deleted_row_is_left(void **state)
 	left_when(state, "DELETE FROM jobs");
 }
 
+/* An undo, and the second phase of a retry, go by columns that are no facts. */
+static void column_that_was_expected_otherwise_is_left(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	t->job.expected = "{\"error\": null}";
+	leaves(t, t->rig.engine == STORE_POSTGRES ? BEFORE_LOCK : BEFORE_BEGIN,
+	       "UPDATE jobs SET error = 'a note'");
+}
+
+static void column_that_is_as_expected_is_no_hindrance(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", RULES);
+	t->job.expected = "{\"error\": null}";
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
+	assert_int_equal(rig_requeued(&t->rig), 1);
+}
+
 /* An operator's hold is a row of ours, and leaves the job's as it was. */
 static void job_that_was_put_on_hold_is_left(void **state)
 {
@@ -421,6 +440,8 @@ int main(void)
 		BOTH(new_rule_condition_is_left),
 		BOTH(new_kind_is_left),
 		BOTH(deleted_row_is_left),
+		BOTH(column_that_was_expected_otherwise_is_left),
+		BOTH(column_that_is_as_expected_is_no_hindrance),
 		BOTH(job_that_was_put_on_hold_is_left),
 		BOTH(change_before_begin_is_left),
 		BOTH(other_columns_do_not_matter),

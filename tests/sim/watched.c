@@ -15,7 +15,8 @@ void watched_draw(struct sim *s)
 {
 	bool has = roll(s, 3) == 0;
 	int daemons = 1 + (int)roll(s, DAEMONS), foreign = 1 + (int)roll(s, FOREIGN);
-	static const int64_t ceilings[] = {10, 20, 60};
+	/* With more owners than there are it never engages: then the others must do without it. */
+	static const int64_t ceilings[] = {10, 20, 60}, brakes[] = {2, 1000};
 	s->ndaemons = has ? daemons : 0;
 	s->nforeign = has ? foreign : 0;
 	s->watch.alive_at.text = "alive_at";
@@ -27,7 +28,7 @@ void watched_draw(struct sim *s)
 	s->watch.stuck_after = (struct threshold){.given = true, .standard_us = STUCK_US};
 	s->watch.actions[REMEDY_REQUEUE].form = ACTION_SET;
 	s->watch.guard = (struct guard_limits){.brake_share = 0.55,
-	                                       .brake_owners = 2,
+	                                       .brake_owners = brakes[roll(s, 2)],
 	                                       .brake_ceiling_us = ceilings[roll(s, 3)] * SECOND,
 	                                       .pace_per_s = 50,
 	                                       .pace_burst = 100};
