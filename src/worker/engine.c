@@ -185,11 +185,6 @@ void job_over(struct engine *e, struct job *j)
 		forget_job(e, j, NULL);
 		return;
 	}
-	/* To the new primary it would be the end of a later claim, which has the same epoch. */
-	if (j->unclaimed) {
-		job_out(e, j, ACTION_FORGOTTEN, NULL);
-		return;
-	}
 	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
 	if (j->stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;

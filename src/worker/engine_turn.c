@@ -183,6 +183,7 @@ static void ask_ends(struct engine *e, struct turn *t, int pool)
 		struct turn_part **p = j->worker == e->worker ? &now : &old;
 		all.first = j->queued;
 		j->queued = NULL;
+		/* To the new primary it would be the end of a later claim, which has the same epoch. */
 		if (j->unclaimed) {
 			job_out(e, j, ACTION_FORGOTTEN, NULL);
 			continue;
