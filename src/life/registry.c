@@ -180,12 +180,16 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 /*
  * Inside a transaction, after the row was locked: is it still alive, and was it not heard of
  * meanwhile? The time since it was is held against the transaction's start: the wait for the lock
- * may have been a wait for its own renewal. A clock that jumped would make that time longer.
+ * may have been a wait for its own renewal. A clock that jumped would make that time longer. And
+ * against the time at which this was decided: who decided may have been stopped since, and the
+ * statement long on the way, while the worker came back.
  */
 static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
                        struct failure *f)
 {
-	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms)};
+	bool timed = d->unheard_ms && d->clock_us;
+	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms),
+	                               P_INT(timed ? d->clock_us - d->unheard_ms * 1000 : 0)};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	*yes = false;
@@ -193,8 +197,9 @@ static defib_err still(struct store *s, int64_t id, const struct death *d, bool 
 		s,
 		"SELECT {us {now_transaction}} FROM defib.worker WHERE id = $1 AND state = 'alive' AND "
 		"($2::bigint = 0 OR {us renewed_at} = $2) AND "
-		"($3 = 0 OR renewed_at < {now_transaction} - {span_ms $3})",
-		params, 3, &a, &rows, f);
+		"($3 = 0 OR renewed_at < {now_transaction} - {span_ms $3}) AND "
+		"($4::bigint = 0 OR {us renewed_at} < $4)",
+		params, 4, &a, &rows, f);
 	if (!err && rows.nrows > 0) {
 		struct clocks expected = {0, d->clock_us}, is = {0, row_int(&rows, 0, 0, 0)};
 		*yes = !d->clock_us || !absence_jump_us(&expected, &is);

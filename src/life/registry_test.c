@@ -204,6 +204,19 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 	assert_int_equal(renew(t->store, id), DEFIB_OK);
 }
 
+/* As if it had renewed so much earlier. */
+static void heard_earlier(struct tables *t, int64_t id, int64_t ms)
+{
+	char sql[160];
+	snprintf(sql, sizeof sql,
+	         t->engine == STORE_POSTGRES ? "UPDATE defib.worker SET renewed_at = renewed_at - "
+	                                       "%lld * interval '1 ms' WHERE id = %lld"
+	                                     : "UPDATE defib_worker SET renewed_at = renewed_at - "
+	                                       "%lld WHERE id = %lld",
+	         (long long)ms, (long long)id);
+	tables_script(t->store, sql);
+}
+
 static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -211,14 +224,29 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 	struct death gone = {.cause = "session gone", .unheard_ms = 2000};
 	struct failure f = {0};
 	bool won = false;
-	char sql[160];
-	snprintf(
-		sql, sizeof sql,
-		t->engine == STORE_POSTGRES
-			? "UPDATE defib.worker SET renewed_at = renewed_at - interval '3 s' WHERE id = %lld"
-			: "UPDATE defib_worker SET renewed_at = renewed_at - 3000 WHERE id = %lld",
-		(long long)id);
-	tables_script(t->store, sql);
+	heard_earlier(t, id, 3000);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_true(won);
+}
+
+/*
+ * Its session had been gone for two seconds when that was decided, a second ago; it has renewed
+ * since. Whoever decided was stopped meanwhile, or its statement was long on the way.
+ */
+static void a_declaration_that_is_late_convicts_nobody_who_has_renewed_since(void **state)
+{
+	struct tables *t = tables_of(state);
+	int64_t id = enter(t->store);
+	struct death gone = {.cause = "session gone", .unheard_ms = 2000};
+	struct registered row;
+	struct failure f = {0};
+	bool won = true;
+	assert_int_equal(listed(t->store, id, &row), 1);
+	gone.clock_us = row.now_us - INT64_C(1000000);
+	heard_earlier(t, id, 2500);
+	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
+	assert_false(won);
+	heard_earlier(t, id, 1000);
 	assert_int_equal(registry_declare_dead(t->store, id, &gone, &won, &f), DEFIB_OK);
 	assert_true(won);
 }
@@ -514,6 +542,7 @@ int main(void)
 		BOTH(one_that_was_declared_dead_never_comes_back),
 		BOTH(one_that_renewed_since_its_session_vanished_is_not_dead),
 		BOTH(one_that_was_last_heard_before_its_session_vanished_is_dead),
+		BOTH(a_declaration_that_is_late_convicts_nobody_who_has_renewed_since),
 		BOTH(nobody_is_dead_by_a_clock_that_jumped),
 		BOTH(one_that_left_is_neither_alive_nor_dead),
 		BOTH(silence_convicts_only_who_has_not_renewed_since_its_stamp_was_read),

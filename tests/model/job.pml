@@ -98,7 +98,7 @@
 #else
 #define is_silent(x) (!db_renewed[x])
 #endif
-/* … and where the lock is gone by when that was first read, however long ago it was decided. */
+/* … and where the lock is gone by when that was first read, however late this comes. */
 #if defined(LOCK_CONVICTS_FRESH)
 #define is_unheard(x) true
 #elif defined(LATE_CONVICTS_FRESH)

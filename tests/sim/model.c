@@ -115,7 +115,8 @@ static void do_declare(struct sim *s, struct call *c)
 	struct member *m = member_of(s, c->action.worker);
 	struct clocks expected = {0, d->clock_us}, is = {0, server_us(s)};
 	c->yes = m && m->alive && (!d->stamp_us || d->stamp_us == m->stamp_us) &&
-	         (!d->unheard_ms || m->stamp_us < server_us(s) - d->unheard_ms * 1000) &&
+	         (!d->unheard_ms || (m->stamp_us < server_us(s) - d->unheard_ms * 1000 &&
+	                             m->stamp_us < d->clock_us - d->unheard_ms * 1000)) &&
 	         (!d->clock_us || !absence_jump_us(&expected, &is));
 	if (!c->yes)
 		return;
