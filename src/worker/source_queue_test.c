@@ -86,6 +86,22 @@ static void only_its_queue_and_kind_are_claimed(void **state)
 	assert_int_equal(bench_claim(b, w, 9, &jobs), 0);
 }
 
+static void row_that_somebody_has_locked_is_passed_over(void **state)
+{
+	struct bench *b = queue_of(state);
+	struct claimed *jobs;
+	struct failure f = {0};
+	enqueue(b, "", "");
+	enqueue(b, "", "");
+	int64_t w = bench_worker(b);
+	assert_int_equal(store_begin(b->two, TX_WRITE, &f), DEFIB_OK);
+	assert_int_equal(run(b->two, "SELECT 1 FROM defib.job WHERE id = 1 FOR UPDATE", &f), DEFIB_OK);
+	assert_int_equal(bench_claim(b, w, 2, &jobs), 1);
+	assert_string_equal(jobs[0].key, "2");
+	store_rollback(b->two);
+	assert_string_equal(bench_one(b, w).key, "1");
+}
+
 static void dead_worker_claims_nothing(void **state)
 {
 	struct bench *b = queue_of(state);
@@ -333,6 +349,8 @@ int main(void)
 		BOTH(greater_priority_goes_first_then_the_older),
 		BOTH(late_urgent_job_is_not_passed_over),
 		BOTH(only_its_queue_and_kind_are_claimed),
+		{"row_that_somebody_has_locked_is_passed_over", row_that_somebody_has_locked_is_passed_over,
+	     setup_postgres, teardown, NULL},
 		BOTH(dead_worker_claims_nothing),
 		BOTH(done_keeps_the_result),
 		BOTH(failure_is_scheduled_until_attempts_are_exhausted),

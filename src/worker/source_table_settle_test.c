@@ -192,6 +192,23 @@ static void released_job_stays_settled_after_another_claims_it(void **state)
 	assert_int_equal(bench_number(b, "SELECT owner FROM " LEASES " WHERE job = '2'"), two);
 }
 
+/* The row runs again, by the same worker: only the epoch tells its claims apart. */
+static void end_of_an_earlier_claim_of_the_same_worker_is_refused(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_jobs(b, "crawl");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	bench_sql(b, "UPDATE jobs SET status = 'queued' WHERE status <> 'queued'");
+	bench_sql(b, "UPDATE " LEASES " SET owner = NULL");
+	struct claimed again = bench_one(b, w);
+	assert_string_equal(again.key, job.key);
+	assert_int_equal(again.epoch, 2);
+	assert_false(bench_settle(b, w, &job, SETTLE_DONE, NULL, NULL));
+	assert_int_equal(bench_number(b, "SELECT owner FROM " LEASES " WHERE owner IS NOT NULL"), w);
+	assert_true(bench_settle(b, w, &again, SETTLE_DONE, NULL, NULL));
+}
+
 static void row_that_moved_on_is_left_alone_and_its_lease_ends(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -366,6 +383,7 @@ int main(void)
 		BOTH(job_that_only_kills_its_workers_is_left_for_a_person),
 		BOTH(repeated_settlement_is_accepted_and_writes_nothing),
 		BOTH(released_job_stays_settled_after_another_claims_it),
+		BOTH(end_of_an_earlier_claim_of_the_same_worker_is_refused),
 		BOTH(row_that_moved_on_is_left_alone_and_its_lease_ends),
 		BOTH(any_bytes_can_be_settled),
 		BOTH(row_of_a_dead_worker_is_recovered_at_once_and_the_worker_fenced),
