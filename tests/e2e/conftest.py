@@ -137,12 +137,17 @@ def server():
 
 @pytest.fixture
 def pg(request, shared_server):
-    """A database: empty, but for a test of the queue, whose tables it has."""
-    with_tables = {"queue", "pg_queue"} & set(request.fixturenames)
-    program = request.getfixturevalue("defib") if with_tables else None
+    """An empty database, or one with defib's tables for a test that asks for `with_tables`."""
+    asked = "with_tables" in request.fixturenames
+    program = request.getfixturevalue("defib") if asked else None
     database = PgDatabase(shared_server, program)
     yield database
     database.drop()
+
+
+@pytest.fixture
+def with_tables():
+    """For a test that needs defib's tables and is not about making them: see `pg`."""
 
 
 @pytest.fixture
@@ -220,7 +225,7 @@ def defib(tmp_path):
 
 
 @pytest.fixture
-def queue(defib, db):
+def queue(defib, db, with_tables):
     """The built-in queue, with its tables made; its workers end with the test."""
     own = Queue(defib, db)
     yield own
@@ -228,7 +233,7 @@ def queue(defib, db):
 
 
 @pytest.fixture
-def pg_queue(defib, pg):
+def pg_queue(defib, pg, with_tables):
     """The same on PostgreSQL alone."""
     own = Queue(defib, pg)
     yield own

@@ -12,6 +12,13 @@ import psycopg2.sql
 _numbers = itertools.count(1)
 
 
+def initialize(db, program):
+    """Have defib's tables made, where the database was not made with them."""
+    if not db.initialized:
+        ran = program("init", db=db)
+        assert ran.code == 0, ran.err
+
+
 def stopped(pid):
     """Whether all of a process stands still: the signal that stops it takes its time."""
     try:
@@ -40,8 +47,7 @@ class PgDatabase:
         """A database of the server where this program made its tables: others are copies of it."""
         if program.bin not in self.server.models:
             empty = PgDatabase(self.server)
-            ran = program("init", db=empty)
-            assert ran.code == 0, ran.err
+            initialize(empty, program)
             self.server.models[program.bin] = empty.name
         return self.server.models[program.bin]
 

@@ -4,6 +4,7 @@
 import json
 import re
 
+from databases import initialize
 from example_systems import Example, ledger
 from workers import LIMIT_S, Worker, eventually
 
@@ -16,8 +17,7 @@ class TableWorkers(Example):
         self.workers = []
         self.env = {"DATABASE_URL": db.url, "STAGING_DATABASE_URL": db.url}
         self.dir = defib.dir
-        ran = defib("init", db=db)
-        assert ran.code == 0, ran.err
+        initialize(db, defib)
 
     def change(self, *pairs):
         """The configuration with parts of it replaced, in a file of the test's own."""

@@ -56,7 +56,7 @@ class Labs(TableWorkers):
 
 
 @pytest.fixture
-def labs(db, defib):
+def labs(db, defib, with_tables):
     own = Labs(db, defib)
     yield own
     own.close()

@@ -14,7 +14,7 @@ TEAR = 'echo "$DEFIB_JOB_ID" >>torn; echo "tearing down"'
 
 
 @pytest.fixture
-def octolab(db, defib):
+def octolab(db, defib, with_tables):
     own = TableWorkers("octolab", db, defib)
     yield own
     own.close()

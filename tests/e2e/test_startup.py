@@ -23,7 +23,7 @@ ELSEWHERE = "far/00000000-0000-0000-0000-000000000000/1/1/1/"
 
 
 @pytest.fixture
-def scristill(db, defib):
+def scristill(db, defib, with_tables):
     own = System("scristill", db, defib)
     own.insert("projects", name="p")
     yield own

@@ -11,7 +11,7 @@ READS = """echo '{"text": "plain ü", "boosted": "better"}' >&3"""
 
 
 @pytest.fixture
-def ocr(db, defib):
+def ocr(db, defib, with_tables):
     own = TableWorkers("ocr", db, defib)
     yield own
     own.close()

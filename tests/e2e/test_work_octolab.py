@@ -15,7 +15,7 @@ SLOW = 'echo "$$" >>began; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_
 
 
 @pytest.fixture
-def octolab(db, defib):
+def octolab(db, defib, with_tables):
     own = TableWorkers("octolab", db, defib)
     yield own
     own.close()

@@ -11,7 +11,7 @@ from workers import eventually
 
 
 @pytest.fixture
-def tables(db, defib):
+def tables(db, defib, with_tables):
     own = TwoTables(defib, db)
     yield own
     own.close()
@@ -24,7 +24,7 @@ RIGHTS = ("GRANT ALL ON SCHEMA public, defib TO ROLE",
 
 
 @pytest.fixture
-def revocable(pg, defib):
+def revocable(pg, defib, with_tables):
     """The same, of a worker whose rights can be taken away."""
     own = TwoTables(defib, pg)
     with role(pg, *RIGHTS) as url:

@@ -22,7 +22,7 @@ if [ -s "go.$domain" ]; then cat "go.$domain" >&2; exit 1; fi
 
 
 @pytest.fixture
-def sky(db, defib):
+def sky(db, defib, with_tables):
     own = TableWorkers("scrapersky", db, defib)
     yield own
     own.close()

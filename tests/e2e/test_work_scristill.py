@@ -17,7 +17,7 @@ UNSTAGGERED = ("stagger: 1s", "stagger: 0s")
 
 
 @pytest.fixture
-def scristill(db, defib):
+def scristill(db, defib, with_tables):
     own = TableWorkers("scristill", db, defib)
     own.insert("projects", name="p")
     yield own

@@ -43,7 +43,7 @@ def add_row(tables, name):
 
 
 @pytest.fixture(params=SYSTEMS, ids=[s.name for s in SYSTEMS])
-def one(request, db, defib):
+def one(request, db, defib, with_tables):
     """A table with one row to be worked on."""
     system = request.param
     tables = TableWorkers(system.name, db, defib)
@@ -178,7 +178,7 @@ def test_what_was_stuck_before_the_start_is_recovered_and_run(one):
 
 
 @pytest.fixture
-def sky(db, defib):
+def sky(db, defib, with_tables):
     own = TableWorkers("scrapersky", db, defib)
     own.change(("      batch: 10\n      concurrency: 10\n",
                 "      concurrency: 1\n      poll: 50ms\n"))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two tables of one worker, of which a test makes one refuse what is written to it."""
 
+from databases import initialize
 from workers import LIMIT_S, Worker, eventually
 
 WATCH = """
@@ -42,8 +43,7 @@ class TwoTables:
         for table in ("one", "two"):
             db.sql(f"CREATE TABLE {table} (id {serial}, status text DEFAULT 'queued', "
                    f"beat_at {'timestamptz' if db.engine == 'postgres' else 'text'})")
-        ran = program("init", db=db)
-        assert ran.code == 0, ran.err
+        initialize(db, program)
 
     def add(self, table, n=1):
         for _ in range(n):

@@ -13,6 +13,8 @@ import socket
 import threading
 import time
 
+from databases import initialize
+
 LIMIT_S = 60
 
 
@@ -107,9 +109,7 @@ class Queue:
         self.url = url or db.url
         self.workers = []
         self.prefix = "defib." if db.engine == "postgres" else "defib_"
-        if not db.initialized:
-            ran = program("init", db=db)
-            assert ran.code == 0, ran.err
+        initialize(db, program)
 
     def table(self, name):
         return self.prefix + name
