@@ -28,6 +28,32 @@
 #define NOBODY 0
 #define ABLE (BEAT + 1)
 
+/* ---- rare paths: a model in which one is never taken shows nothing about it ---- */
+
+#define MARK_LIST(X) \
+	X(done) X(held) X(recovered) X(silent) X(lock) X(exit) X(renewed_since) X(heard_since) X(heard_late) \
+	X(lease_lost) X(refused) X(repeated) X(spool_taken) X(spool_refused) X(stray) X(late_end_taken) \
+	X(late_end_refused) X(late_claim) X(dead_claims) X(dead_before_start) X(changed_since_judged)
+#ifdef MARKS
+#define ID(name) MARK_##name,
+#define NAME(name) #name,
+c_decl {
+	enum { MARK_LIST(ID) NMARKS };
+	static const char *const mark_names[] = { MARK_LIST(NAME) };
+	static long marks[NMARKS];
+	__attribute__((destructor)) static void tell_marks(void)
+	{
+		for (int i = 0; i < NMARKS; i++)
+			printf("mark %s %ld\n", mark_names[i], marks[i]);
+	}
+}
+#define mark(name) c_code { marks[MARK_##name]++; }
+#define mark_if(condition, name) if :: (condition) -> mark(name) :: else fi
+#else
+#define mark(name) skip
+#define mark_if(condition, name) skip
+#endif
+
 /* ---- the rules, and the mutants that take them out by -D ---- */
 
 /* A settlement is of the claim that stands in the row (defib.settle_refused()). */
@@ -220,12 +246,12 @@ inline settle(by, of_epoch, what, ok)
 	:: is_claim(by, of_epoch) ->
 		assert(job == RUNNING && job_epoch == of_epoch && job_owner == by);
 		if
-		:: what == AS_DONE -> assert(true_done == 0); job = DONE; true_done = of_epoch
+		:: what == AS_DONE -> assert(true_done == 0); job = DONE; true_done = of_epoch; mark(done)
 		:: else -> job = QUEUED
 		fi;
 		job_owner = NOBODY;
 		ok = 1
-	:: else -> ok = is_repeated(of_epoch, what)
+	:: else -> ok = is_repeated(of_epoch, what); mark_if(ok, repeated); mark_if(!ok, refused)
 	fi
 }
 
@@ -235,6 +261,7 @@ inline take(by, got)
 	if
 	:: job == QUEUED ->
 		assert(!runs_alive(0) && !runs_alive(1));
+		mark_if(db_state[by] == DEAD, dead_claims);
 		job = RUNNING; job_epoch++; job_owner = by; got = job_epoch
 	:: else -> got = 0
 	fi
@@ -294,6 +321,7 @@ inline renew(i)
 			w[i].differs = (COUNTS && job == RUNNING && job_owner == w[i].id && !w[i].hand)
 		fi
 	:: else -> /* LEASE_LOST */
+		mark(lease_lost);
 		w[i].id = 0; w[i].differs = 0; w[i].renewed = 0
 	fi
 }
@@ -324,6 +352,7 @@ end:
 	:: d_step { writes(i) && w[i].spool ->
 		settle(w[i].spool_id, w[i].spool, AS_DONE, ok);
 		assert(ok || true_done != w[i].spool); /* a refusal is true */
+		mark_if(ok, spool_taken); mark_if(!ok, spool_refused);
 		w[i].spool = 0; w[i].spool_id = 0; ok = 0 }
 	:: d_step { writes(i) && !w[i].spool && w[i].hand ->
 		settle(w[i].hand_id, w[i].hand, w[i].how, ok);
@@ -331,6 +360,7 @@ end:
 		forget_hand(i); ok = 0 }
 	:: d_step { writes(i) && w[i].stray ->
 		settle(w[i].id, w[i].stray, AS_RELEASED, ok);
+		mark_if(ok, stray);
 		w[i].stray = 0; ok = 0 }
 	:: d_step { writes(i) && w[i].compare && w[i].id && !w[i].stray ->
 		w[i].compare = 0;
@@ -354,12 +384,13 @@ end:
 		got = 0 }
 	:: d_step { w[i].late == LATE_CLAIM && db == UP ->
 		if
-		:: db_state[w[i].late_id] == ALIVE -> take(w[i].late_id, got)
+		:: db_state[w[i].late_id] == ALIVE -> take(w[i].late_id, got); mark_if(got, late_claim)
 		:: else
 		fi;
 		got = 0; forget_late(i) }
 	:: d_step { w[i].late == LATE_END && db == UP ->
 		settle(w[i].late_id, w[i].late_epoch, w[i].late_how, ok);
+		mark_if(ok, late_end_taken); mark_if(!ok, late_end_refused);
 		ok = 0; forget_late(i) }
 
 	/* the job */
@@ -367,7 +398,7 @@ end:
 		if
 		:: w[i].call_id == w[i].id ->
 			w[i].hand = w[i].answer; w[i].hand_id = w[i].call_id; w[i].phase = STARTED
-		:: else /* declared dead before it has begun */
+		:: else -> mark(dead_before_start) /* declared dead before it has begun */
 		fi;
 		end_call(i) }
 	:: d_step { !retried && w[i].mode == GOES_ON && w[i].hand && w[i].phase == STARTED -> w[i].how = AS_RETRY; w[i].phase = ENDED; w[i].old = 0; retried = 1 }
@@ -419,8 +450,11 @@ inline declare_dead(x)
 {
 	if
 	:: db_state[x] == ALIVE && (re_cause == EXIT || (re_cause == SILENT && is_silent(x)) || (re_cause == LOCK && is_unheard(x))) ->
+		mark_if(re_cause == SILENT, silent); mark_if(re_cause == LOCK, lock); mark_if(re_cause == EXIT, exit);
 		check_declared(x); bury(x); re_won = 1
-	:: else
+	:: else ->
+		mark_if(re_cause == SILENT, renewed_since); mark_if(re_cause == LOCK && !re_stalled, heard_since);
+		mark_if(re_cause == LOCK && re_stalled, heard_late)
 	fi
 }
 
@@ -428,9 +462,10 @@ inline declare_dead(x)
 inline requeue()
 {
 	assert(job == RUNNING && job_owner == re_owner && job_epoch == re_epoch);
-	assert(db_state[job_owner] == DEAD);
+	assert(db_state[job_owner] == DEAD || REQUEUES_FIRST); /* what follows is to catch that one */
 	job_lost++; job_owner = NOBODY;
-	job = (job_lost >= HELD_AT -> HELD : QUEUED)
+	job = (job_lost >= HELD_AT -> HELD : QUEUED);
+	mark(recovered); mark_if(job == HELD, held)
 }
 
 /* Who has renewed, and who has its lock. */
@@ -507,7 +542,7 @@ end:
 	:: d_step { !re_paused && re_epoch ->
 		if
 		:: db == UP && is_as_judged -> requeue()
-		:: else
+		:: else -> mark_if(db == UP, changed_since_judged)
 		fi;
 		re_owner = 0; re_epoch = 0; re_won = 0 }
 	od
@@ -617,7 +652,8 @@ inline tick()
 	re_done = 0;
 	re_quiet = (re_quiet -> re_quiet - 1 : 0);
 	re_stalled = (re_cause == LOCK && re_stalled < 2 -> re_stalled + 1 : re_stalled);
-	true_watched = (re_paused || (db != UP && outage_ticks > 0) -> 0 : (db == UP && true_watched < LEASE -> true_watched + 1 : true_watched));
+	/* of a database that takes no writes for less than a beat nobody need know */
+	true_watched = (re_paused || db == DOWN || (db == READ_ONLY && outage_ticks > 0) -> 0 : (true_watched < LEASE -> true_watched + 1 : LEASE));
 	outage_ticks = (db == UP -> 0 : outage_ticks + 1);
 	calm = (faults < FAULTS || db != UP || re_paused || w[0].cut || w[1].cut || !(works(0) || works(1)) -> 0 : calm + 1);
 	assert(calm < BOUND) /* with nothing in its way the job becomes final */
