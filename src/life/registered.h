@@ -28,7 +28,7 @@ struct death {
 	const char *cause;
 	int64_t stamp_us;   /* only if that is still its last renewal; 0: not asked */
 	int64_t unheard_ms; /* only if it has not renewed for so long before this call; 0: not asked */
-	int64_t clock_us;   /* … nor before this time of the database; 0: not asked */
+	int64_t clock_us;   /* … before this time, which its clock must show about; 0: not asked */
 	int64_t ago_us; /* how long ago it ended; ENDED_UNSEEN: after its last renewal, at some time */
 };
 
