@@ -204,8 +204,9 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 }
 
 /* As bar_held() in apply_ledger.c: a hold that somebody set since the look is respected. */
-static void add_held_since(const struct watch *w, struct buf *out)
+static void add_held_since(const struct binding *b, struct buf *out)
 {
+	const struct watch *w = b->watch;
 	struct hold_sql hold = {"h", "e ->> 'owner'", "(e ->> 'sign_us')::bigint",
 	                        .in_words = watch_writes_hold(w)};
 	buf_add(out, "\t\t\t-- what was put on hold since the look is left alone\n"
@@ -216,7 +217,7 @@ static void add_held_since(const struct watch *w, struct buf *out)
 	             "\t\t\t\t\tWHERE h.watch = ");
 	sql_literal(out, w->name);
 	buf_add(out, " AND h.job = e ->> 'job'\n\t\t\t\t\tAND ");
-	hold_in_force_sql(&dialect_postgres, &hold, out);
+	hold_in_force_sql(dialect_of(b->engine), &hold, out);
 	buf_add(out, "));\n"
 	             "\t\t\tIF held IS NOT NULL THEN\n"
 	             "\t\t\t\tchanged := coalesce(changed, '[]') || held;\n"
@@ -395,7 +396,7 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 	        "\t\t\t\tAND NOT barred ? (e ->> 'job'));\n");
 	add_lock(q, o, out);
 	add_reread(q, out);
-	add_held_since(q->binding->watch, out);
+	add_held_since(q->binding, out);
 	add_writes(q, out);
 	add_leases(q, out);
 	add_left(q, out);

@@ -26,7 +26,7 @@
 /* How long a job waits for a slot that a resize took away, or nothing is claimed for one that is
  * to be alone … */
 #define HELD_US 30000000
-#define HELD_DELAY_MS 1000         /* … when it may be claimed again, if that was in vain … */
+#define HELD_DELAY_MS 1000        /* … when it may be claimed again, if that was in vain … */
 #define SINGLE_AGAIN_US 300000000 /* … and when claims stop again for one that is to be alone */
 /* How soon whoever proves our life should know that we were declared dead: else we were not. */
 #define GONE_US 15000000
@@ -104,8 +104,8 @@ struct engine {
 	int64_t alone;        /* jobs that are to run alone, or do */
 	bool alone_runs;
 	/*
-	 * The next claim is of one job of pool `single - 1`, made with nothing in hand; 0: no such. Until
-	 * when that is waited for, and from when on again, if it was in vain.
+	 * The next claim is of one job of pool `single - 1`, made with nothing in hand; 0: no such.
+	 * Until when that is waited for, and from when on again, if it was in vain.
 	 */
 	int single;
 	int64_t single_us, single_again_us;
