@@ -656,6 +656,11 @@ BEGIN
                 OR (outcomes[r.place] NOT IN ('done', 'released', 'stopped')
                     AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
                     AND j.cause IS DISTINCT FROM 'lost')
+                -- its time to be tried again has come meanwhile
+                OR (outcomes[r.place] NOT IN ('done', 'released', 'stopped')
+                    AND j.state = 'queued' AND j.cause = CASE outcomes[r.place]
+                        WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash'
+                        ELSE 'error' END)
                 OR (outcomes[r.place] IN ('released', 'stopped')
                     AND j.state IN ('queued', 'cancelled')
                     AND j.cause IS DISTINCT FROM 'lost'))));

@@ -59,6 +59,9 @@ SELECT ($3 = 'done' AND t.state = 'done' AND NOT $4)
     OR ($3 NOT IN ('done', 'released', 'stopped')
         AND t.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
         AND t.cause IS NOT 'lost')
+    OR ($3 NOT IN ('done', 'released', 'stopped')
+        AND t.state = 'queued' AND t.cause = CASE $3
+            WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' ELSE 'error' END)
     OR ($3 IN ('released', 'stopped') AND t.state IN ('queued', 'cancelled')
         AND t.cause IS NOT 'lost')
 FROM defib.job t WHERE t.id = $1 AND t.epoch = $2;

@@ -249,6 +249,25 @@ static void repeated_settlement_is_accepted(void **state)
 	assert_int_equal(bench_late(b), 1);
 }
 
+/* Its answer was lost, and its time to be tried again came before it was repeated. */
+static void repeated_failure_is_accepted_when_the_job_is_queued_again(void **state)
+{
+	struct bench *b = queue_of(state);
+	struct failure f = {0};
+	enqueue(b, "", "");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	assert_true(bench_settle(b, w, &job, SETTLE_FAILED, NULL, "e"));
+	bench_sql(b, "UPDATE " JOBS_TABLE " SET run_at = PG('2026-01-01'|0)");
+	assert_int_equal(b->source->ops->promote(b->source, b->two, &f), 0);
+	assert_int_equal(in_state(b, "queued"), 1);
+	assert_true(bench_settle(b, w, &job, SETTLE_FAILED, NULL, "e"));
+	assert_int_equal(bench_late(b), 0);
+	/* Another end than it had is none of a repetition. */
+	assert_false(bench_settle(b, w, &job, SETTLE_TIMED_OUT, NULL, "e"));
+	assert_int_equal(bench_late(b), 1);
+}
+
 static void repeated_release_is_accepted(void **state)
 {
 	struct bench *b = queue_of(state);
@@ -361,6 +380,7 @@ int main(void)
 		BOTH(stale_epoch_is_refused_and_kept_as_evidence),
 		BOTH(recovered_job_is_not_taken_for_a_repeated_settlement),
 		BOTH(repeated_settlement_is_accepted),
+		BOTH(repeated_failure_is_accepted_when_the_job_is_queued_again),
 		BOTH(repeated_release_is_accepted),
 		BOTH(cancelled_job_is_told_and_ends_cancelled),
 		BOTH(owned_and_progress_follow_the_lease),
