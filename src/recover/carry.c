@@ -254,7 +254,7 @@ struct lanes {
 struct lane_job *lane_job_new(void)
 {
 	struct lane_job *j = mem_alloc(sizeof *j);
-	*j = (struct lane_job){.arena = ARENA_INIT, .page = ARENA_INIT};
+	*j = (struct lane_job){.arena = ARENA_INIT, .page = ARENA_INIT, .said = ARENA_INIT};
 	return j;
 }
 
@@ -262,6 +262,7 @@ void lane_job_free(struct lane_job *j)
 {
 	arena_release(&j->arena);
 	arena_release(&j->page);
+	arena_release(&j->said);
 	free(j);
 }
 
@@ -284,7 +285,9 @@ static void *lane_main(void *arg)
 	for (struct lane_job *j = next_job(l); j; j = next_job(l)) {
 		own->carrier.first = j->first;
 		j->err = carry(&own->carrier, j->batch, j->stuck, &j->arena, &j->failure);
-		arena_clear(&own->carrier.arena);
+		/* The rows before and after are shown when the batch is taken out. */
+		j->said = own->carrier.arena;
+		own->carrier.arena = (struct arena)ARENA_INIT;
 		pthread_mutex_lock(&l->mutex);
 		j->done = true;
 		pthread_cond_broadcast(&l->moved);

@@ -79,6 +79,7 @@ struct lane_job {
 	bool first;         /* of its run */
 	struct arena arena; /* of the candidates */
 	struct arena page;  /* of their facts: with the last batch of a page; else empty */
+	struct arena said;  /* what the database said when they were written */
 	defib_err err;
 	struct failure failure;
 	struct lane_job *next;

@@ -275,6 +275,43 @@ static void dry_run_writes_nothing(void **state)
 	assert_int_equal(number(g->other, made[g->engine]), 0);
 }
 
+struct told {
+	int jobs, changes;
+};
+
+static void note_change(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	struct told *told = ctx;
+	(void)w;
+	told->jobs++;
+	if (!c->before || !c->after)
+		return;
+	told->changes++;
+	assert_non_null(strstr(c->before, "running"));
+	assert_non_null(strstr(c->after, "queued"));
+}
+
+/* Several batches are written by lanes, and told when the next ones are under way. */
+static void what_was_written_can_still_be_read_when_it_is_told(void **state)
+{
+	struct rig *g = *state;
+	(void)watch_of(g);
+	if (g->engine == STORE_POSTGRES) { /* then each row is read, and its change is known */
+		rig_sql(g, "CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; "
+		           "END$$");
+		rig_sql(g, "CREATE TRIGGER kept BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION kept()");
+	}
+	struct told told = {0};
+	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
+	struct scan_options o = {.fix = true, .actor = "test", .observer = {note_change, NULL, &told}};
+	struct scan_result r;
+	scan_watch(&session, &g->settings.watches[0], &o, &r);
+	store_close(session.store);
+	assert_int_equal(r.failure.code, DEFIB_OK);
+	assert_int_equal(told.jobs, JOBS);
+	assert_int_equal(told.changes, JOBS);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -287,6 +324,7 @@ int main(void)
 		BOTH(lost_reply_without_a_ledger_writes_once),
 		BOTH(row_that_a_constraint_refuses_does_not_hold_up_the_others),
 		BOTH(dry_run_writes_nothing),
+		BOTH(what_was_written_can_still_be_read_when_it_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
