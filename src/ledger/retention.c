@@ -310,17 +310,18 @@ static bool in_time(const struct round *x)
 
 static defib_err do_rule(struct round *x, enum retention_rule rule, struct failure *f)
 {
-	int64_t n = RETENTION_STEP;
+	int64_t n = 0;
 	bool there = false;
 	defib_err err = schema_has(x->store, rules[rule].table, &there, f);
 	if (err || !there)
 		return err;
 	if (age_of(x->policy, &rules[rule]) == 0)
 		return note_kept(x, rule, f);
-	while (!err && n >= RETENTION_STEP && in_time(x)) {
+	/* One step at least: where time is short, the last rule has its turn too. */
+	do {
 		err = step(x, rule, &n, f);
 		x->out->removed[rule] += n;
-	}
+	} while (!err && n >= RETENTION_STEP && in_time(x));
 	x->out->more = x->out->more || n >= RETENTION_STEP;
 	return err ? err : note_kept(x, rule, f);
 }

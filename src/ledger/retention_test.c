@@ -249,6 +249,23 @@ static void a_round_is_done_by_one_and_leaves_its_numbers(enum store_engine engi
 	close_place(&p);
 }
 
+/* On a slow database the last rule would never have its turn, and every round be followed by one. */
+static void a_round_without_time_does_one_step_of_each_rule(enum store_engine engine)
+{
+	struct failure f = {0};
+	struct retention_round r;
+	struct place p;
+	open_queue(&p, engine);
+	put_job(&p, 1, "done", 90);
+	run(&p,
+	    both(&p, "INSERT INTO @learned (watch, kind, at, buckets) VALUES ('w', 'k', {90}, '[]')"));
+	assert_int_equal(retention_round(p.store, &policy, "test", true, 0, &r, &f), DEFIB_OK);
+	assert_int_equal(r.removed[RETAIN_DONE], 1);
+	assert_int_equal(r.removed[RETAIN_LEARNED], 1);
+	assert_false(r.more);
+	close_place(&p);
+}
+
 static void the_ledger_is_pruned_when_it_is_a_day_late(enum store_engine engine)
 {
 	struct ledger_entry e = {.job = "1", .event = "REQUEUED"};
@@ -274,6 +291,7 @@ static void the_ledger_is_pruned_when_it_is_a_day_late(enum store_engine engine)
 	X(workers_go_when_nothing_is_theirs)                                                           \
 	X(tokens_and_messages_go_by_their_age)                                                         \
 	X(a_round_is_done_by_one_and_leaves_its_numbers)                                               \
+	X(a_round_without_time_does_one_step_of_each_rule)                                             \
 	X(the_ledger_is_pruned_when_it_is_a_day_late)
 BEHAVIOURS(ON_BOTH)
 

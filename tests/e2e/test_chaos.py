@@ -27,6 +27,7 @@ def durable_server():
         own.remove()
 
 
+@pytest.mark.timeout(300)
 def test_every_job_ends_once_on_postgres(durable_server, defib, tmp_path):
     db = databases.PgDatabase(durable_server)
     Chaos(defib.bin, db, tmp_path, chosen_seed(), jobs=300, kills=10, others=12,

@@ -409,6 +409,7 @@ def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
 
 def test_a_client_that_reads_nothing_costs_a_bounded_amount(patient, meanwhile):
     """Hundreds of answers are asked for and none is taken."""
+    before = [patient.answers() for _ in range(20)]
     deaf = []
     for _ in range(100):
         sock = socket.socket()
@@ -424,4 +425,4 @@ def test_a_client_that_reads_nothing_costs_a_bounded_amount(patient, meanwhile):
     meanwhile.note(deaf=100, others_max_ms=round(max(waited), 1))
     for sock in deaf:
         sock.close()
-    assert max(waited) < 2000
+    assert max(waited) < 2000 + 5 * max(before)
