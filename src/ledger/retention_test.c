@@ -249,7 +249,7 @@ static void a_round_is_done_by_one_and_leaves_its_numbers(enum store_engine engi
 	close_place(&p);
 }
 
-/* On a slow database the last rule would never have its turn, and every round be followed by one. */
+/* Else the last rule has no turn where the database is slow, and no round is the last one. */
 static void a_round_without_time_does_one_step_of_each_rule(enum store_engine engine)
 {
 	struct failure f = {0};

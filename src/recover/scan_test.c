@@ -299,7 +299,8 @@ static void what_was_written_can_still_be_read_when_it_is_told(void **state)
 	if (g->engine == STORE_POSTGRES) { /* then each row is read, and its change is known */
 		rig_sql(g, "CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NEW; "
 		           "END$$");
-		rig_sql(g, "CREATE TRIGGER kept BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION kept()");
+		rig_sql(g,
+		        "CREATE TRIGGER kept BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION kept()");
 	}
 	struct told told = {0};
 	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
