@@ -35,12 +35,17 @@ const preview = (path) => path.startsWith("POST ");
  * go of them.
  */
 async function gate(page) {
-	const own = { paths: [], open: new Set(), which: () => false, held: [] };
+	const own = { paths: [], open: new Set(), which: () => false, held: [], moved: Date.now() };
 	page.on("request", (request) => {
+		own.moved = Date.now();
 		if (request.isNavigationRequest()) own.open.clear(); /* nobody waits for what the document before asked */
 		else if (askedFor(request)) own.open.add(request);
 	});
-	for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => own.open.delete(request));
+	for (const end of ["requestfinished", "requestfailed"])
+		page.on(end, (request) => {
+			own.moved = Date.now();
+			own.open.delete(request);
+		});
 	await page.route("**/api/v1/**", async (route) => {
 		const path = askedFor(route.request());
 		if (!path) return route.continue().catch(() => {});
@@ -62,10 +67,14 @@ async function gate(page) {
 			own.which = () => false;
 			for (const go of own.held.splice(0)) go();
 		},
-		/* Nothing is waited for, and nothing more was asked for at that. */
+		/*
+		 * Nothing is waited for, and nothing more was asked for at that. The browser does not tell the
+		 * end of every request that is cancelled: none has moved for as long as this.
+		 */
 		async quiet() {
 			const end = Date.now() + LIMIT_MS;
-			for (let before = -1; own.open.size > 0 || before !== own.paths.length;) {
+			const waits = () => own.open.size > 0 && Date.now() - own.moved < LIMIT_MS / 4;
+			for (let before = -1; waits() || before !== own.paths.length;) {
 				assert.ok(Date.now() < end, `still waiting for ${[...own.open].map((request) => request.url())}`);
 				before = own.paths.length;
 				await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 20); }));
