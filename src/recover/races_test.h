@@ -24,6 +24,7 @@
 #include "recover/recover_test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* Of each kind, on each engine; `make proof` asks for 10,000 by DEFIB_RACES. */
 #define RACES 1000
@@ -88,7 +89,7 @@ struct race {
 	struct rival rivals[RACE_RIVALS];
 	pthread_mutex_t mutex;
 	pthread_cond_t opens;
-	bool open; /* the scan has looked */
+	atomic_bool open; /* the scan has looked */
 	int64_t found, recovered, lost;
 };
 

@@ -15,6 +15,7 @@
 #include "store/store.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 enum fault_call { FAULT_EXEC, FAULT_BEGIN, FAULT_COMMIT };
 #define FAULT_CALLS (FAULT_COMMIT + 1)
@@ -27,7 +28,7 @@ struct fault_plan {
 	defib_err code;
 	bool lose; /* also lose the session; CONNECTION and UNKNOWN_OUTCOME always do */
 
-	int seen[FAULT_CALLS]; /* calls so far, by kind */
+	atomic_int seen[FAULT_CALLS]; /* calls so far, by kind and of all lanes */
 	bool fired;
 };
 
@@ -44,8 +45,8 @@ static struct fault_store *fault_of(struct store *s)
 
 static bool fault_due(struct fault_plan *plan, enum fault_call call)
 {
-	plan->seen[call]++;
-	return plan->call == call && plan->nth == plan->seen[call];
+	int seen = atomic_fetch_add(&plan->seen[call], 1) + 1;
+	return plan->call == call && plan->nth == seen;
 }
 
 static defib_err fault_inject(struct fault_store *w, struct failure *f)
