@@ -173,6 +173,9 @@ void job_over(struct engine *e, struct job *j)
 	if (j->place == JOB_RUNS) {
 		e->running--;
 		e->alone_runs = e->alone_runs && !j->claim.alone;
+		/* The wait for the next one begins now, however long this one ran. */
+		if (j->claim.alone)
+			e->single_us = e->now_us + HELD_US;
 	}
 	e->alone -= j->claim.alone;
 	e->young -= j->came == e->young_turn;

@@ -148,10 +148,8 @@ static void take_claims(struct engine *e, struct turn_part *p)
 		list_add(&e->held, j);
 	}
 	/* It came, and so may another one; or somebody else has it. */
-	if (e->single == p->pool + 1 && p->room > 0 && !p->err) {
-		e->single = e->alone > 0 ? e->single : 0;
-		e->single_us = e->now_us + HELD_US;
-	}
+	if (e->single == p->pool + 1 && p->room > 0 && !p->err && e->alone == 0)
+		e->single = 0;
 	/* Its answer may have been lost: what the database gave us then must not stay ours. */
 	if (p->err == DEFIB_UNKNOWN_OUTCOME || p->err == DEFIB_TIMEOUT || p->err == DEFIB_CONNECTION) {
 		state->compare = true;

@@ -355,6 +355,24 @@ static void it_is_claimed_by_itself_when_nothing_else_is_in_hand(void **state)
 	rig_close(&r);
 }
 
+/* How long it ran says nothing about how long others kept it waiting. */
+static void after_a_long_run_alone_the_next_one_is_waited_for_too(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(4);
+	claim_alone(&r, "abc", 0);
+	rig_accept(&r);
+	rig_end(&r, "bc");
+	if (!r.turn)
+		rig_after(&r, 10 * MILLI);
+	claim_alone(&r, "a", 0);
+	settle_down(&r);
+	r.now += 100 * SECOND;
+	rig_end(&r, "a");
+	assert_int_equal(rig_part(&r, 0)->room, 1);
+	rig_close(&r);
+}
+
 static void of_several_that_are_to_be_alone_none_is_kept(void **state)
 {
 	(void)state;
@@ -559,6 +577,7 @@ int main(void)
 		cmocka_unit_test(what_the_host_lacks_pauses_claims_and_jobs_are_handed_back),
 		cmocka_unit_test(a_job_that_is_to_be_alone_is_handed_back_while_others_run),
 		cmocka_unit_test(it_is_claimed_by_itself_when_nothing_else_is_in_hand),
+		cmocka_unit_test(after_a_long_run_alone_the_next_one_is_waited_for_too),
 		cmocka_unit_test(of_several_that_are_to_be_alone_none_is_kept),
 		cmocka_unit_test(the_only_job_of_a_claim_runs_alone_at_once),
 		cmocka_unit_test(claims_do_not_wait_for_ever_for_a_job_that_is_to_be_alone),
