@@ -21,14 +21,14 @@ def run(*words):
                           timeout=LIMIT_S, check=False)
 
 
-@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "performance"])
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "scan", "performance"])
 def test_a_benchmark_says_what_it_measures(name):
     said = run(BENCH / name, "--help")
     assert said.returncode == 0, said.stderr
     assert "first bar is missed" in said.stdout
 
 
-@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle"])
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "scan"])
 def test_a_part_that_there_is_not_is_refused(name):
     said = run(BENCH / name, "nonsense")
     assert said.returncode == 2 and "unknown part nonsense" in said.stderr
@@ -45,7 +45,7 @@ def test_a_first_bar_that_is_missed_is_not_a_goal_that_is_not_met():
 
 @pytest.mark.bench
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle"])
+@pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "scan"])
 def test_a_tiny_run_measures_what_has_a_bar(name, tmp_path):
     done = run(BENCH / name, "--tiny", "--json", tmp_path / "found.json")
     assert done.returncode == 0, done.stdout + done.stderr
