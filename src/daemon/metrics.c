@@ -49,6 +49,11 @@ METRIC_BUCKETS_LIST(X)
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 /* clang-format off */
 #define LABELS_OF(...) {__VA_ARGS__}
+#define X(id, ...) \
+	_Static_assert(COUNT_OF(bounds_##id) <= METRIC_BOUNDS_MAX, "METRIC_BOUNDS_MAX");
+METRIC_BUCKETS_LIST(X)
+#undef X
+
 static const struct metric_about abouts[METRIC_COUNT] = {
 #define X(id, kind, name, labels, buckets, help) \
 	[METRIC_##id] = {name, help, METRIC_##kind, LABELS_OF labels, bounds_##buckets, \
@@ -208,25 +213,37 @@ void metrics_add(struct metrics *m, enum metric id, double by, const char *const
 	metrics_let(m);
 }
 
-void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels)
+int metric_bucket(enum metric id, double seconds)
 {
 	const struct metric_about *about = metric_about(id);
-	assert(about->kind == METRIC_HISTOGRAM);
-	if (!m)
-		return;
-	seconds = seconds > 0 ? seconds : 0;
-	metrics_hold(m);
-	struct series *s = series(m, id, labels);
 	int i = 0;
 	while (i < about->nbounds && seconds > about->bounds[i])
 		i++;
+	return i;
+}
+
+void metrics_observe_many(struct metrics *m, enum metric id, int bucket, double n, double sum,
+                          const char *const *labels)
+{
+	const struct metric_about *about = metric_about(id);
+	assert(about->kind == METRIC_HISTOGRAM && bucket >= 0 && bucket <= about->nbounds);
+	if (!m)
+		return;
+	metrics_hold(m);
+	struct series *s = series(m, id, labels);
 	if (s) {
-		s->value++;
-		s->sum += seconds;
-		if (i < about->nbounds)
-			s->counts[i]++;
+		s->value += n;
+		s->sum += sum;
+		if (bucket < about->nbounds)
+			s->counts[bucket] += (uint64_t)n;
 	}
 	metrics_let(m);
+}
+
+void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels)
+{
+	seconds = seconds > 0 ? seconds : 0;
+	metrics_observe_many(m, id, metric_bucket(id, seconds), 1, seconds, labels);
 }
 
 void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,

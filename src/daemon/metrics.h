@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #define METRIC_LABELS_MAX 4
+#define METRIC_BOUNDS_MAX 24
 #define METRICS_SERIES_MAX 30000
 #define METRICS_FAMILY_MAX 5000
 
@@ -240,6 +241,11 @@ void metrics_set(struct metrics *m, enum metric id, double value, const char *co
 void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels);
 /* A value for a histogram, in seconds; below 0 counts as 0. */
 void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels);
+/* Several values of one bucket (metric_bucket()), and their sum in seconds. */
+void metrics_observe_many(struct metrics *m, enum metric id, int bucket, double n, double sum,
+                          const char *const *labels);
+/* The first bound that a value does not exceed; their number where it exceeds all. */
+int metric_bucket(enum metric id, double seconds);
 /* A histogram that is counted elsewhere: one count a bound and one above them all. */
 void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
                          const char *const *labels);

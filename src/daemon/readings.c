@@ -9,6 +9,7 @@
 #include "daemon/watch_loop.h"
 #include "insight/learn.h"
 #include "ledger/counts.h"
+#include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "life/attendance.h"
 #include "life/instances.h"
@@ -528,16 +529,43 @@ static bool next_part(struct watch_loop **loops, int n, int64_t top, int64_t *fr
 	return any;
 }
 
-static void count_part(struct watch_loop *p, int64_t from, int64_t to,
-                       const struct event_count *counts, int n)
+/* A part of the ledger, added up. */
+struct part {
+	struct event_count *counts;
+	struct detection_count *times;
+	int ncounts, ntimes;
+};
+
+static defib_err read_part(struct store *s, int64_t from, int64_t to, struct arena *a,
+                           struct part *out, struct failure *f)
+{
+	struct time_bounds bounds[DETECTION_TIMES];
+	bool detected = false;
+	*out = (struct part){0};
+	defib_err err = ledger_events_between(s, from, to, a, &out->counts, &out->ncounts, f);
+	for (int i = 0; !err && i < out->ncounts; i++)
+		detected |= (out->counts[i].counts & COUNTS_DETECTED) != 0;
+	watch_metrics_bounds(bounds);
+	if (!err && detected)
+		err = ledger_detections_between(s, from, to, bounds, a, &out->times, &out->ntimes, f);
+	return err;
+}
+
+static void count_part(struct watch_loop *p, int64_t from, int64_t to, const struct part *part)
 {
 	if (!p->leads || p->reading.ledger_id != from)
 		return;
-	for (int i = 0; i < n; i++)
-		if (text_eq(counts[i].watch, p->watch->name)) {
-			watch_loop_count(p, &counts[i]);
+	/* At once: no scrape sees the one without the other. */
+	metrics_hold(p->meter.metrics);
+	for (int i = 0; i < part->ncounts; i++)
+		if (text_eq(part->counts[i].watch, p->watch->name)) {
+			watch_loop_count(p, &part->counts[i]);
 			p->reading.gained = true;
 		}
+	for (int i = 0; i < part->ntimes; i++)
+		if (text_eq(part->times[i].watch, p->watch->name))
+			watch_metrics_times(&p->meter, &part->times[i]);
+	metrics_let(p->meter.metrics);
 	p->reading.ledger_id = to;
 }
 
@@ -547,11 +575,10 @@ static defib_err read_on(struct store *s, int64_t top, struct watch_loop **loops
 	int64_t from = 0, to = 0;
 	defib_err err = DEFIB_OK;
 	while (!err && next_part(loops, n, top, &from, &to)) {
-		struct event_count *counts = NULL;
-		int ncounts = 0;
-		err = ledger_events_between(s, from, to, a, &counts, &ncounts, f);
+		struct part part;
+		err = read_part(s, from, to, a, &part, f);
 		for (int i = 0; i < n && !err; i++)
-			count_part(loops[i], from, to, counts, ncounts);
+			count_part(loops[i], from, to, &part);
 	}
 	return err;
 }

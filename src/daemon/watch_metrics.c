@@ -18,6 +18,9 @@
 
 static const char *const by_names[] = {"automation", "person"};
 
+static const enum metric time_metrics[DETECTION_TIMES] = {
+	[TO_DETECTION] = METRIC_DETECTION, [TO_RECOVERY] = METRIC_RECOVERY};
+
 /* Outcomes that mean: left as it is, and why. */
 static const enum outcome spared[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
 #define NSPARED (int)(sizeof spared / sizeof *spared)
@@ -110,6 +113,13 @@ static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 	           : since_look;
 }
 
+static void add_time(struct watch_metrics *m, enum detection_time which, double seconds)
+{
+	int bucket = metric_bucket(time_metrics[which], seconds);
+	m->own.times[which].n[bucket]++;
+	m->own.times[which].sum_s[bucket] += seconds;
+}
+
 void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64_t now_us)
 {
 	int64_t lost, since = stuck_us(c, now_us);
@@ -127,13 +137,10 @@ void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64
 		return;
 	m->own.detected[c->judgement.verdict]++;
 	m->own.recovered[c->decision.remedy] += c->outcome == OUTCOME_RECOVERED;
-	metrics_hold(m->metrics);
 	if (known)
-		metrics_observe(m->metrics, METRIC_DETECTION, S(elapsed_us(lost, c->facts.now_us)),
-		                OF_WATCH(m));
+		add_time(m, TO_DETECTION, S(elapsed_us(lost, c->facts.now_us)));
 	if (known && c->outcome == OUTCOME_RECOVERED)
-		metrics_observe(m->metrics, METRIC_RECOVERY, S(elapsed_us(lost, now_us)), OF_WATCH(m));
-	metrics_let(m->metrics);
+		add_time(m, TO_RECOVERY, S(elapsed_us(lost, now_us)));
 }
 
 /* ---- the ledger */
@@ -160,6 +167,22 @@ void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e)
 	metrics_let(all);
 }
 
+void watch_metrics_bounds(struct time_bounds *out)
+{
+	for (int t = 0; t < DETECTION_TIMES; t++) {
+		const struct metric_about *about = metric_about(time_metrics[t]);
+		out[t] = (struct time_bounds){about->bounds, about->nbounds};
+	}
+}
+
+void watch_metrics_times(struct watch_metrics *m, const struct detection_count *d)
+{
+	for (int t = 0; t < DETECTION_TIMES && m->metrics; t++)
+		if (d->bucket[t] >= 0)
+			metrics_observe_many(m->metrics, time_metrics[t], d->bucket[t], (double)d->n,
+			                     (double)d->sum_ms[t] / 1e3, OF_WATCH(m));
+}
+
 /* ---- a pass */
 
 /* Where there is no ledger only this daemon knows what it did. */
@@ -173,6 +196,11 @@ static void count_own(struct watch_metrics *m, const struct scan_result *r)
 		if (m->own.recovered[i])
 			metrics_add(all, METRIC_RECOVERED, (double)m->own.recovered[i],
 			            RECOVERED_BY(m, remedy_names[i], false));
+	for (int t = 0; t < DETECTION_TIMES; t++)
+		for (int b = 0; b <= METRIC_BOUNDS_MAX; b++)
+			if (m->own.times[t].n[b])
+				metrics_observe_many(all, time_metrics[t], b, (double)m->own.times[t].n[b],
+				                     m->own.times[t].sum_s[b], OF_WATCH(m));
 	metrics_add(all, METRIC_HELD, (double)(r->outcomes[OUTCOME_HELD] - r->held_before),
 	            OF_WATCH_BY(m, false));
 	metrics_add(all, METRIC_RETRIES_FIRED, (double)r->retried, OF_WATCH(m));

@@ -16,6 +16,10 @@
 /* What the pass that goes on decided. */
 struct watch_metrics_own {
 	int64_t detected[VERDICT_COUNT], recovered[REMEDY_COUNT];
+	struct {
+		int64_t n[METRIC_BOUNDS_MAX + 1]; /* by bucket */
+		double sum_s[METRIC_BOUNDS_MAX + 1];
+	} times[DETECTION_TIMES];
 };
 
 /* One watch. */
@@ -51,6 +55,10 @@ struct watch_metrics_pass {
 void watch_metrics_pass(struct watch_metrics *m, const struct watch_metrics_pass *p);
 /* Entries of the ledger of this watch. */
 void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e);
+/* How long those that automation found stuck took, by the buckets of the metrics. */
+void watch_metrics_times(struct watch_metrics *m, const struct detection_count *d);
+/* The bounds of those buckets: out[DETECTION_TIMES]. */
+void watch_metrics_bounds(struct time_bounds *out);
 /* What was recovered at the start, before any pass, where there is no ledger. */
 void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes);
 /* Whether this daemon leads the watch. What only a leader can know goes when another does. */

@@ -82,9 +82,9 @@ static void detection_and_recovery_count_from_the_last_sign_of_life(void **state
 	struct candidate c = silent_for(3700 * S, OUTCOME_RECOVERED);
 	watch_metrics_begin(&meter, 0, 1);
 	watch_metrics_job(&meter, &c, NOW + 2 * S);
+	pass(&(struct scan_result){.found = 1}); /* without a ledger what the pass did is counted */
 	assert_true(sum(METRIC_DETECTION) == 3700);
 	assert_true(sum(METRIC_RECOVERY) == 3702);
-	pass(&(struct scan_result){.found = 1}); /* without a ledger what the pass did is counted */
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
 	assert_true(recovered("requeue", "automation") == 1);
 }
@@ -98,9 +98,9 @@ static void a_death_that_was_seen_counts_from_the_exit(void **state)
 	c.facts.lost_us = NOW - S / 2;
 	watch_metrics_begin(&meter, 0, 1);
 	watch_metrics_job(&meter, &c, NOW + S / 2);
+	pass(&(struct scan_result){.found = 1});
 	assert_true(sum(METRIC_DETECTION) == 0.5);
 	assert_true(sum(METRIC_RECOVERY) == 1);
-	pass(&(struct scan_result){.found = 1});
 	assert_true(value(METRIC_DETECTED, "dead") == 1);
 }
 
@@ -142,8 +142,11 @@ static void where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them(v
 	pass(&(struct scan_result){.found = 1, .ledger = true, .outcomes = {[OUTCOME_RECOVERED] = 1}});
 	assert_true(value(METRIC_DETECTED, "silent") == 0);
 	assert_true(recovered("requeue", "automation") == 0);
+	assert_true(sum(METRIC_DETECTION) == 0);
 	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
 		watch_metrics_entries(&meter, &entries[i]);
+	watch_metrics_times(&meter, &(struct detection_count){"pages", {2, -1}, {7500, 0}, 7});
+	assert_true(sum(METRIC_DETECTION) == 7.5 && sum(METRIC_RECOVERY) == 0);
 	assert_true(value(METRIC_DETECTED, "silent") == 7);
 	assert_true(recovered("requeue", "automation") == 3 && recovered("requeue", "person") == 2);
 	assert_true(recovered("rollback", "automation") == 0);

@@ -472,6 +472,56 @@ void sql_seconds_to_detection(struct buf *out)
 	add_elapsed("(" POINT("now") ")", out);
 }
 
+/* The bucket of a column of seconds; null where it is null. */
+static void bucket_sql(struct buf *sql, const char *column, const struct time_bounds *b)
+{
+	buf_addf(sql, "CASE WHEN %s IS NULL THEN NULL", column);
+	for (int i = 0; i < b->n; i++)
+		buf_addf(sql, " WHEN %s <= %g THEN %d", column, b->upper[i], i);
+	buf_addf(sql, " ELSE %d END", b->n);
+}
+
+static void detections_sql(struct buf *sql, const struct time_bounds *bounds)
+{
+	buf_add(sql, "SELECT m.watch, ");
+	bucket_sql(sql, "m.found", &bounds[TO_DETECTION]);
+	buf_add(sql, ", ");
+	bucket_sql(sql, "m.recovered", &bounds[TO_RECOVERY]);
+	buf_add(sql, ", CAST(round(sum(m.found) * 1000) AS BIGINT), CAST(round(sum(m.recovered) * 1000)"
+	             " AS BIGINT), count(*) FROM (SELECT l.watch, ");
+	sql_seconds_to_detection(sql);
+	buf_add(sql, " AS found, CASE WHEN ");
+	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_AUTOMATION);
+	buf_add(sql, " THEN ");
+	sql_seconds_lost("l.at", sql);
+	buf_add(sql, " END AS recovered FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2 AND ");
+	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
+	buf_add(sql, ") AS m GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+}
+
+defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
+                                    const struct time_bounds *bounds, struct arena *a,
+                                    struct detection_count **out, int *n, struct failure *f)
+{
+	struct store_param params[] = {P_INT(after), P_INT(to)};
+	struct store_rows rows;
+	AUTO_BUF sql = BUF_INIT;
+	*n = 0;
+	detections_sql(&sql, bounds);
+	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
+	if (err)
+		return err;
+	*n = rows.nrows;
+	*out = ARENA_ARRAY(a, struct detection_count, rows.nrows + 1);
+	for (int i = 0; i < rows.nrows; i++)
+		(*out)[i] = (struct detection_count){
+			.watch = row_text(&rows, i, 0),
+			.bucket = {(int)row_int(&rows, i, 1, -1), (int)row_int(&rows, i, 2, -1)},
+			.sum_ms = {row_int(&rows, i, 3, 0), row_int(&rows, i, 4, 0)},
+			.n = row_int(&rows, i, 5, 0)};
+	return DEFIB_OK;
+}
+
 static void times_sql(struct buf *sql)
 {
 	buf_add(sql, "WITH m AS MATERIALIZED (SELECT ");

@@ -27,6 +27,24 @@ struct event_count {
 	unsigned counts; /* what each of them counts as (events.h) */
 	int64_t n;
 };
+/* How long it took to find a stuck job, and to recover it. */
+enum detection_time {
+	TO_DETECTION, /* to the reading that found it stuck */
+	TO_RECOVERY,  /* to the entry */
+	DETECTION_TIMES
+};
+/* So many jobs that automation found stuck, by how long that took. */
+struct detection_count {
+	const char *watch;
+	int bucket[DETECTION_TIMES]; /* the first bound that was not exceeded; -1: not known */
+	int64_t sum_ms[DETECTION_TIMES];
+	int64_t n;
+};
+/* Upper bounds in seconds, rising. What exceeds all of them is in bucket `n`. */
+struct time_bounds {
+	const double *upper;
+	int n;
+};
 /* Ids that one call looks at: who is far behind comes again. */
 #define LEDGER_COUNT_IDS 50000
 
@@ -38,6 +56,12 @@ MUST_CHECK defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *
 MUST_CHECK defib_err ledger_events_between(struct store *s, int64_t after, int64_t to,
                                            struct arena *a, struct event_count **out, int *n,
                                            struct failure *f);
+
+/* Those of the same entries by which automation found a job stuck; bounds[DETECTION_TIMES]. */
+MUST_CHECK defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
+                                               const struct time_bounds *bounds, struct arena *a,
+                                               struct detection_count **out, int *n,
+                                               struct failure *f);
 
 /*
  * Entries behind `after`, added up. *last is the id up to which they were

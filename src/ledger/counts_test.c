@@ -123,6 +123,50 @@ static void the_database_counts_as_the_table_of_events_does(enum store_engine en
 	close_place(&p);
 }
 
+/* From the evidence alone, so that it is the same whoever found the job. */
+static void times_to_detection_are_counted_by_bucket(enum store_engine engine)
+{
+	static const double bounds[] = {0.5, 60};
+	static const struct time_bounds both[] = {{bounds, 2}, {bounds, 2}};
+	static const char *const signs[] = {"2026-01-02T03:04:05.500Z", "2026-01-02T03:03:06.000Z",
+	                                    "2026-01-02T03:03:05.999Z"};
+	struct ledger_entry e = {.job = "a", .event = "REQUEUED", .verdict = "silent"};
+	struct detection_count *all;
+	struct place p;
+	struct failure f = {0};
+	int64_t top;
+	int n = 0;
+	open_place(&p, engine);
+	for (int i = 0; i < 3; i++) {
+		e.evidence = arena_printf(&p.arena,
+		                          "{\"now\":\"2026-01-02T03:04:06.000Z\",\"lost_at\":"
+		                          "\"%s\"}",
+		                          signs[i]);
+		append(&p, &e, 1, true);
+	}
+	e.rule = RULE_BY_HAND; /* found by a person: no detection */
+	append(&p, &e, 1, true);
+	e = (struct ledger_entry){
+		.job = "b", .event = "HELD", .verdict = "silent", .evidence = "{\"now\":\"?\"}"};
+	append(&p, &e, 1, true);
+	assert_int_equal(ledger_top(p.store, &top, &f), DEFIB_OK);
+	if (ledger_detections_between(p.store, 0, top, both, &p.arena, &all, &n, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(n, 4);
+	for (int i = 0; i < n; i++) {
+		bool known = all[i].bucket[TO_DETECTION] >= 0;
+		assert_string_equal(all[i].watch, "pages");
+		assert_int_equal(all[i].n, 1);
+		/* Years later: these entries are of now. */
+		assert_int_equal(all[i].bucket[TO_RECOVERY], known ? 2 : -1);
+		assert_int_equal(all[i].sum_ms[TO_RECOVERY] > 0, known);
+		static const int64_t sums[] = {500, 60000, 60001};
+		if (known)
+			assert_int_equal(all[i].sum_ms[TO_DETECTION], sums[all[i].bucket[TO_DETECTION]]);
+	}
+	close_place(&p);
+}
+
 static void the_entry_before_a_moment_is_found(enum store_engine engine)
 {
 	static const struct ledger_entry one = {.job = "a", .event = "REQUEUED"},
@@ -149,6 +193,7 @@ static void the_entry_before_a_moment_is_found(enum store_engine engine)
 	X(who_is_far_behind_comes_again)                                                               \
 	X(what_waits_is_counted_by_watch)                                                              \
 	X(the_database_counts_as_the_table_of_events_does)                                             \
+	X(times_to_detection_are_counted_by_bucket)                                                    \
 	X(the_entry_before_a_moment_is_found)
 BEHAVIOURS(ON_BOTH)
 

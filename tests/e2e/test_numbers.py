@@ -268,6 +268,19 @@ def test_counters_move_by_exactly_the_rows_whoever_did_it(scene):
         assert by_watch(scene, lambda w: metrics_of(scene.web, w)) == wanted(scene.db)
 
 
+@pytest.mark.covers("C12")
+def test_each_detection_has_its_time_whoever_detected_it(scene):
+    def counts(watch):
+        s = scrape(scene.web)
+        return [int(s.get(name, watch=watch) or 0) for name in
+                ("defib_stuck_detected_total", "defib_detection_seconds_count")]
+
+    def they_agree():
+        return all(detected == timed for detected, timed in by_watch(scene, counts).values())
+    eventually(they_agree, 20)
+    assert any(detected for detected, _ in by_watch(scene, counts).values())
+
+
 @pytest.mark.covers("A9", "A11")
 def test_the_report_agrees(scene):
     told = scene.command("report", "--json").json
