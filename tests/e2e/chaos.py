@@ -5,8 +5,9 @@ Several `defib work` processes run chaos_job.c; jobs are enqueued while they do;
 and at random, from a seed that is printed, workers are killed, stopped beyond
 their lease, asked to leave, cut off, and the server is restarted at once. A
 killed worker is started again under its old name. When the faults are over,
-everything must become final within a bound, and the queries of
-chaos_checks.py must find nothing.
+everything must become final within a bound, the queries of
+chaos_checks.py must find nothing, and the model must allow the history of each
+job (ledger_history.py).
 
 Some workers run in a PID namespace of their own (where we may): to the others
 they are on another host, so that exits cannot be seen and only session and
@@ -28,6 +29,7 @@ import time
 import psycopg2
 
 import chaos_checks
+import ledger_history
 from proxy import Proxy
 
 HERE = pathlib.Path(__file__).parent
@@ -50,6 +52,12 @@ def may_unshare():
                           check=False).returncode == 0
 
 
+def started(pid):
+    """In ticks since boot, as /proc and incarnations have it."""
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[19])
+
+
 class Worker:
     """One name; a process that is started again whenever it has ended."""
 
@@ -58,6 +66,8 @@ class Worker:
         self.log = run.folder / f"{name}.log"
         self.process = None
         self.exits = collections.Counter()
+        self.seen = {}  # (pid, its start): when it was there, in microseconds since 1970
+        self.began = 0
 
     def start(self):
         argv = [self.run.bin, "work", "--db", self.url, "--queue", "chaos", "--name", self.name,
@@ -71,6 +81,7 @@ class Worker:
             self.process = subprocess.Popen(list(map(str, argv)), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, env=self.run.env,
                                             cwd=self.run.folder)
+        self.began = started(self.process.pid)
 
     def signal(self, number):
         """To the worker itself, also where unshare stands before it."""
@@ -89,7 +100,10 @@ class Worker:
 
     def tend(self):
         """Start it again when it has ended."""
-        if self.process.poll() is not None:
+        now_us = time.time_ns() // 1000
+        if self.process.poll() is None:
+            self.seen[self.process.pid, self.began] = now_us
+        else:
             self.exits[self.process.returncode] += 1
             self.start()
 
@@ -142,6 +156,7 @@ class Chaos:
         self.wakes = []  # (when, worker, process): stopped ones to be continued
         self.sent = {}   # n: 1 acknowledged, 0 not
         self.injected = collections.Counter()
+        self.runs = []   # (us, start or end, job, epoch), as the jobs wrote
 
     def _urls(self):
         if not self.proxy:
@@ -305,7 +320,8 @@ class Chaos:
     def load_evidence(self):
         rows = {}
         for line in self.effects.read_text().splitlines():
-            what, job, epoch, pid, fate = line.split()
+            what, job, epoch, pid, fate, us = line.split()
+            self.runs.append((int(us), what, int(job), int(epoch)))
             key = (int(job), int(epoch))
             if what == "start":
                 before = rows.get(key, (0, 0, "-"))
@@ -334,6 +350,29 @@ class Chaos:
             if rows:
                 found.append(f"{what}: {len(rows)} rows, the first: {rows[:5]}")
         return found
+
+    def forbidden(self):
+        """What really happened, against the model."""
+        histories, found = ledger_history.told(
+            self.sql(chaos_checks.ROWS), self.sql(chaos_checks.WORKERS), self.runs,
+            self.sql(chaos_checks.LATE), self.sql(chaos_checks.RECOVERED), self.seen_until(),
+            coarse_us=1000 if self.db.engine == "sqlite" else 0)
+        refused = ledger_history.refusals(histories)
+        self.replayed = len(histories)
+        if refused:
+            found.append(f"the model forbids {len(refused)} histories, the first: {refused[0]}")
+        return found
+
+    def seen_until(self):
+        """{incarnation: us} of processes whose pids mean the same to us."""
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+        seen = {pid: us for worker in self.workers for pid, us in worker.seen.items()}
+        last = {}
+        for _, incarnation in self.sql("SELECT id, incarnation FROM defib.worker ORDER BY id"):
+            _, _, ns, pid, start, _ = incarnation.split("/")
+            if int(ns) == namespace and (int(pid), int(start)) in seen:
+                last[incarnation] = seen[int(pid), int(start)]
+        return last
 
     def prepare(self):
         done = self.command("init")
@@ -368,7 +407,7 @@ class Chaos:
             if self.proxy:
                 self.proxy.stop()
         self.load_evidence()
-        found += self.violations()
+        found += self.violations() + self.forbidden()
         found += [line for worker in self.workers for line in worker.complaints()]
         self.report(took)
         assert not found, f"chaos with seed {self.seed}:\n" + "\n".join(found)
@@ -380,7 +419,8 @@ class Chaos:
                                "GROUP BY 1"))
         exits = sum((w.exits for w in self.workers), collections.Counter())
         acknowledged = sum(self.sent.values())
-        print(f"chaos: final {took if took is None else round(took, 1)} s after the last fault; "
+        print(f"chaos: {self.replayed} histories replayed against the model; "
+              f"final {took if took is None else round(took, 1)} s after the last fault; "
               f"{acknowledged} of {len(self.sent)} enqueues acknowledged; jobs {states}; "
               f"faults {dict(self.injected)}; ledger {events}; workers {causes}; "
               f"exits {dict(exits)}", flush=True)

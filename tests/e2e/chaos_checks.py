@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must be true after chaos, as SQL that finds the rows for which it is not.
 
-A trigger of the test's own notes every change of every job, and the program's
-file of side effects becomes a table keyed by (job, epoch). The invariants are
+Triggers of the test's own note every change of every job, and how workers begin
+and end; the program's file of side effects becomes a table keyed by (job, epoch). The invariants are
 then queries over jobs, that history, the effects and the ledger: each must
-find nothing. Written for PostgreSQL; on SQLite `defib.` is read as `defib_`.
+find nothing. ledger_history.py replays the same history against the model.
+Written for PostgreSQL; on SQLite `defib.` is read as `defib_`.
 """
 
 FINAL = "('done', 'failed', 'timed_out', 'cancelled')"
@@ -23,22 +24,59 @@ HISTORY = """job bigint, was text, became text, was_epoch bigint, epoch bigint,
  was_owner bigint, owner bigint, attempts integer, max_attempts integer, crashed integer,
  cause text"""
 
+# SQLite has one writer: the last of both and one more.
+LITE_AT = """(SELECT 1 + max(coalesce((SELECT max(at) FROM chaos_history), 0),
+                        coalesce((SELECT max(at) FROM chaos_worker), 0)))"""
+# Milliseconds are all that SQLite's clock has.
+LITE_US = "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER) * 1000"
+
+# In one order with the changes of jobs; how long ago it had renewed is by the database's clock.
+WORKER = """worker bigint, state text, cause text, age_ms bigint, lease_ms bigint, incarnation text"""
+WORKER_COLUMNS = "worker, state, cause, age_ms, lease_ms, incarnation"
+
 HISTORY_OF = {
     "postgres": f"""
-CREATE TABLE chaos_history (at bigserial PRIMARY KEY, {HISTORY});
+CREATE SEQUENCE chaos_at;
+CREATE FUNCTION chaos_us() RETURNS bigint LANGUAGE sql VOLATILE AS
+    'SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)';
+CREATE TABLE chaos_history (at bigint PRIMARY KEY DEFAULT nextval('chaos_at'),
+                            us bigint NOT NULL DEFAULT chaos_us(), {HISTORY});
+CREATE TABLE chaos_worker (at bigint PRIMARY KEY DEFAULT nextval('chaos_at'),
+                           us bigint NOT NULL DEFAULT chaos_us(), {WORKER});
 CREATE FUNCTION chaos_note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO public.chaos_history ({COLUMNS}) VALUES ({VALUES});
     RETURN NULL;
 END $$;
+CREATE FUNCTION chaos_note_worker() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.chaos_worker ({WORKER_COLUMNS})
+    VALUES (NEW.id, NEW.state, NEW.cause,
+            extract(epoch FROM clock_timestamp() - NEW.renewed_at) * 1000, NEW.lease_ms,
+            NEW.incarnation);
+    RETURN NULL;
+END $$;
 CREATE TRIGGER chaos_note AFTER UPDATE ON defib.job FOR EACH ROW EXECUTE FUNCTION chaos_note();
+CREATE TRIGGER chaos_note_entry AFTER INSERT ON defib.worker FOR EACH ROW
+    EXECUTE FUNCTION chaos_note_worker();
+CREATE TRIGGER chaos_note_worker AFTER UPDATE ON defib.worker FOR EACH ROW
+    WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION chaos_note_worker();
 """,
     "sqlite": f"""
-CREATE TABLE chaos_history (at INTEGER PRIMARY KEY, {HISTORY});
+CREATE TABLE chaos_history (at INTEGER PRIMARY KEY, us bigint, {HISTORY});
+CREATE TABLE chaos_worker (at INTEGER PRIMARY KEY, us bigint, {WORKER});
 CREATE TRIGGER chaos_note AFTER UPDATE ON defib_job BEGIN
-    INSERT INTO chaos_history ({COLUMNS}) VALUES ({VALUES});
+    INSERT INTO chaos_history (at, us, {COLUMNS}) VALUES ({LITE_AT}, {LITE_US}, {VALUES});
 END;
-""",
+""" + "".join(f"""
+CREATE TRIGGER {name} AFTER {when} BEGIN
+    INSERT INTO chaos_worker (at, us, {WORKER_COLUMNS})
+    VALUES ({LITE_AT}, {LITE_US}, NEW.id, NEW.state, NEW.cause, {LITE_US} / 1000 - NEW.renewed_at,
+            NEW.lease_ms, NEW.incarnation);
+END;
+""" for name, when in (
+        ("chaos_note_entry", "INSERT ON defib_worker"),
+        ("chaos_note_worker", "UPDATE ON defib_worker WHEN OLD.state <> NEW.state"))),
 }
 
 # Made when the run is over, for the queries below.
@@ -118,3 +156,13 @@ CHECKS = [
         SELECT id, name, state, cause FROM defib.worker
         WHERE state = 'alive' OR (state = 'dead' AND cause IS NULL)"""),
 ]
+
+# ---- for the replay against the model
+
+ROWS = """SELECT at, us, job, was, became, was_epoch, epoch, was_owner, owner, attempts,
+ max_attempts, crashed = 1 AND cause = 'lost' FROM chaos_history ORDER BY at"""
+WORKERS = f"SELECT at, us, {WORKER_COLUMNS} FROM chaos_worker ORDER BY at"
+LATE = """SELECT CAST(job AS bigint), epoch, actor FROM defib.ledger
+ WHERE watch = 'queue' AND event = 'LATE_COMPLETION'"""
+RECOVERED = """SELECT CAST(job AS bigint), epoch FROM defib.ledger
+ WHERE watch = 'queue' AND event IN ('REQUEUED', 'FAILED', 'HELD')"""

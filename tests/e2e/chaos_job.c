@@ -2,9 +2,10 @@
  * chaos_job.c: the program that workers run in the chaos tests.
  *
  * Its side effect is one line in a file, written by a single append before
- * anything can go wrong: "start JOB EPOCH PID", and "end JOB EPOCH PID FATE"
- * when it ends by its own will. Whatever happens to databases and workers,
- * the file knows which epochs ran and how often.
+ * anything can go wrong: "start JOB EPOCH PID - US", and "end JOB EPOCH PID FATE US"
+ * when it ends by its own will; US is when, in microseconds since 1970.
+ * Whatever happens to databases and workers, the file knows which epochs ran
+ * and how often.
  *
  * How it ends is drawn from (job, epoch, seed), so a seed repeats a run.
  */
@@ -33,9 +34,12 @@ static uint64_t mixed(uint64_t x)
 static void note(const char *what, const char *fate)
 {
 	char line[160];
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
 	int fd = open(text("CHAOS_EFFECTS"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-	int n = snprintf(line, sizeof line, "%s %s %s %d %s\n", what, text("DEFIB_JOB_ID"),
-	                 text("DEFIB_EPOCH"), (int)getpid(), fate);
+	int n = snprintf(line, sizeof line, "%s %s %s %d %s %lld\n", what, text("DEFIB_JOB_ID"),
+	                 text("DEFIB_EPOCH"), (int)getpid(), fate,
+	                 (long long)t.tv_sec * 1000000 + t.tv_nsec / 1000);
 	if (fd < 0 || write(fd, line, (size_t)n) != n)
 		abort();
 	close(fd);

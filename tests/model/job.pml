@@ -9,6 +9,9 @@
  * `db_` is in the database, `re_` in the reaper; `true_` is what only the bookkeeper outside knows:
  * no rule reads it.
  */
+#ifdef REPLAY
+#include "replay_rules.pml" /* a real history in place of processes */
+#endif
 #ifndef FAULTS
 #define FAULTS 2 /* of all kinds together */
 #endif
@@ -22,9 +25,13 @@
 #define QUIET 2   /* ticks without a conviction by lock after an outage of the reaper's own */
 #define LONG (2 * BEAT - 1) /* ticks that a run takes at most */
 #define OUTAGE 3  /* ticks that an outage lasts at most: longer than a lease */
+#ifndef HELD_AT
 #define HELD_AT 2 /* a job that was lost so often is held */
+#endif
 #define BOUND (4 * LEASE + LONG) /* ticks without trouble within which the job is final */
+#ifndef IDS
 #define IDS 4     /* registrations */
+#endif
 #define NOBODY 0
 #define ABLE (BEAT + 1)
 
@@ -721,6 +728,9 @@ progress_over:
 	od
 }
 
+#ifdef REPLAY
+#include "replay.pml"
+#else
 /* All is well, and has been for a while. */
 init {
 	atomic {
@@ -751,3 +761,4 @@ init {
 		run work(0); run work(1); run reap(); run world()
 	}
 }
+#endif
