@@ -53,6 +53,16 @@ model:
 	@scripts/setup test
 	@scripts/model $(M) </dev/null
 
+# Everything at work for long, with faults: does anything grow? make soak MINUTES=600.
+soak: all
+	@scripts/setup test
+	@scripts/soak $(MINUTES) </dev/null
+
+# How much of the source the tests run.
+coverage:
+	@scripts/setup test
+	@scripts/coverage </dev/null
+
 bench: all
 	@scripts/setup test
 	@bench/run
@@ -63,4 +73,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants model bench install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench install clean
