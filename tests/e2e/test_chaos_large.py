@@ -5,18 +5,35 @@ import pytest
 
 import databases
 from chaos import Chaos
+from proof_results import record
 from test_chaos import chosen_seed, durable_server  # noqa: F401
 
 pytestmark = pytest.mark.proof
 
 
+def tell(chaos):
+    """Each job is one trial: it could have been lost, settled twice or left open."""
+    kills = f"{chaos.injected['kill']} workers killed"
+    restarts = f", {chaos.injected['restart']} server restarts" if chaos.injected["restart"] else ""
+    faults = f"{sum(chaos.injected.values())} faults: {kills}{restarts}"
+    record(f"no job is lost, settled twice or left open while workers are killed "
+           f"({chaos.db.engine})", "make proof", f"0 of {len(chaos.sent):,} jobs; {faults}",
+           len(chaos.sent))
+    record(f"the model allows the real history of each job of a chaos run ({chaos.db.engine})",
+           "make proof", f"0 of {chaos.replayed:,} histories are forbidden", chaos.replayed)
+
+
 def test_twenty_thousand_jobs_and_500_kills_on_postgres(durable_server, defib,  # noqa: F811
                                                         tmp_path):
     db = databases.PgDatabase(durable_server)
-    Chaos(defib.bin, db, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
-          server=durable_server, workers=5, concurrency=8, settle_s=240).run()
+    chaos = Chaos(defib.bin, db, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
+                  server=durable_server, workers=5, concurrency=8, settle_s=240)
+    chaos.run()
+    tell(chaos)
 
 
 def test_twenty_thousand_jobs_and_500_kills_on_sqlite(lite, defib, tmp_path):
-    Chaos(defib.bin, lite, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
-          workers=5, concurrency=8, settle_s=240).run()
+    chaos = Chaos(defib.bin, lite, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
+                  workers=5, concurrency=8, settle_s=240)
+    chaos.run()
+    tell(chaos)
