@@ -346,6 +346,100 @@ static void a_watch_that_only_reports_cannot_loop(void **state)
 	assert_false(loops(&w, NULL, 0, false));
 }
 
+/* A restart, a mass event and a program that ended well say nothing about the job. */
+static void what_is_no_crash_of_the_job_does_not_count(void **state)
+{
+	struct watch w = plain_watch();
+	struct facts f = stuck();
+	bool *excuses[] = {&f.mass, &f.restart, &f.clean};
+	(void)state;
+	f.crashes = 2;
+	assert_int_equal(decide_crashes(&f), 3);
+	for (int i = 0; i < 3; i++) {
+		*excuses[i] = true;
+		assert_int_equal(decide_crashes(&f), 2);
+		assert_decided(&w, &f, &with_ledger, REMEDY_REQUEUE, "attempts-left");
+		*excuses[i] = false;
+	}
+}
+
+/* Only a rule for all that are exhausted keeps them from the rules behind it. */
+static void a_rule_for_some_of_the_exhausted_bounds_nothing(void **state)
+{
+	struct rule all = {.attempts = ATTEMPTS_EXHAUSTED, .remedy = REMEDY_FAIL};
+	struct rule some[] = {all, all, all, all};
+	struct watch w = plain_watch();
+	(void)state;
+	count_attempts(&w);
+	some[0].verdict = VERDICT_ORPHAN;
+	some[1].kind = "crawl";
+	some[2].crashes = 2;
+	some[3].when.text = "true";
+	for (int i = 0; i < 4; i++) {
+		struct rule rules[] = {some[i], {.remedy = REMEDY_REQUEUE}};
+		assert_true(loops(&w, rules, 2, false));
+		rules[0] = all;
+		assert_false(loops(&w, rules, 2, false));
+	}
+}
+
+static void a_job_that_was_released_is_given_back_as_the_watch_can(void **state)
+{
+	struct rule hold[] = {{.remedy = REMEDY_HOLD}};
+	struct watch w = plain_watch();
+	struct facts f = stuck();
+	(void)state;
+	f.released = true;
+	w.nrules = 1;
+	w.rules = hold;
+	assert_decided(&w, &f, &with_ledger, REMEDY_REQUEUE, "released-by-hand");
+	w.actions[REMEDY_REQUEUE].form = ACTION_NONE;
+	assert_decided(&w, &f, &with_ledger, REMEDY_RETRY, "released-by-hand");
+	w.actions[REMEDY_RETRY].form = ACTION_NONE;
+	assert_decided(&w, &f, &with_ledger, REMEDY_REPORT, "released-by-hand");
+	assert_false(decide(&w, &f, &silent, &with_ledger).act);
+}
+
+static void what_a_person_chose_and_what_the_budget_bounds_cannot_loop(void **state)
+{
+	struct decide_options forced = {.forced = true, .remedy = REMEDY_REQUEUE};
+	struct watch w = plain_watch();
+	(void)state;
+	assert_true(decide_can_loop(&w, &no_ledger));
+	assert_false(decide_can_loop(&w, &forced));
+	assert_false(decide_can_loop(&w, &with_ledger));
+	w.crash_budget.max = 0; /* not given: none by the default of what made the watch */
+	assert_true(decide_can_loop(&w, &with_ledger));
+}
+
+static bool holds(struct watch w, struct rule rule, bool by_rule)
+{
+	w.nrules = by_rule;
+	w.rules = &rule;
+	return decide_can_hold(&w);
+}
+
+/* By a rule that says so, by the budget of what gives back, by attempts that can be used up. */
+static void which_watches_can_put_a_job_on_hold(void **state)
+{
+	struct rule none = {0}, hold = {.remedy = REMEDY_HOLD}, requeue = {.remedy = REMEDY_REQUEUE},
+				retry = {.remedy = REMEDY_RETRY}, fail = {.remedy = REMEDY_FAIL};
+	struct watch w = plain_watch(), free = plain_watch();
+	(void)state;
+	free.crash_budget.max = 0;
+	assert_true(holds(w, none, false));
+	assert_false(holds(free, none, false));
+	assert_true(holds(free, hold, true));
+	assert_true(holds(w, requeue, true));
+	assert_true(holds(w, retry, true));
+	assert_false(holds(w, fail, true));
+	assert_false(holds(free, requeue, true));
+	count_attempts(&free);
+	assert_true(holds(free, none, false));
+	free.actions[REMEDY_REQUEUE].form = ACTION_NONE;
+	assert_false(holds(free, none, false));
+}
+
 static const struct backoff doubling = {
 	.base_us = MINUTE, .cap_us = 60 * MINUTE, .factor = 2, .jitter = false};
 
@@ -408,6 +502,11 @@ int main(void)
 		cmocka_unit_test(rules_that_give_nothing_back_cannot_loop),
 		cmocka_unit_test(rules_that_ignore_attempts_can_loop),
 		cmocka_unit_test(a_watch_that_only_reports_cannot_loop),
+		cmocka_unit_test(what_is_no_crash_of_the_job_does_not_count),
+		cmocka_unit_test(a_rule_for_some_of_the_exhausted_bounds_nothing),
+		cmocka_unit_test(a_job_that_was_released_is_given_back_as_the_watch_can),
+		cmocka_unit_test(what_a_person_chose_and_what_the_budget_bounds_cannot_loop),
+		cmocka_unit_test(which_watches_can_put_a_job_on_hold),
 		cmocka_unit_test(waits_are_one_two_and_four_minutes),
 		cmocka_unit_test(no_wait_is_longer_than_the_cap),
 		cmocka_unit_test(a_hostile_number_of_attempts_ends_too),
