@@ -17,6 +17,8 @@ static void silence_of_a_beating_watch_needs_a_second_look(void **state)
 	assert_by(a, GUARD_LOOK);
 	assert_int_equal(a.until_us, at(71));
 	end(b);
+	assert_sentence(b, "held 1 of 1, because 1 were silent at the first look; the second look "
+	                   "follows after 10s");
 	fall_silent(b, 1, 70);
 	assert_by(ask_of(b, 0), GUARD_LOOK);
 	end(b);
@@ -334,6 +336,32 @@ static void the_time_of_a_batch_fills_the_bucket_and_its_success_the_rate(void *
 	assert_by(ask(b, "old", "gone", -1000), GUARD_PACE);
 }
 
+/* How many of so many old jobs go in the pass at s. */
+static int gone_of(struct bench *b, int64_t s, int jobs)
+{
+	int gone = 0;
+	begin(b, s);
+	for (int i = 0; i < jobs; i++)
+		gone += ask(b, "old", NULL, -1000).by == GUARD_PASS;
+	end(b);
+	return gone;
+}
+
+/* A watch is read anew at each reload: the same words must not fill the bucket again. */
+static void a_reload_gives_a_new_burst_only_where_the_pace_is_another(void **state)
+{
+	struct bench *b = *state;
+	assert_int_equal(gone_of(b, 0, 200), 100);
+	guard_rules(b->guard, &b->watch);
+	assert_int_equal(gone_of(b, 0, 200), 0);
+	b->watch.guard.pace_burst = 30;
+	guard_rules(b->guard, &b->watch);
+	assert_int_equal(gone_of(b, 0, 200), 30);
+	b->watch.guard.pace_per_s = 10;
+	guard_rules(b->guard, &b->watch);
+	assert_int_equal(gone_of(b, 0, 200), 30);
+}
+
 static void a_pause_stops_everything_until_it_is_over(void **state)
 {
 	struct bench *b = *state;
@@ -406,6 +434,7 @@ int main(void)
 		TEST(overdue_and_orphan_are_paced_only),
 		TEST(a_stale_backlog_is_paced_with_the_eta_of_its_turn),
 		TEST(the_time_of_a_batch_fills_the_bucket_and_its_success_the_rate),
+		TEST(a_reload_gives_a_new_burst_only_where_the_pace_is_another),
 		TEST(a_pause_stops_everything_until_it_is_over),
 		TEST(a_person_can_go_past_doubt_and_second_look_for_one_pass),
 		TEST(guard_off_has_no_pace_but_doubts_and_looks_twice),
