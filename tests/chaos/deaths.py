@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One scene, played again from the same state with a death at another system call each time.
+
+A scene is a database as it was when the scene begins, its spool, and a command: the victim, run
+under die_at.c. After its death an ordinary worker finishes what is left. Bookkeepers are the
+file that jobs write (chaos_job.c), a trigger's history, and what enqueuers were told; the queries
+of chaos_checks.py compare them.
+"""
+
+import collections
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import time
+
+import chaos_checks
+from chaos import Chaos, build_job
+from databases import LiteDatabase, PgDatabase
+from workers import Queue, eventually
+
+HERE = pathlib.Path(__file__).parent
+SEED = 172754   # jobs 1, 2 and 3 end as permanent, done with a result and done, in short times
+LEASE = "600ms"
+FINAL_S = 60
+# Deaths a scene: as many as are named, spread over all its calls; 0 is one at every call.
+DEATHS = int(os.environ.get("DEFIB_DEATHS", "120"))
+
+
+def build_die_at(folder):
+    program = folder / "die_at"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program,
+                    HERE / "die_at.c"], check=True)
+    return program
+
+
+class LiteStage:
+    """A database in a file; the scene's state is a copy of it."""
+
+    def __init__(self, folder):
+        self.path = folder / "chaos.db"
+        self.model = folder / "model.db"
+        self.db = LiteDatabase(self.path)
+
+    def files(self):
+        return [self.path.with_name(self.path.name + end) for end in ("", "-wal", "-shm")]
+
+    def keep(self):
+        self.db.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.db.drop()
+        shutil.copy(self.path, self.model)
+
+    def restore(self):
+        self.db.drop()
+        for path in self.files():
+            path.unlink(missing_ok=True)
+        shutil.copy(self.model, self.path)
+        self.db = LiteDatabase(self.path)
+        return self.db
+
+    def away(self):
+        self.holder = self.db.connect()
+        self.holder.execute("BEGIN IMMEDIATE")
+
+    def back(self):
+        self.holder.execute("ROLLBACK")
+        self.holder.close()
+
+    def close(self):
+        self.db.drop()
+
+
+class PgStage:
+    """A database of a server; the scene's state is the template of all others.
+
+    Its name stays: a spool belongs to the database of one address.
+    """
+
+    def __init__(self, server):
+        self.server = server
+        self.db = PgDatabase(server, name="chaos")
+
+    def admin(self, *statements):
+        session = self.server.connect()
+        try:
+            for statement in statements:
+                session.cursor().execute(statement)
+        finally:
+            session.close()
+
+    def keep(self):
+        self.db.hang_up()
+        self.admin("DROP DATABASE IF EXISTS model WITH (FORCE)")
+        eventually(self.renamed)
+
+    def renamed(self):
+        self.admin("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                   "WHERE datname = 'chaos'")
+        try:
+            self.admin("ALTER DATABASE chaos RENAME TO model")
+        except Exception as why:  # a session that has just been ended
+            if "being accessed" not in str(why):
+                raise
+            return False
+        return True
+
+    def restore(self):
+        self.db.hang_up()
+        self.admin("DROP DATABASE IF EXISTS chaos WITH (FORCE)",
+                   "CREATE DATABASE chaos TEMPLATE model STRATEGY = FILE_COPY")
+        return self.db
+
+    def away(self):
+        self.db.hang_up()
+        self.admin("ALTER DATABASE chaos ALLOW_CONNECTIONS false",
+                   "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                   "WHERE datname = 'chaos'")
+
+    def back(self):
+        self.admin("ALTER DATABASE chaos ALLOW_CONNECTIONS true")
+
+    def close(self):
+        self.db.hang_up()
+        self.admin("DROP DATABASE IF EXISTS chaos WITH (FORCE)",
+                   "DROP DATABASE IF EXISTS model WITH (FORCE)")
+
+
+class Scene(Chaos):
+    """play(): the scene once for each death; what the bookkeepers found wrong raises.
+
+    Of Chaos it has the bookkeeping; nothing here is drawn by chance but which calls are chosen.
+    """
+
+    epochs_most = 2     # one run that died and one retry
+
+    def __init__(self, defib, stage, folder):
+        self.bin, self.stage, self.folder, self.db = defib.bin, stage, folder, stage.db
+        self.defib = defib
+        self.seed, self.server, self.sent = SEED, None, {}
+        self.program = build_job(folder)
+        self.die_at = build_die_at(folder)
+        self.effects = folder / "effects"
+        self.spool = folder / "spool"
+        self.log = folder / "victim.log"
+        self.env = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "CHAOS_SEED": str(SEED),
+                    "CHAOS_EFFECTS": str(self.effects)}
+        self.leaving = folder / "leaving"
+        self.calls = 0
+        self.died = collections.Counter()
+
+    # ---- what scenes say for themselves
+
+    def set_up(self):
+        """The state in which the scene begins."""
+        self.put(3)
+
+    def counts_from(self):
+        return "start"
+
+    def victim(self):
+        return self.work_argv("--drain")
+
+    def job(self):
+        return [self.program]
+
+    def play_victim(self, child):
+        """What happens while it runs; the scene is over when it has ended."""
+        child.wait(120)
+
+    def finish(self):
+        """After the death: ordinary workers, until everything is final and the dead are known."""
+        end = time.monotonic() + FINAL_S
+        while True:
+            done = subprocess.run(self.work_argv("--drain"), env=self.env, cwd=self.folder,
+                                  capture_output=True, text=True, timeout=FINAL_S, check=False)
+            assert done.returncode == 0, done.stderr
+            if self.sql(chaos_checks.OPEN) == [(0,)] and not self.sql(chaos_checks.ALIVE):
+                return
+            assert time.monotonic() < end, f"not final within {FINAL_S} s:\n{done.stderr}"
+
+    # ---- parts of scenes
+
+    def put(self, n):
+        lines = "".join(f'{{"n": {i}}}\n' for i in range(n))
+        done = self.command("enqueue", "chaos", "plain", "--bulk", "-", "--max-attempts", 20,
+                            given=lines)
+        assert done.returncode == 0, done.stderr
+        self.sent = {i: 1 for i in range(n)}
+
+    def work_argv(self, *options, job=None):
+        return [str(word) for word in (
+            self.bin, "work", "--db", self.db.url, "--queue", "chaos", "--name", "anna",
+            "--lease", LEASE, "--poll", "100ms", "--crash-budget", "off", "--concurrency", 3,
+            "--pass-environment", "CHAOS_SEED", "--pass-environment", "CHAOS_EFFECTS",
+            "--spool", self.spool, *options, "--", *(job or self.job()))]
+
+    def started(self):
+        return len(self.effects.read_text().splitlines())
+
+    # ---- the play
+
+    def prepare(self):
+        self.effects.write_text("")
+        Queue(self.defib, self.db)
+        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF[self.db.engine]):
+            self.db.sql(statement)
+        self.set_up()
+        self.stage.keep()
+        self.kept = self.effects.read_text(), dict(self.sent)
+        self.spool_model = self.folder / "spool.model"
+        if self.spool.exists():
+            self.spool.rename(self.spool_model)
+
+    def restore(self):
+        self.db = self.stage.restore()
+        self.effects.write_text(self.kept[0])
+        self.sent = dict(self.kept[1])
+        shutil.rmtree(self.spool, ignore_errors=True)
+        if self.spool_model.exists():
+            shutil.copytree(self.spool_model, self.spool)
+
+    def once(self, n):
+        """Die at call n; the victim's exit status, how many calls it made, the last one."""
+        self.restore()
+        self.leaving.unlink(missing_ok=True)
+        counted = self.folder / "counted"
+        with open(self.log, "wb") as log:
+            child = subprocess.Popen([str(self.die_at), str(n), str(self.counts_from()), str(counted),
+                                      *self.victim()], env=self.env, cwd=self.folder,
+                                     stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            self.play_victim(child)
+        finally:
+            child.kill()
+            child.wait()
+        calls, last = counted.read_text().split()
+        return child.returncode, int(calls), last
+
+    def found_wrong(self):
+        self.load_evidence()
+        found = self.violations()
+        rows = self.sql("SELECT id, epoch, attempts FROM defib.job WHERE epoch > %s"
+                        if self.db.engine == "postgres" else
+                        "SELECT id, epoch, attempts FROM defib.job WHERE epoch > ?",
+                        self.epochs_most)
+        return found + ([f"more than one retry: {rows}"] if rows else [])
+
+    def check(self, n, last):
+        self.finish()
+        found = self.found_wrong()
+        assert not found, (f"killed at call {n}, {last}:\n" + "\n".join(found) +
+                           f"\n{self.log.read_text()}\n{self.effects.read_text()}")
+
+    def chosen(self):
+        """Which calls: all, or some of every part of the scene."""
+        if not DEATHS or DEATHS >= self.calls:
+            return range(1, self.calls + 1)
+        draw, width = random.Random(), self.calls / DEATHS
+        return sorted({1 + int(width * (i + draw.random())) for i in range(DEATHS)})
+
+    def play(self):
+        self.prepare()
+        code, self.calls, last = self.once(0)
+        assert code == 0, self.log.read_text()
+        self.check(0, last)
+        for n in self.chosen():
+            code, calls, last = self.once(n)
+            # It may have fewer calls this time: then it has ended as it should.
+            assert (code, calls) == (128 + 9, n) or (code == 0 and calls < n), (
+                n, code, calls, self.log.read_text())
+            self.died[last] += code != 0
+            self.check(n, last)
+        print(f"{type(self).__name__} on {self.db.engine}: {self.calls} calls, "
+              f"{sum(self.died.values())} deaths: {dict(self.died)}", flush=True)
+        return sum(self.died.values())
