@@ -80,16 +80,20 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
 	return err;
 }
 
-defib_err ledger_retries_due(struct store *s, const char *watch, int limit, struct arena *a,
-                             struct pending_retry **out, int *n, struct failure *f)
+defib_err ledger_retries_due(struct store *s, const char *watch, const struct pending_retry *after,
+                             int limit, struct arena *a, struct pending_retry **out, int *n,
+                             struct failure *f)
 {
-	struct store_param params[] = {P_INT(limit), P_TEXT(watch)};
+	struct store_param params[] = {P_INT(limit), P_TEXT(watch),
+	                               P_INT(after ? after->due_us : INT64_MIN),
+	                               P_TEXT(after ? after->job : "")};
 	struct store_rows rows;
 	assert(watch && limit > 0);
 	defib_err err = dialect_exec(s,
-	                             PENDING " WHERE p.watch = $2 AND due_at <= {now} ORDER BY due_at, "
-	                                     "p.job LIMIT $1",
-	                             params, 2, a, &rows, f);
+	                             PENDING " WHERE p.watch = $2 AND due_at <= {now} AND "
+	                                     "({us due_at}, p.job) > ($3::bigint, $4::text) "
+	                                     "ORDER BY due_at, p.job LIMIT $1",
+	                             params, 4, a, &rows, f);
 	if (!err)
 		take_rows(&rows, a, out, n);
 	return err;

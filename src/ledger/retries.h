@@ -23,8 +23,9 @@ struct pending_retry {
 MUST_CHECK defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
                                       const struct pending_retry *all, int n, struct arena *a,
                                       struct failure *f);
-/* Those that are due by the database's clock, oldest first. */
-MUST_CHECK defib_err ledger_retries_due(struct store *s, const char *watch, int limit,
+/* Those that are due by the database's clock, oldest first, behind `after`; NULL: the first. */
+MUST_CHECK defib_err ledger_retries_due(struct store *s, const char *watch,
+                                        const struct pending_retry *after, int limit,
                                         struct arena *a, struct pending_retry **out, int *n,
                                         struct failure *f);
 /* Forget them inside the caller's transaction; jobs without one are no failure. */

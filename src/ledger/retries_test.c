@@ -16,13 +16,19 @@ static void add(struct place *p, const struct pending_retry *all, int n)
 	assert_int_equal(store_commit(p->store, &f), DEFIB_OK);
 }
 
-static int due(struct place *p, int limit, struct pending_retry **out)
+static int due_behind(struct place *p, const struct pending_retry *after, int limit,
+                      struct pending_retry **out)
 {
 	struct failure f = {0};
 	int n = -1;
-	if (ledger_retries_due(p->store, "pages", limit, &p->arena, out, &n, &f))
+	if (ledger_retries_due(p->store, "pages", after, limit, &p->arena, out, &n, &f))
 		fail_msg("%s", f.what);
 	return n;
+}
+
+static int due(struct place *p, int limit, struct pending_retry **out)
+{
+	return due_behind(p, NULL, limit, out);
 }
 
 static int listed(struct place *p, const char *watch, struct pending_retry **out)
@@ -51,6 +57,27 @@ static void those_that_are_due_come_oldest_first(enum store_engine engine)
 	assert_string_equal(out[1].job, "late");
 	assert_int_equal(due(&p, 1, &out), 1);
 	assert_string_equal(out[0].job, "first");
+	close_place(&p);
+}
+
+/* Also those that are due at the same time: a page may end between them. */
+static void those_behind_a_page_come_next(enum store_engine engine)
+{
+	int64_t now = clock_wall_us();
+	struct pending_retry all[] = {{.job = "a", .due_us = now - HOUR, .attempt = 1},
+	                              {.job = "b", .due_us = now - HOUR, .attempt = 1},
+	                              {.job = "0", .due_us = now - HOUR / 2, .attempt = 1}};
+	struct pending_retry *out;
+	struct place p;
+	open_place(&p, engine);
+	add(&p, all, 3);
+	assert_int_equal(due(&p, 1, &out), 1);
+	assert_string_equal(out->job, "a");
+	assert_int_equal(due_behind(&p, out, 1, &out), 1);
+	assert_string_equal(out->job, "b");
+	assert_int_equal(due_behind(&p, out, 2, &out), 1);
+	assert_string_equal(out->job, "0");
+	assert_int_equal(due_behind(&p, out, 2, &out), 0);
 	close_place(&p);
 }
 
@@ -122,6 +149,7 @@ static void dropped_ones_are_gone_and_others_stay(enum store_engine engine)
 
 #define BEHAVIOURS(X)                                                                              \
 	X(those_that_are_due_come_oldest_first)                                                        \
+	X(those_behind_a_page_come_next)                                                               \
 	X(what_was_noted_comes_back_whole)                                                             \
 	X(a_job_has_one_at_most_and_the_last_counts)                                                   \
 	X(it_is_never_due_early)                                                                       \

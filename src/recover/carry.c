@@ -183,7 +183,7 @@ static void prepare(const struct pending_retry *due, struct candidate *c)
 }
 
 static defib_err fire(struct carrier *c, const struct pending_retry *due, int n, struct arena *a,
-                      int64_t *fired, bool *stuck, struct failure *f)
+                      int64_t *fired, struct failure *f)
 {
 	const struct watch *w = c->sql->binding->watch;
 	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n);
@@ -197,7 +197,6 @@ static defib_err fire(struct carrier *c, const struct pending_retry *due, int n,
 		          LOG_STR("job", batch[i].facts.job), LOG_INT("attempt", due[i].attempt),
 		          LOG_STR("outcome", outcome_names[batch[i].outcome]));
 		*fired += batch[i].outcome == OUTCOME_RECOVERED;
-		*stuck = *stuck && batch[i].outcome == OUTCOME_LOCKED;
 	}
 	arena_clear(&c->arena);
 	return err;
@@ -207,8 +206,9 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 {
 	const struct watch *w = c->sql->binding->watch;
 	struct tries t = tries_begin();
+	struct pending_retry last = {0};
+	AUTO_BUF job = BUF_INIT;
 	defib_err err;
-	bool stuck = false;
 	int n = 0;
 	if (w->actions[ACT_THEN].form == ACTION_NONE || !c->ledger->ready)
 		return DEFIB_OK;
@@ -217,14 +217,20 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 		fail_clear(f);
 		arena_clear(page);
 		n = 0;
-		stuck = true;
 		err = session_ready(c->session, f);
 		if (!err)
-			err = ledger_retries_due(c->session->store, w->name, DUE_AT_ONCE, page, &due, &n, f);
+			err = ledger_retries_due(c->session->store, w->name, last.job ? &last : NULL,
+			                         DUE_AT_ONCE, page, &due, &n, f);
 		if (!err && n > 0)
-			err = fire(c, due, n, page, fired, &stuck, f);
-		/* A full answer means that there may be more; what was locked stays for the next time. */
-	} while (err ? try_again(c, &t, err) : n == DUE_AT_ONCE && !stuck);
+			err = fire(c, due, n, page, fired, f);
+		if (!err && n > 0) {
+			buf_clear(&job);
+			buf_add(&job, due[n - 1].job);
+			last = (struct pending_retry){.job = buf_text(&job), .due_us = due[n - 1].due_us};
+		}
+		/* A full answer means that there may be more. What was locked or refused stays for the next
+		 * pass: asked for again, it would be the whole answer for ever. */
+	} while (err ? try_again(c, &t, err) : n == DUE_AT_ONCE);
 	arena_clear(page);
 	return err;
 }
