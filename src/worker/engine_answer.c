@@ -124,11 +124,14 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	struct pool_state *state = &e->states[p->pool];
 	int64_t got = p->nclaims, now_ms = ms(e->now_us);
 	bool nothing = !p->err && !p->gone && got == 0;
+	/* A drain believes an empty answer only where what is due was made ready first. */
+	bool sure = p->promote || !e->options.drain;
 	state->claimed = true;
 	state->taken += got;
 	/* One that ends with the last job asks again at once: it waits for no poll to know. */
-	state->more = !p->err && (got >= p->room || (e->options.drain && got > 0));
-	state->empty = nothing;
+	state->full = got >= p->room;
+	state->more = !p->err && (state->full || (e->options.drain && (got > 0 || !sure)));
+	state->empty = nothing && sure;
 	state->next_poll_us =
 		e->made_us + state->poll_us * (nothing && state->rules.announced ? IDLE_FACTOR : 1);
 	e->counts.claimed += got;

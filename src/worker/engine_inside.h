@@ -62,7 +62,8 @@ struct pool_state {
 	int64_t poll_us, next_poll_us;
 	int64_t tick_us, taken; /* end of the present poll interval; jobs claimed in it */
 	bool woken;             /* there may be work, and nobody has asked since */
-	bool more;              /* the last claim was full: there is probably more */
+	bool full;              /* the last claim was */
+	bool more;              /* there is probably more: it was full, or is to be asked again */
 	bool claimed, empty;    /* it has asked; and found nothing, with no reason to doubt that */
 	bool failing;           /* the last turn could not record its ends */
 	struct failure why;     /* that is why */

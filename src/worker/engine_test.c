@@ -315,6 +315,7 @@ static void a_step_that_ended_makes_its_job_ready_again(void **state)
 	rig_life(&r, SELF, CONTACT_GOOD);
 	assert_said(&r, "turn");
 	rig_claim(&r, "");
+	rig_claim(&r, "");
 	assert_true(engine_finished(r.e));
 	rig_close(&r);
 }
@@ -331,9 +332,29 @@ static void a_drain_is_finished_when_every_pool_was_answered_empty(void **state)
 	rig_end(&r, "a");
 	assert_false(engine_finished(r.e));
 	rig_claim(&r, "");
+	rig_claim(&r, "");
 	assert_true(engine_finished(r.e));
 	rig_tell(&r, EVENT_WOKEN);
 	assert_false(engine_finished(r.e));
+	rig_claim(&r, "");
+	assert_true(engine_finished(r.e));
+	rig_close(&r);
+}
+
+/* What came due is made ready a page at a time: behind a page that was claimed there is the next.
+ */
+static void a_drain_ends_with_an_answer_for_which_what_is_due_was_made_ready(void **state)
+{
+	(void)state;
+	struct engine_pool pools[] = {{.concurrency = 1, .poll_ms = 3600 * 1000}};
+	struct rig r = rig_with((struct engine_options){.pools = pools, .npools = 1, .drain = true});
+	assert_true(rig_part(&r, 0)->promote);
+	rig_claim(&r, "a");
+	rig_end(&r, "a");
+	assert_false(rig_part(&r, 0)->promote); /* the last claim was full */
+	rig_claim(&r, "");
+	assert_false(engine_finished(r.e));
+	assert_true(rig_part(&r, 0)->promote);
 	rig_claim(&r, "");
 	assert_true(engine_finished(r.e));
 	rig_close(&r);
@@ -375,6 +396,7 @@ int main(void)
 		cmocka_unit_test(a_pool_that_waits_first_claims_after_an_interval),
 		cmocka_unit_test(a_step_that_ended_makes_its_job_ready_again),
 		cmocka_unit_test(a_drain_is_finished_when_every_pool_was_answered_empty),
+		cmocka_unit_test(a_drain_ends_with_an_answer_for_which_what_is_due_was_made_ready),
 		cmocka_unit_test(a_drain_waits_for_no_poll_after_a_claim_that_was_not_full),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

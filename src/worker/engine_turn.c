@@ -260,7 +260,8 @@ static void ask_claim(struct engine *e, struct turn *t, int pool)
 	}
 	struct turn_part *p = asks(e, t, pool);
 	p->room = room;
-	p->promote = polls(e, state);
+	/* What came due is made ready a page at a time; a drain wants all of it. */
+	p->promote = polls(e, state) || (e->options.drain && !state->full);
 	state->woken = false;
 }
 
