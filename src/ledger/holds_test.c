@@ -77,6 +77,26 @@ static void holds_are_listed_by_watch_and_job(enum store_engine engine)
 	close_place(&p);
 }
 
+static void holds_behind_a_page_come_next(enum store_engine engine)
+{
+	struct hold holds[] = {{.job = "2", .cause = "rule"}, {.job = "10", .cause = "poison"}};
+	struct held_job *all;
+	struct failure f = {0};
+	struct place p;
+	int n = 0;
+	open_place(&p, engine);
+	hold(&p, holds, 2);
+	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, 1, &p.arena, &all, &n, &f), 0);
+	assert_true(n == 1 && strcmp(all->job, "10") == 0 && strcmp(all->cause, "poison") == 0);
+	assert_int_equal(ledger_holds_page(p.store, "pages", "10", 1, &p.arena, &all, &n, &f), 0);
+	assert_true(n == 1 && strcmp(all->job, "2") == 0);
+	assert_int_equal(ledger_holds_page(p.store, "pages", "2", 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(ledger_holds_page(p.store, "other", NULL, 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(n, 0);
+	close_place(&p);
+}
+
 static void dropped_holds_are_gone_and_others_stay(enum store_engine engine)
 {
 	static const char *const jobs[] = {"1", "9"};
@@ -99,6 +119,7 @@ static void dropped_holds_are_gone_and_others_stay(enum store_engine engine)
 	X(a_hold_remembers_owner_and_sign)                                                             \
 	X(a_second_hold_replaces_the_first)                                                            \
 	X(holds_are_listed_by_watch_and_job)                                                           \
+	X(holds_behind_a_page_come_next)                                                               \
 	X(dropped_holds_are_gone_and_others_stay)
 BEHAVIOURS(ON_BOTH)
 

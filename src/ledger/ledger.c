@@ -327,6 +327,42 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 		NULL, 0, a, NULL, f);
 }
 
+#define HOLDS                                                                                      \
+	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us FROM defib.hold WHERE "
+
+static void take_holds(const struct store_rows *rows, struct arena *a, struct held_job **out,
+                       int *n)
+{
+	*n = rows->nrows;
+	*out = ARENA_ARRAY(a, struct held_job, rows->nrows);
+	for (int i = 0; i < rows->nrows; i++)
+		(*out)[i] = (struct held_job){
+			.watch = row_text(rows, i, 0),
+			.job = row_text(rows, i, 1),
+			.cause = row_text(rows, i, 2),
+			.reason = row_text(rows, i, 3),
+			.owner = row_text(rows, i, 4),
+			.batch = row_text(rows, i, 5),
+			.at = row_text(rows, i, 6),
+			.has_sign = row_text(rows, i, 7) != NULL,
+			.sign_us = row_int(rows, i, 7, 0),
+		};
+}
+
+defib_err ledger_holds_page(struct store *s, const char *watch, const char *after, int limit,
+                            struct arena *a, struct held_job **out, int *n, struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(watch), P_TEXT(after ? after : ""), P_INT(limit)};
+	struct store_rows rows;
+	assert(watch && limit > 0);
+	*n = 0;
+	defib_err err = dialect_exec(s, HOLDS "watch = $1 AND job > $2 ORDER BY job LIMIT $3", params,
+	                             3, a, &rows, f);
+	if (!err)
+		take_holds(&rows, a, out, n);
+	return err;
+}
+
 defib_err ledger_holds_list(struct store *s, const char *watch, const char *job, int limit,
                             struct arena *a, struct held_job **out, int *n, struct failure *f)
 {
@@ -335,8 +371,7 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	struct store_param params[3];
 	int nparams = 0;
 	assert(limit > 0);
-	buf_add(&sql, "SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us FROM "
-	              "defib.hold WHERE true");
+	buf_add(&sql, HOLDS "true");
 	if (watch) {
 		params[nparams++] = P_TEXT(watch);
 		buf_addf(&sql, " AND watch = $%d", nparams);
@@ -348,23 +383,9 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	params[nparams++] = P_INT(limit);
 	buf_addf(&sql, " ORDER BY at, watch, job LIMIT $%d", nparams);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, nparams, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct held_job, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct held_job){
-			.watch = row_text(&rows, i, 0),
-			.job = row_text(&rows, i, 1),
-			.cause = row_text(&rows, i, 2),
-			.reason = row_text(&rows, i, 3),
-			.owner = row_text(&rows, i, 4),
-			.batch = row_text(&rows, i, 5),
-			.at = row_text(&rows, i, 6),
-			.has_sign = row_text(&rows, i, 7) != NULL,
-			.sign_us = row_int(&rows, i, 7, 0),
-		};
-	return DEFIB_OK;
+	if (!err)
+		take_holds(&rows, a, out, n);
+	return err;
 }
 
 defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs, int n,

@@ -11,24 +11,38 @@
 
 #define STATE_COUNT_MAX 100000
 
-/* The holds of a watch with the facts of their jobs; facts[i].job is NULL where a row is gone. */
+#define HELD_PAGE 1000
+
+/*
+ * The holds of a watch with the facts of their jobs, a page at a time; facts[i].job is NULL where a
+ * row is gone.
+ */
 struct holds {
 	struct held_job *all;
 	struct facts *facts;
-	int n;
+	int n, seen; /* of this page, of all */
 };
 
+/* Whether there may be a page behind this one. */
+static bool more_holds(const struct holds *h)
+{
+	return h->n == HELD_PAGE && h->seen < HELD_LOOK_MAX;
+}
+
+/* The next page, or the first. */
 static defib_err read_holds(struct store *s, const struct watch_sql *q, struct arena *a,
                             struct holds *out, struct failure *f)
 {
 	const struct ledger there = {.ready = true};
+	const char *after = out->n > 0 ? out->all[out->n - 1].job : NULL;
 	struct job_index index;
 	struct facts *found = NULL;
 	int nfound = 0;
-	defib_err err = ledger_holds_list(s, q->binding->watch->name, NULL, HELD_LOOK_MAX, a, &out->all,
-	                                  &out->n, f);
+	defib_err err =
+		ledger_holds_page(s, q->binding->watch->name, after, HELD_PAGE, a, &out->all, &out->n, f);
 	if (err || out->n == 0)
 		return err;
+	out->seen += out->n;
 	const char **jobs = ARENA_ARRAY(a, const char *, out->n);
 	out->facts = ARENA_ARRAY(a, struct facts, out->n);
 	for (int i = 0; i < out->n; i++)
@@ -76,31 +90,48 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 	defib_err err = ledger_count_held(s, q->binding->watch->name, &kept, &out->retries, f);
 	if (!err && says)
 		err = count_held_rows(s, q->binding, &a, &said, f);
-	if (!err && kept > HELD_LOOK_MAX) {
+	bool look = kept <= HELD_LOOK_MAX;
+	if (!err && !look) {
 		out->all = says ? 0 : kept;
 		out->running = kept;
-	} else if (!err && kept > 0) {
-		err = read_holds(s, q, &a, &holds, f);
 	}
-	for (int i = 0; !err && i < holds.n; i++) {
-		bool held = hold_in_force(holds.facts[i].hold), running = holds.facts[i].running;
-		out->all += held && !(says && !running);
-		out->running += held && running;
+	while (!err && look && kept > 0) {
+		err = read_holds(s, q, &a, &holds, f);
+		for (int i = 0; !err && i < holds.n; i++) {
+			bool held = hold_in_force(holds.facts[i].hold), running = holds.facts[i].running;
+			out->all += held && !(says && !running);
+			out->running += held && running;
+		}
+		if (!more_holds(&holds))
+			break;
 	}
 	out->all += said;
 	return err;
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+	const struct held_job *x = a, *y = b;
+	int order = strcmp(x->at, y->at);
+	return order ? order : strcmp(x->job, y->job);
 }
 
 defib_err held_jobs(struct store *s, const struct watch_sql *q, int most, struct arena *a,
                     struct held_job **out, int *n, struct failure *f)
 {
 	struct holds holds = {0};
+	struct held_job *all = ARENA_ARRAY(a, struct held_job, HELD_LOOK_MAX);
+	defib_err err;
 	*n = 0;
-	defib_err err = read_holds(s, q, a, &holds, f);
-	*out = holds.all;
-	for (int i = 0; !err && i < holds.n && *n < most; i++)
-		if (hold_in_force(holds.facts[i].hold))
-			(*out)[(*n)++] = holds.all[i];
+	do {
+		err = read_holds(s, q, a, &holds, f);
+		for (int i = 0; !err && i < holds.n; i++)
+			if (hold_in_force(holds.facts[i].hold))
+				all[(*n)++] = holds.all[i];
+	} while (!err && more_holds(&holds));
+	qsort(all, (size_t)*n, sizeof *all, oldest_first);
+	*out = all;
+	*n = *n < most ? *n : most;
 	return err;
 }
 
@@ -109,10 +140,13 @@ defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure 
 	AUTO_ARENA a = ARENA_INIT;
 	struct holds holds = {0};
 	defib_err err = DEFIB_OK;
-	if (watch_writes_hold(q->binding->watch))
+	if (!watch_writes_hold(q->binding->watch))
+		return DEFIB_OK;
+	do {
 		err = read_holds(s, q, &a, &holds, f);
-	for (int i = 0; !err && i < holds.n; i++)
-		if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
-			err = ledger_hold_forget(s, &holds.all[i], &a, f);
+		for (int i = 0; !err && i < holds.n; i++)
+			if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
+				err = ledger_hold_forget(s, &holds.all[i], &a, f);
+	} while (!err && more_holds(&holds));
 	return err;
 }

@@ -26,10 +26,10 @@ struct held_count {
  * What of a watch waits. Beyond HELD_LOOK_MAX holds in our table the rows are not asked, and each
  * counts, as a running one.
  */
-#define HELD_LOOK_MAX 1000
+#define HELD_LOOK_MAX 10000
 MUST_CHECK defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
                                 struct failure *f);
-/* The holds that are in force, oldest first, `most` at most; of the first HELD_LOOK_MAX. */
+/* The holds that are in force, oldest first, `most` at most; of HELD_LOOK_MAX. */
 MUST_CHECK defib_err held_jobs(struct store *s, const struct watch_sql *q, int most,
                                struct arena *a, struct held_job **out, int *n, struct failure *f);
 /*
