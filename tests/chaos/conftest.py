@@ -14,3 +14,11 @@ e2e_conftest = sys.modules.setdefault("e2e_conftest", importlib.util.module_from
 _spec.loader.exec_module(e2e_conftest)
 globals().update({name: value for name, value in vars(e2e_conftest).items()
                   if not name.startswith("__")})
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)  # noqa: F821
+def pytest_runtest_makereport(item, call):
+    """Fixtures that note a result can see whether the test passed."""
+    outcome = yield
+    if call.when == "call":
+        item.rep_call_passed = outcome.get_result().passed

@@ -174,7 +174,8 @@ class Scene(Chaos):
         while True:
             done = subprocess.run(self.work_argv("--drain"), env=self.env, cwd=self.folder,
                                   capture_output=True, text=True, timeout=FINAL_S, check=False)
-            assert done.returncode == 0, done.stderr
+            # 4: no answer from the database in time, as on a busy machine; a supervisor starts again.
+            assert done.returncode in (0, 4), done.stderr
             if self.sql(chaos_checks.OPEN) == [(0,)] and not self.sql(chaos_checks.ALIVE):
                 return
             assert time.monotonic() < end, f"not final within {FINAL_S} s:\n{done.stderr}"
