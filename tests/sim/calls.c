@@ -129,7 +129,7 @@ static void execute(struct sim *s, struct call *c)
 		c->lost = roll(s, 2);
 		return;
 	}
-	model_execute(s, c);
+	(s->store == KEEP_SQLITE ? sqlite_execute : model_execute)(s, c);
 }
 
 static void mark_lost(struct sim *s, const struct call *c)

@@ -115,7 +115,7 @@ static void check_database(struct sim *s)
 	}
 }
 
-/* Nobody runs more than it has slots, nor a job twice. */
+/* Nobody runs what it has not in hand. */
 static void check_process(struct sim *s, const struct process *p)
 {
 	if (!p->exists)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: runs seeds.
  *
- *     simulator [FIRST [COUNT]]    COUNT seeds from FIRST on; marks that none took fail the run
+ *     simulator [--store sqlite] [FIRST [COUNT]]
+ *                                  COUNT seeds from FIRST on; marks that none took fail the run
  *     simulator --show SEED [--without FAULT,…] [--faults N]
  *                                  one seed, event by event: without these kinds of fault, and
  *                                  with the first N that come
  *
- * DEFIB_SIMULATED is the number of seeds, whatever the arguments say.
+ * --store sqlite executes every statement on SQLite too, and compares.
+ *
+ * DEFIB_SIMULATED is the number of seeds of the model, whatever the arguments say.
  */
 #include "sim.h"
 
@@ -67,8 +70,8 @@ static void print_failed(uint64_t seed, const char *what, int64_t faults)
 	struct cuts cuts = shrink(seed, faults, what);
 	printf("seed %llu: %s\n", (unsigned long long)seed, what);
 	print_kinds("  needs: ", all & ~cuts.without, ", ");
-	printf("; faults: %lld\n  replay: build/simulator --show %llu", (long long)cuts.faults,
-	       (unsigned long long)seed);
+	printf("; faults: %lld\n  replay: build/simulator%s --show %llu", (long long)cuts.faults,
+	       store_kind == KEEP_MODEL ? "" : " --store sqlite", (unsigned long long)seed);
 	print_kinds(" --without ", cuts.without, ",");
 	printf(" --faults %lld\n", (long long)cuts.faults);
 }
@@ -83,9 +86,14 @@ struct tally {
 
 static bool is_same_again(uint64_t seed, uint64_t hash)
 {
+	/* SQLite's answers are those of its model: without them it is the same run. */
+	enum store_kind kept = store_kind;
+	struct tables db = sim.db;
+	store_kind = kept == KEEP_MODEL ? KEEP_MODEL : KEEP_SQLITE_MODEL;
 	sim_run(&sim, seed, NULL, false);
-	bool same = sim.hash == hash;
+	bool same = sim.hash == hash && memcmp(&sim.db, &db, sizeof db) == 0;
 	sim_release(&sim);
+	store_kind = kept;
 	return same;
 }
 
@@ -106,7 +114,8 @@ static void run_seed(uint64_t seed, struct tally *t)
 	sim_release(&sim);
 	if (what)
 		print_failed(seed, what, faults);
-	bool differs = seed % HASHED_EVERY == 0 && !is_same_again(seed, hash);
+	bool again = store_kind != KEEP_MODEL || seed % HASHED_EVERY == 0;
+	bool differs = !what && again && !is_same_again(seed, hash);
 	if (differs)
 		printf("seed %llu: a second run differs\n", (unsigned long long)seed);
 	t->failed += what || differs;
@@ -116,7 +125,7 @@ static void check_marks(struct tally *t, uint64_t count)
 {
 	for (int i = 0; i < MARKS; i++) {
 		printf("%s %lld%s", mark_names[i], (long long)t->marks[i], i + 1 < MARKS ? ", " : "\n");
-		if (t->marks[i] == 0 && count >= MARKS_FROM && !t->failed) {
+		if (t->marks[i] == 0 && count >= MARKS_FROM && !t->failed && store_kind == KEEP_MODEL) {
 			printf("no seed took the path \"%s\"\n", mark_names[i]);
 			t->failed++;
 		}
@@ -176,10 +185,19 @@ static int show(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (argc >= 3 && text_eq(argv[1], "--store")) {
+		if (!text_eq(argv[2], "sqlite") && !text_eq(argv[2], "model")) {
+			printf("no such store: %s\n", argv[2]);
+			return 2;
+		}
+		store_kind = text_eq(argv[2], "sqlite") ? KEEP_SQLITE : KEEP_MODEL;
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc >= 3 && text_eq(argv[1], "--show"))
 		return show(argc - 2, argv + 2);
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
 	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 20000;
-	const char *more = getenv("DEFIB_SIMULATED");
+	const char *more = store_kind == KEEP_MODEL ? getenv("DEFIB_SIMULATED") : NULL;
 	return run(first, more ? strtoull(more, NULL, 10) : count);
 }

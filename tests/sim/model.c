@@ -2,18 +2,18 @@
 /* model.c: what each statement does to the database, as the SQL says it (sql/, life/registry.c). */
 #include "sim.h"
 
-#define IDS_A_TIMELINE 100000 /* as defib.worker_id() */
-
 int64_t server_us(const struct sim *s)
 {
-	return s->now + s->clock_us + 1700000000 * SECOND;
+	int64_t us = s->now + s->clock_us + 1700000000 * SECOND;
+	return s->store == KEEP_MODEL ? us : sqlite_clock_us(us);
 }
 
-struct incarnation who_of(int host, int pid)
+struct incarnation who_of(int host, int pid, int64_t nonce)
 {
 	struct incarnation who = {.pid_ns = 1, .pid = pid, .start = (uint64_t)pid};
 	(void)snprintf(who.host, sizeof who.host, "h%d", host);
-	(void)snprintf(who.boot_id, sizeof who.boot_id, "b%d", host);
+	(void)snprintf(who.boot_id, sizeof who.boot_id, "00000000-0000-0000-0000-%012d", host);
+	(void)snprintf(who.nonce, sizeof who.nonce, "%016llx", (unsigned long long)nonce);
 	return who;
 }
 
@@ -40,8 +40,12 @@ static void do_register(struct sim *s, struct call *c)
 		return;
 	}
 	c->worker = ++s->db.ids + IDS_A_TIMELINE * (s->timeline - 1);
-	s->db.workers[s->db.nworkers++] = (struct member){
-		.alive = true, .id = c->worker, .host = c->host, .pid = c->pid, .stamp_us = server_us(s)};
+	s->db.workers[s->db.nworkers++] = (struct member){.alive = true,
+	                                                  .id = c->worker,
+	                                                  .host = c->host,
+	                                                  .pid = c->pid,
+	                                                  .nonce = c->nonce,
+	                                                  .stamp_us = server_us(s)};
 	for (int i = 0; i < s->nprocesses; i++)
 		after(s, about(s, s->latency_us), EV_NEWCOMER, i);
 }
@@ -49,7 +53,7 @@ static void do_register(struct sim *s, struct call *c)
 static void do_renew(struct sim *s, struct call *c)
 {
 	struct member *m = member_of(s, c->worker);
-	c->refused = !m || !m->alive || m->pid != c->pid;
+	c->refused = !m || !m->alive || m->pid != c->pid || m->nonce != c->nonce;
 	if (c->refused)
 		return;
 	m->stamp_us = server_us(s);
@@ -65,23 +69,26 @@ static void do_renew(struct sim *s, struct call *c)
 static void do_look(struct sim *s, struct call *c)
 {
 	const struct member *alive[IDS];
-	int n = 0, self = 0;
+	int n = 0, before = 0, after = 0; /* ourselves: a fail-over may have lost us */
 	for (int i = 0; i < s->db.nworkers && n < ROWS; i++)
 		if (s->db.workers[i].alive) {
-			self = s->db.workers[i].id == c->worker ? n : self;
+			before += s->db.workers[i].id < c->worker;
+			after += s->db.workers[i].id <= c->worker;
 			alive[n++] = &s->db.workers[i];
 		}
 	for (int i = 0; i < n; i++) {
 		const struct member *m = alive[i];
 		if (!c->action.whole && i >= PART_SIDE && i < n - PART_SIDE &&
-		    (i < self - PART_SIDE || i > self + PART_SIDE))
+		    (i < before - PART_SIDE || i >= after + PART_SIDE))
 			continue;
-		c->rows[c->n++] = (struct registered){.id = m->id,
-		                                      .who = who_of(m->host, m->pid),
-		                                      .lease_us = s->lease_ms * 1000,
-		                                      .stamp_us = m->stamp_us,
-		                                      .now_us = server_us(s),
-		                                      .serves = "queue"};
+		c->rows[c->n++] =
+			(struct registered){.id = m->id,
+		                        .who = who_of(m->host, m->pid, m->nonce),
+		                        .expired = m->stamp_us + s->lease_ms * 1000 < server_us(s),
+		                        .lease_us = s->lease_ms * 1000,
+		                        .stamp_us = m->stamp_us,
+		                        .now_us = server_us(s),
+		                        .serves = "queue"};
 	}
 }
 
@@ -168,40 +175,66 @@ static void do_life(struct sim *s, struct call *c)
 
 /* ---- jobs ---- */
 
+/* Of one that was not written: whether the job is as only this end leaves it. */
+static bool is_repeated(const struct row *row, const struct end *e)
+{
+	bool cancelled = row->state == ROW_FINAL && row->cancel;
+	if (row->epoch != e->epoch)
+		return false;
+	if (e->as == SETTLE_DONE)
+		return row->state == ROW_FINAL && !row->cancel;
+	if (e->as == SETTLE_RELEASED || e->as == SETTLE_STOPPED)
+		return (row->state == ROW_READY || cancelled) && row->cause != CAUSE_LOST;
+	return (cancelled && row->cause != CAUSE_LOST) ||
+	       (row->state == ROW_READY && row->cause == CAUSE_ERROR);
+}
+
 /* Whether it is accepted; again, what was accepted before. */
-bool job_settle(struct sim *s, const struct end *e)
+static bool job_settle(struct sim *s, const struct end *e)
 {
 	struct row *row = &s->db.jobs[e->job];
-	if (row->last_owner == e->worker && row->last_epoch == e->epoch) {
-		s->marks[MARK_again] = true;
-		return true;
-	}
+	bool kept = e->as == SETTLE_RELEASED || e->as == SETTLE_STOPPED;
 	if (row->state != ROW_RUNNING || row->owner != e->worker || row->epoch != e->epoch) {
-		s->marks[MARK_stale] = true;
-		return false;
+		bool again = is_repeated(row, e);
+		s->marks[again ? MARK_again : MARK_stale] = true;
+		return again;
 	}
 	say(s, "worker %lld records job %d, epoch %lld, as %s", (long long)e->worker, e->job,
 	    (long long)e->epoch, settle_names[e->as]);
 	check_settled(s, e);
-	row->last_owner = e->worker;
-	row->last_epoch = e->epoch;
-	row->last_as = e->as;
-	bool over = e->as == SETTLE_DONE || (e->as == SETTLE_STOPPED && row->cancel);
 	s->marks[MARK_cancelled] |= e->as == SETTLE_STOPPED && row->cancel;
-	row->state = over ? ROW_FINAL : ROW_READY;
+	row->last_epoch = e->epoch;
+	row->owner = 0;
+	row->attempts -= kept;
+	row->cancel = row->cancel && e->as != SETTLE_DONE;
+	row->state = e->as == SETTLE_DONE || row->cancel ? ROW_FINAL : ROW_READY;
+	if (!kept)
+		row->cause = e->as == SETTLE_DONE ? CAUSE_NONE : CAUSE_ERROR;
 	return true;
+}
+
+static struct row *first_ready(struct sim *s, int pool)
+{
+	struct row *first = NULL;
+	for (int i = pool; i < JOBS; i += POOLS) {
+		struct row *row = &s->db.jobs[i];
+		if (row->state == ROW_READY && (!first || row->id < first->id))
+			first = row;
+	}
+	return first;
 }
 
 static void do_claim(struct sim *s, struct call *c)
 {
-	for (int i = 0; i < JOBS && c->nclaims < c->room; i++) {
-		struct row *row = &s->db.jobs[i];
-		if (row->state != ROW_READY || i % POOLS != c->pool)
-			continue;
+	struct row *row;
+	while (c->nclaims < c->room && (row = first_ready(s, c->pool)) != NULL) {
+		int i = (int)(row - s->db.jobs);
 		row->state = ROW_RUNNING;
 		row->owner = c->claimer;
 		row->epoch++;
-		c->claims[c->nclaims++] = (struct end){.job = i, .epoch = row->epoch};
+		row->attempts++;
+		c->claims[c->nclaims++] = (struct end){
+			.job = i, .epoch = row->epoch, .alone = row->crashes > 1 && row->cause == CAUSE_LOST};
 		say(s, "worker %lld claims job %d, epoch %lld", (long long)c->claimer, i,
 		    (long long)row->epoch);
 		check_claimed(s, i, c->claimer, c->pid, row->epoch);
@@ -233,6 +266,15 @@ static void settle_all(struct sim *s, struct end *ends, int n, bool aside)
 	}
 }
 
+/* SQLite: whether it lives is asked only where there may be something to claim. */
+static bool is_asked(struct sim *s, const struct call *c)
+{
+	bool writes = false;
+	for (int i = 0; i < c->nends; i++)
+		writes = writes || (!c->undrained && !c->ends[i].refused);
+	return c->room > 0 && (writes || first_ready(s, c->pool));
+}
+
 /* What the spool has waits for nothing but the server: what that refuses is set aside. */
 static void do_part(struct sim *s, struct call *c)
 {
@@ -242,14 +284,17 @@ static void do_part(struct sim *s, struct call *c)
 	/* What ended before these waits in the spool; so must they. */
 	if (!c->undrained)
 		settle_all(s, c->ends, c->nends, false);
-	c->gone = c->claimer && !is_alive(s, c->claimer);
-	if (!c->claimer || c->gone)
+	if (!c->claimer)
 		return;
-	do_claim(s, c);
+	c->gone = !is_alive(s, c->claimer) && (s->store == KEEP_MODEL || is_asked(s, c));
+	if (c->gone && s->store == KEEP_MODEL)
+		return;
 	if (c->cancels)
 		c->ncancelling = name_jobs(s, c, true, c->cancelling);
 	if (c->compares)
 		c->nhas = name_jobs(s, c, false, c->has);
+	if (!c->gone)
+		do_claim(s, c);
 }
 
 /* As the sweeper does: only what the dead had. */
@@ -260,12 +305,46 @@ static void do_recover(struct sim *s, struct call *c)
 		if (!in_dead_hands(s, row) || (c->dead && row->owner != c->dead))
 			continue;
 		say(s, "process %d recovers job %d of worker %lld", c->process, i, (long long)row->owner);
-		row->state = ROW_READY;
-		row->crashes += !c->mass;
+		row->state = row->cancel ? ROW_FINAL : ROW_READY;
+		row->owner = 0;
+		row->cause = CAUSE_LOST;
+		row->crashes++;
 		s->marks[MARK_recovered] = true;
 		for (int k = 0; k < s->nprocesses; k++)
 			after(s, about(s, s->latency_us), EV_WORK, k);
 	}
+}
+
+/* ---- what comes by no session of a worker ---- */
+
+/* What waits is over at once; what runs is asked to stop. */
+void model_cancel(struct sim *s, int job)
+{
+	struct row *row = &s->db.jobs[job];
+	if (row->state == ROW_READY)
+		row->state = ROW_FINAL;
+	else if (row->state != ROW_RUNNING)
+		return;
+	row->cancel = true;
+}
+
+void model_enqueue(struct sim *s, int job)
+{
+	struct row *row = &s->db.jobs[job];
+	/* A number is drawn also where the key is taken; it is free again when its job is over. */
+	if (row->state != ROW_FINAL)
+		s->db.job_ids++;
+	if (row->state == ROW_NONE)
+		*row = (struct row){.state = ROW_READY, .id = s->db.job_ids};
+}
+
+void model_leave(struct sim *s, const struct process *p)
+{
+	struct member *m = member_of(s, p->worker);
+	if (!m || m->pid != p->pid || m->nonce != p->nonce)
+		return;
+	say(s, "worker %lld leaves", (long long)p->worker);
+	m->alive = false;
 }
 
 static bool writes(const struct call *c)

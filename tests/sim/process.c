@@ -148,6 +148,9 @@ static void life_go(struct sim *s, struct process *p)
 			struct call *c = call_begin(s, p, THREAD_LIFE, CALL_LIFE);
 			c->action = a;
 			c->worker = p->life.worker;
+			if (a.what == LIFE_REGISTER) /* incarnation_self(): each has a nonce of its own */
+				p->who = who_of(p->host, p->pid, p->nonce = ++s->serial);
+			c->nonce = p->nonce;
 			c->holding = p->engine ? engine_holding(p->engine) : 0;
 			call_send(s, c);
 		}
@@ -157,7 +160,7 @@ static void life_go(struct sim *s, struct process *p)
 static void life_answered(struct sim *s, struct process *p, const struct call *c, bool opened)
 {
 	if (opened)
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+		life_tell_it(s, p, &(struct life_event){.what = LIFE_OPENED, .locks = s->locks});
 	struct life_event e = {.what = c->failed ? LIFE_FAILED : LIFE_DONE,
 	                       .yes = c->yes,
 	                       .refused = c->refused,
@@ -295,12 +298,10 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 /* Stopped: it says so in the list, if it can, and is no more. */
 static void leave(struct sim *s, struct process *p)
 {
-	struct member *m = member_of(s, p->worker);
 	check_left(s, p);
-	if (m && m->pid == p->pid && reachable(s, p) && s->now >= s->down_until &&
-	    s->now >= s->readonly_until) {
-		say(s, "worker %lld leaves", (long long)p->worker);
-		m->alive = false;
+	if (reachable(s, p) && s->now >= s->down_until && s->now >= s->readonly_until) {
+		model_leave(s, p);
+		sqlite_leave(s, p);
 	}
 	s->marks[MARK_left] = true;
 	process_end(s, index_of(s, p));
@@ -401,6 +402,7 @@ static void take_part(struct sim *s, struct process *p, const struct call *c)
 		part->claims[part->nclaims++] =
 			(struct claimed){.key = arena_printf(&t->arena, "%d", c->claims[i].job),
 		                     .epoch = c->claims[i].epoch,
+		                     .alone = c->claims[i].alone,
 		                     .timeline = s->timeline};
 	part->cancelling = named(t, c->cancelling, c->ncancelling);
 	part->ncancelling = c->ncancelling;
@@ -533,7 +535,6 @@ void process_begin(struct sim *s, int i)
 		foreign_go(s, p);
 	if (p->kind != IS_WORKER)
 		return;
-	p->who = who_of(p->host, p->pid);
 	memcpy(p->spool, old.spool, sizeof p->spool);
 	p->nspool = old.nspool;
 	struct life_rules rules = {

@@ -64,6 +64,11 @@ void run_start(struct sim *s, struct process *p, struct job *j)
 		broken(s, "I18: a job was started that was claimed by a worker declared dead since");
 	if (t)
 		t->ended = -1;
+	/* It was lost with its worker before, and might have been the reason. */
+	s->marks[MARK_alone] |= j->claim.alone;
+	for (int i = 0; i < p->nruns; i++)
+		if (j->claim.alone || p->runs[i].job->claim.alone)
+			broken(s, "a job that is to run alone was started beside another");
 	p->runs[p->nruns++] =
 		(struct run){.job = j, .serial = ++s->serial, .truth = t ? (int)(t - s->truths) : -1};
 	begin_runs(s, p);

@@ -13,6 +13,8 @@
 	    */
 #define COPY_US (200 * MS)
 
+enum store_kind store_kind;
+
 const char *const mark_names[] = {
 #define X(name) #name,
 	MARK_LIST(X)
@@ -134,8 +136,8 @@ static void enqueue(struct sim *s, int job)
 		after(s, 300 * MS, EV_ENQUEUE, -1)->number = job;
 		return;
 	}
-	if (s->db.jobs[job].state == ROW_NONE)
-		s->db.jobs[job] = (struct row){.state = ROW_READY};
+	model_enqueue(s, job);
+	sqlite_enqueue(s, job);
 	if (odds(s, FAULT_lost_reply)) {
 		after(s, 300 * MS, EV_ENQUEUE, -1)->number = job;
 		return;
@@ -149,6 +151,7 @@ static void copy(struct sim *s)
 {
 	s->copy = (s->copy + 1) % COPIES;
 	s->copies[s->copy] = s->db;
+	sqlite_keep(s, s->copy);
 	s->ncopies = s->ncopies < COPIES ? s->ncopies + 1 : COPIES;
 	if (!s->healed)
 		after(s, about(s, COPY_US), EV_COPY, -1);
@@ -271,6 +274,8 @@ static void begin(struct sim *s, uint64_t seed, const struct cuts *cuts)
 	                  .hash = UINT64_C(14695981039346656037),
 	                  .now = 1000 * SECOND,
 	                  .nbackends = 1,
+	                  .store = store_kind,
+	                  .locks = store_kind == KEEP_MODEL || seed / 2 % 2,
 	                  .timeline = 1,
 	                  .safety = seed % SAFETY_SEEDS == 0,
 	                  .calm = seed % CALM_SEEDS == 1,
@@ -280,6 +285,7 @@ static void begin(struct sim *s, uint64_t seed, const struct cuts *cuts)
 	for (int i = 0; i < FAULTS; i++)
 		s->streams[i] = (roll(s, UINT64_MAX) << 8) + 1;
 	trouble_draw(s);
+	sqlite_begin(s);
 	copy(s);
 }
 

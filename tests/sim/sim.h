@@ -6,6 +6,7 @@
  *
  *   sim.c       time, chance, the heap of events, a run from its seed
  *   model.c     the database: what each statement does, as a plain model
+ *   sqlite.c    … and the real statements, on SQLite in memory
  *   calls.c     sessions and statements on their way: errors, lost replies, late execution
  *   process.c   a worker's process: the drivers of engine and life
  *   runs.c      the jobs that it runs
@@ -44,28 +45,31 @@
 #define HOSTS 3
 #define POOLS 2
 #define JOBS 20
-#define IDS 160 /* workers that are ever registered */
-#define ROWS 48 /* … and not declared dead */
+#define IDS 160  /* workers that are ever registered */
+#define ROWS IDS /* … and not declared dead */
 #define SPOOL_MOST 96
 #define RUNS_MOST 64
 #define COPIES 8
+#define IDS_A_TIMELINE 100000 /* of workers, as defib.worker_id() */
 
 /* ---- the database ---- */
 
 enum row_state { ROW_NONE, ROW_READY, ROW_RUNNING, ROW_FINAL };
+enum row_cause { CAUSE_NONE, CAUSE_ERROR, CAUSE_LOST };
 
 struct row {
 	enum row_state state;
-	int64_t owner, epoch;
-	int64_t last_owner, last_epoch; /* of the end that was accepted last */
-	enum settle_as last_as;
-	int64_t crashes;
-	bool cancel;
+	int64_t id; /* in the order of enqueuing */
+	int64_t owner, epoch, attempts, crashes;
+	int64_t last_epoch; /* of the end that was accepted last */
+	enum row_cause cause;
+	bool cancel; /* running: it is to stop; over: it was cancelled */
 };
 
 struct member {
 	int64_t id, stamp_us;
 	int host, pid;
+	int64_t nonce; /* a process may register more than once */
 	bool alive;
 };
 
@@ -81,11 +85,11 @@ struct watched {
 };
 
 /* What is durable: a fail-over puts an older copy of it in place. */
-struct database {
+struct tables {
 	struct row jobs[JOBS];
 	struct member workers[IDS]; /* by id */
 	int nworkers;
-	int64_t ids; /* the sequence that ids are drawn from */
+	int64_t ids, job_ids; /* the sequences that ids are drawn from */
 	struct watched watched[WATCHED];
 	int leader; /* the pid of the daemon that leads, … */
 	int64_t leads_until_us;
@@ -122,6 +126,7 @@ struct end {
 	int64_t worker, epoch;
 	enum settle_as as;
 	bool aside;             /* in a spool: the database has refused it */
+	bool alone;             /* of a claim: nothing is to run beside it */
 	bool accepted, refused; /* answers: ours; or its table refuses it */
 };
 
@@ -139,6 +144,7 @@ struct call {
 	struct life_action action;
 	int64_t worker;
 	int host;
+	int64_t nonce; /* of its incarnation */
 	int64_t holding, owned;
 	bool yes, refused, leads;
 	int n; /* of rows, or of ids */
@@ -196,6 +202,7 @@ struct process {
 	struct engine *engine;
 	struct life life;
 	struct incarnation who;
+	int64_t nonce;  /* of the incarnation that it registered last */
 	int64_t worker; /* 0: none that lives, as far as it knows */
 	struct thread threads[THREADS];
 	int64_t opened[THREADS]; /* the session that was last noticed as a new one */
@@ -305,6 +312,17 @@ enum fault {
 };
 extern const char *const fault_names[];
 
+/*
+ * What keeps the rows. The first is faster; the last compares every answer of the second with that
+ * of the real statements on SQLite, and so are the rows.
+ */
+enum store_kind {
+	KEEP_MODEL,        /* a model of PostgreSQL */
+	KEEP_SQLITE_MODEL, /* … of SQLite: milliseconds, and no function that does all at once */
+	KEEP_SQLITE,       /* that, and SQLite itself */
+};
+extern enum store_kind store_kind; /* of the runs to come */
+
 /* What a run leaves out, so that a failing seed can be made smaller. */
 struct cuts {
 	uint32_t without; /* kinds of fault, by bit */
@@ -340,6 +358,7 @@ struct cuts {
 	X(lost_end)          /* … and had lost an end */                                             \
 	X(lost_worker)       /* … and had lost a registration */                                     \
 	X(lost_job)          /* … and had lost a job, which was enqueued again */                    \
+	X(alone)             /* a job that was lost more than once ran by itself */                    \
 	X(lingered)          /* a lock lingered while its worker had another session */                \
 	X(brake)             /* most fell silent at once: it engaged, … */                           \
 	X(brake_over)        /* … and let go */                                                      \
@@ -388,6 +407,8 @@ extern const char *const mark_names[];
 
 struct sim {
 	uint64_t seed, random, hash;
+	enum store_kind store;
+	bool locks;               /* sessions can hold locks */
 	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
 	struct cuts cuts;
 	bool calm;      /* few faults, for longer */
@@ -399,7 +420,7 @@ struct sim {
 	int nheap, cap_heap;
 	int64_t events;
 	/* the server */
-	struct database db, copies[COPIES]; /* a ring: the newest is at `copy` */
+	struct tables db, copies[COPIES]; /* a ring: the newest is at `copy` */
 	int copy, ncopies;
 	struct backend *backends;
 	int64_t nbackends, cap_backends;
@@ -453,12 +474,25 @@ void sim_release(struct sim *s);
 
 /* model.c */
 int64_t server_us(const struct sim *s);
-struct incarnation who_of(int host, int pid);
+struct incarnation who_of(int host, int pid, int64_t nonce);
 /* Of a worker that was ever registered; NULL: there is none. */
 struct member *member_of(struct sim *s, int64_t id);
 bool is_alive(struct sim *s, int64_t id);
 void model_execute(struct sim *s, struct call *c);
-bool job_settle(struct sim *s, const struct end *e);
+void model_cancel(struct sim *s, int job);
+void model_enqueue(struct sim *s, int job);
+void model_leave(struct sim *s, const struct process *p);
+
+/* sqlite.c: the same on SQLite, by the real statements; each says where the answers differ */
+void sqlite_begin(struct sim *s);
+void sqlite_execute(struct sim *s, struct call *c); /* model_execute() too */
+void sqlite_cancel(struct sim *s, int job);         /* these behind those of the model */
+void sqlite_enqueue(struct sim *s, int job);
+void sqlite_leave(struct sim *s, const struct process *p);
+void sqlite_keep(struct sim *s, int copy);    /* a standby receives what was committed */
+void sqlite_restore(struct sim *s, int copy); /* a fail-over to that */
+void sqlite_compare(struct sim *s);
+int64_t sqlite_clock_us(int64_t us); /* as SQLite's arithmetic has it */
 
 /* calls.c */
 struct call *call_begin(struct sim *s, struct process *p, enum thread_name t, enum call_kind kind);

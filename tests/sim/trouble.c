@@ -118,7 +118,7 @@ static void go_down(struct sim *s, int64_t us)
 	backends_end(s);
 }
 
-static void mark_lost(struct sim *s, const struct database *copy)
+static void mark_lost(struct sim *s, const struct tables *copy)
 {
 	for (int i = 0; i < JOBS; i++) {
 		const struct row *now = &s->db.jobs[i], *old = &copy->jobs[i];
@@ -132,7 +132,8 @@ static void mark_lost(struct sim *s, const struct database *copy)
 static void fail_over(struct sim *s)
 {
 	int back = (int)roll(s, (uint64_t)s->ncopies);
-	const struct database *copy = &s->copies[(s->copy + COPIES - back) % COPIES];
+	int from = (s->copy + COPIES - back) % COPIES;
+	const struct tables *copy = &s->copies[from];
 	int64_t ids = s->db.ids;
 	say(s, "fail-over, %d copies back", back);
 	s->marks[MARK_fail_over] = true;
@@ -142,6 +143,7 @@ static void fail_over(struct sim *s)
 	if (roll(s, 2))
 		s->db.ids = ids;
 	s->timeline++;
+	sqlite_restore(s, from);
 	for (int i = 0; i < s->ntruths; i++)
 		s->truths[i].given_up = true;
 	go_down(s, about(s, SECOND));
@@ -154,6 +156,7 @@ static void fail_over(struct sim *s)
 			after(s, 2 * SECOND, EV_ENQUEUE, -1)->number = i;
 		}
 	s->copies[s->copy] = s->db;
+	sqlite_keep(s, s->copy);
 	s->ncopies = 1;
 }
 
@@ -253,7 +256,11 @@ static void happens(struct sim *s, enum fault kind)
 	} else if (kind == FAULT_lacks) {
 		s->lacks_until[host] = s->now + us;
 	} else if (kind == FAULT_cancel) {
-		s->db.jobs[roll(s, JOBS)].cancel |= roll(s, 4) == 0;
+		int job = (int)roll(s, JOBS);
+		if (s->db.jobs[job].state == ROW_RUNNING || roll(s, 4) == 0) {
+			model_cancel(s, job);
+			sqlite_cancel(s, job);
+		}
 	} else if (kind == FAULT_operator) {
 		operator_acts(s);
 	} else if (kind == FAULT_stop && s->processes[i].exists && i < PROCESSES) {
