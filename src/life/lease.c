@@ -91,9 +91,9 @@ static int64_t good_until_ms(const struct lease *l)
 	return l->confirmed_ms + 2 * l->rules.beat_ms;
 }
 
-static int64_t ends_ms(const struct lease *l)
+int64_t lease_ends_ms(const struct lease *l)
 {
-	return l->confirmed_ms + l->rules.lease_ms;
+	return l->taken ? 0 : l->confirmed_ms + l->rules.lease_ms;
 }
 
 enum lease_contact lease_contact(const struct lease *l, int64_t now_ms)
@@ -101,7 +101,7 @@ enum lease_contact lease_contact(const struct lease *l, int64_t now_ms)
 	if (l->taken) {
 		return CONTACT_TAKEN;
 	}
-	if (now_ms >= ends_ms(l)) {
+	if (now_ms >= lease_ends_ms(l)) {
 		return CONTACT_EXPIRED;
 	}
 	return l->failed > 0 || now_ms >= good_until_ms(l) ? CONTACT_LOST : CONTACT_GOOD;
@@ -114,7 +114,7 @@ int64_t lease_wait_ms(const struct lease *l, int64_t now_ms)
 	const int64_t events[] = {
 		l->sent_ms == 0 && !l->taken ? l->next_ms : until,
 		lease_contact(l, now_ms) == CONTACT_GOOD ? good_until_ms(l) : until,
-		lease_contact(l, now_ms) <= CONTACT_LOST ? ends_ms(l) : until,
+		lease_contact(l, now_ms) <= CONTACT_LOST ? lease_ends_ms(l) : until,
 	};
 
 	for (int i = 0; i < 3; i++) {

@@ -85,6 +85,7 @@ static void contact_is_good_for_two_beats_then_lost_then_expired(void **state)
 	assert_int_equal(lease_contact(&l, START + 10000), CONTACT_LOST);
 	assert_int_equal(lease_contact(&l, START + 14999), CONTACT_LOST);
 	assert_int_equal(lease_contact(&l, START + 15000), CONTACT_EXPIRED);
+	assert_int_equal(lease_ends_ms(&l), START + 15000);
 }
 
 static void a_failed_renewal_loses_contact_and_a_good_one_restores_it(void **state)
@@ -114,6 +115,7 @@ static void taken_sticks(void **state)
 	assert_int_equal(lease_contact(&l, START + 5001), CONTACT_TAKEN);
 	assert_false(lease_renew_due(&l, START + 100000));
 	assert_int_equal(lease_contact(&l, START + 100000), CONTACT_TAKEN);
+	assert_int_equal(lease_ends_ms(&l), 0);
 	assert_true(lease_wait_ms(&l, START + 100000) > 0);
 }
 

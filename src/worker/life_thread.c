@@ -40,6 +40,7 @@ struct life_thread {
 	/* shared */
 	_Atomic int64_t worker; /* 0: declared dead, and not registered anew yet */
 	_Atomic enum lease_contact contact;
+	_Atomic int64_t ends_ms; /* when the lease is over by our own clock */
 	atomic_bool stop;
 	atomic_bool started; /* cleanup after dead instances is done: until then we only live */
 };
@@ -74,6 +75,7 @@ static void log_silence(struct life_thread *w)
 static void set_contact(struct life_thread *w)
 {
 	enum lease_contact now = life_contact(&w->life, clock_boot_ms());
+	atomic_store(&w->ends_ms, w->life.worker ? lease_ends_ms(&w->life.lease) : 0);
 	if (atomic_exchange(&w->contact, now) != now)
 		w->options.wake(w->options.ctx);
 }
@@ -461,6 +463,11 @@ int64_t life_thread_worker(struct life_thread *w)
 enum lease_contact life_thread_contact(struct life_thread *w)
 {
 	return atomic_load(&w->contact);
+}
+
+int64_t life_thread_ends_ms(struct life_thread *w)
+{
+	return atomic_load(&w->ends_ms);
 }
 
 void life_thread_stop(struct life_thread *w, bool leave)

@@ -277,6 +277,27 @@ void threads_return(struct threads *t, bool all)
 	}
 }
 
+static bool ask(struct handler_job *j, bool (*must)(void *ctx, const struct job *j), void *ctx)
+{
+	if (!must(ctx, j->job))
+		return false;
+	j->job->lost = true;
+	return !atomic_exchange(&j->job->stop, true);
+}
+
+bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j), void *ctx)
+{
+	bool any = false;
+	pthread_mutex_lock(&t->lock);
+	for (struct handler_job *j = t->first; j; j = j->next)
+		any = ask(j, must, ctx) || any;
+	for (int i = 0; i < t->running; i++)
+		if (t->seats[i].now)
+			any = ask(t->seats[i].now, must, ctx) || any;
+	pthread_mutex_unlock(&t->lock);
+	return any;
+}
+
 /* One handler that runs: ask it, report it; when the next thing may happen to it. */
 static int64_t look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
 {

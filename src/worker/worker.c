@@ -213,6 +213,60 @@ static void worker_info(void *ctx, struct buf *out)
 	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));
 }
 
+/* ---- leases that are over ---- */
+
+struct lease_end {
+	const struct worker *w;
+	int64_t worker, ends_ms, now_ms;
+};
+
+static bool is_expired(void *ctx, const struct job *j)
+{
+	const struct lease_end *e = ctx;
+	return e->w->options.pools[j->pool].exclusive &&
+	       (e->now_ms >= e->ends_ms || j->worker != e->worker);
+}
+
+static bool stop_expired(struct lease_end *e, struct job *j)
+{
+	if (!is_expired(e, j))
+		return false;
+	j->lost = true;
+	return !atomic_exchange(&j->stop, true);
+}
+
+static bool has_exclusive(const struct worker *w)
+{
+	for (int i = 0; i < w->options.npools; i++)
+		if (w->options.pools[i].exclusive)
+			return true;
+	return false;
+}
+
+/*
+ * What must not overlap stops when its lease is over, or its incarnation was declared dead. The
+ * thread that turns may wait for a server that does not answer, and hear of it much later. True:
+ * there were some. *due is when to look again, if that is sooner.
+ */
+static bool stop_all_expired(struct worker *w, int64_t now, int64_t *due)
+{
+	if (!has_exclusive(w))
+		return false;
+	struct lease_end e = {w, life_thread_worker(w->life), life_thread_ends_ms(w->life), now};
+	bool any = false;
+	for (int i = 0; i < w->nruns; i++)
+		any = stop_expired(&e, w->runs[i]->job) || any;
+	pthread_mutex_lock(&w->lock);
+	for (struct job *j = w->begin; j; j = j->queued)
+		any = stop_expired(&e, j) || any;
+	pthread_mutex_unlock(&w->lock);
+	if (w->threads)
+		any = threads_ask(w->threads, is_expired, &e) || any;
+	if (e.ends_ms > now && e.ends_ms < *due)
+		*due = e.ends_ms;
+	return any;
+}
+
 /* ---- the caller's thread ---- */
 
 static void wait_for_events(struct worker *w, int64_t wait)
@@ -247,10 +301,13 @@ void worker_run(struct worker *w)
 	}
 	while (!atomic_load(&w->finished)) {
 		int64_t now = clock_boot_ms();
-		bool asked = take_stop_asked(w);
+		int64_t due = INT64_MAX;
+		bool expired = stop_all_expired(w, now, &due);
+		bool asked = take_stop_asked(w) || expired;
 		bool more = jobs_begin(w, now);
-		int64_t due = jobs_step_handlers(w, now, asked);
+		int64_t handler_due = jobs_step_handlers(w, now, asked);
 		int64_t child_due = jobs_step_children(w, now, asked);
+		due = handler_due < due ? handler_due : due;
 		due = child_due < due ? child_due : due;
 		int64_t wait = due == INT64_MAX ? LOOK_MS : due - now;
 		wait_for_events(w, more || wait < 0 ? 0 : wait);

@@ -254,6 +254,8 @@ void threads_add(struct threads *t, struct job *j, const struct worker_pool *poo
 void threads_go(struct threads *t);
 /* End what waits for a thread: all of it as released, or what was asked to stop. */
 void threads_return(struct threads *t, bool all);
+/* Ask those to stop that must, running or not. True: there were some. */
+bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j), void *ctx);
 /* Ask handlers over their time limit to stop; report the stuck. When to look again. */
 int64_t threads_look(struct threads *t, int64_t now_ms);
 /* Ends the threads after what they run now. NULL is allowed. */
@@ -311,6 +313,8 @@ MUST_CHECK defib_err life_thread_start(const struct life_thread_options *o,
 /* The id of the present incarnation; 0 while a dead one is not registered anew. */
 int64_t life_thread_worker(struct life_thread *w);
 enum lease_contact life_thread_contact(struct life_thread *w);
+/* When the lease of the present incarnation is over by our own clock; 0: there is none. */
+int64_t life_thread_ends_ms(struct life_thread *w);
 /* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
 void life_thread_stop(struct life_thread *w, bool leave);
 

@@ -8,9 +8,13 @@ silence (nothing moves for a while, as when packets vanish).
 """
 
 import asyncio
+import pathlib
 import random
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 CHUNK = 65536
@@ -119,3 +123,29 @@ class Proxy:
     def stop(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
+
+
+class Cable:
+    """The workers' way to the server, in a process of its own: stopped, it carries nothing and
+    breaks nothing, as when packets vanish."""
+
+    def __init__(self, port):
+        code = ("import sys, proxy; p = proxy.Proxy(int(sys.argv[1])).start(); "
+                "print(p.port, flush=True); sys.stdin.read()")
+        self.process = subprocess.Popen([sys.executable, "-c", code, str(port)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        cwd=pathlib.Path(__file__).parent)
+        self.port = int(self.process.stdout.readline())
+
+    def url(self, db):
+        return f"postgres://postgres@127.0.0.1:{self.port}/{db.name}?sslmode=disable"
+
+    def cut(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def mend(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()

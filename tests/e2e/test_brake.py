@@ -3,45 +3,17 @@
 lets go by itself; deaths that were seen, and the silence of a few, are not held."""
 
 import contextlib
-import pathlib
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 from daemons import BEATING, World, config, make_jobs
+from proxy import Cable
 from workers import NotYet, eventually
 
 BEAT_S, STUCK_S, CEILING_S = 1, 3, 6
 BOUND_S = 30  # for a slow machine; the ceiling itself is asserted from below
 ROWS = 100
-
-
-class Cable:
-    """The workers' way to the server, in a process of its own: stopped, it carries nothing and
-    breaks nothing, as when packets vanish."""
-
-    def __init__(self, port):
-        code = ("import sys, proxy; p = proxy.Proxy(int(sys.argv[1])).start(); "
-                "print(p.port, flush=True); sys.stdin.read()")
-        self.process = subprocess.Popen([sys.executable, "-c", code, str(port)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        cwd=pathlib.Path(__file__).parent)
-        self.port = int(self.process.stdout.readline())
-
-    def url(self, db):
-        return f"postgres://postgres@127.0.0.1:{self.port}/{db.name}?sslmode=disable"
-
-    def cut(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def mend(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def close(self):
-        self.process.kill()
-        self.process.communicate()
 
 
 @pytest.fixture

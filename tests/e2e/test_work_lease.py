@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases and fencing: a worker that stands still, loses its sessions, or misses an answer."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
 import threading
 
 import pytest
+from proxy import Cable
+from table_workers import TableWorkers
 from workers import LIMIT_S, Queue, eventually, running
 
 SLOW = 'echo $$ >"up.$DEFIB_EPOCH"; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_EPOCH" >&3'
 
 
-def started(queue):
-    """The pid of the first run."""
-    up = queue.program.dir / "up.1"
+def started(program, run=1):
+    """The pid of the first run, or of another."""
+    up = program.dir / f"up.{run}"
     eventually(lambda: up.exists() and up.read_text().strip())
     return int(up.read_text())
 
@@ -28,7 +31,7 @@ def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
     """Its job was finished meanwhile; its own result comes too late and changes nothing."""
     job = queue.enqueue()
     sleeper = queue.work("--lease", "2s", "--name", "sleeper", run=SLOW)
-    child = started(queue)
+    child = started(queue.program)
     queue.work("--lease", "2s", "--name", "other", run='echo \'"second"\' >&3')
     queue.db.freeze(sleeper)
     queue.wait_state(job, "done")
@@ -51,7 +54,7 @@ def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
 def test_a_fenced_worker_lives_on_and_works_again(queue):
     queue.enqueue()
     sleeper = queue.work("--lease", "2s", "--name", "sleeper", run=SLOW)
-    started(queue)
+    started(queue.program)
     other = queue.work("--lease", "2s", run="true")
     queue.db.freeze(sleeper)
     eventually(lambda: queue.worker_rows("state")[0] == ("dead",))
@@ -84,7 +87,7 @@ def test_a_fenced_worker_kills_the_job_that_is_no_longer_its_own(queue):
 def test_a_short_pause_within_the_lease_costs_nothing(queue):
     job = queue.enqueue()
     worker = queue.work("--lease", "10m", run=SLOW)
-    started(queue)
+    started(queue.program)
     queue.work("--lease", "10m", "--queue", "idle")
     queue.db.freeze(worker)
     let_go(queue)
@@ -105,7 +108,7 @@ def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
     queue = pg_queue
     job = queue.enqueue()
     worker = queue.work(run=SLOW)
-    started(queue)
+    started(queue.program)
     # The sessions for claims and for the lease; the one for settling opens when it is needed.
     assert terminate_all(queue.db) >= 2
     let_go(queue)
@@ -149,7 +152,7 @@ def test_terminated_sessions_are_no_death_to_a_fellow_who_watches(pg_queue):
     queue = pg_queue
     job = queue.enqueue()
     queue.work("--lease", "3s", run=SLOW)
-    started(queue)
+    started(queue.program)
     queue.work("--lease", "3s", "--queue", "idle")
     for _ in range(3):
         terminate_all(queue.db)
@@ -197,7 +200,7 @@ def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, 
     queue = pg_queue
     job = queue.enqueue()
     elsewhere("--name", "far", "--lease", "3s", run=SLOW)
-    started(queue)
+    started(queue.program)
     queue.work("--queue", "idle", "--name", "near", "--lease", "3s")
     locks = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
              "database = (SELECT oid FROM pg_database WHERE datname = current_database())")
@@ -229,7 +232,7 @@ def test_an_old_session_that_lingers_and_then_ends_is_no_death(pg_queue, elsewhe
     # It has no beat within the test: what saves it must follow from its sessions. The other one
     # beats, which shows that it had the time to judge.
     elsewhere("--name", "far", "--lease", "1h", run=SLOW, url=wire.url(queue.db))
-    started(queue)
+    started(queue.program)
     queue.work("--queue", "idle", "--name", "near", "--lease", "3s")
     far = queue.db.sql("SELECT id FROM defib.worker WHERE name = 'far'")[0][0]
     for _ in range(3):
@@ -250,7 +253,7 @@ def test_a_death_on_another_host_is_seen_by_its_session(pg_queue, elsewhere):
     queue = pg_queue
     job = queue.enqueue()
     far = elsewhere("--name", "far", "--lease", "1h", run=SLOW)
-    started(queue)
+    started(queue.program)
     queue.work("--name", "near", "--lease", "1h", run="true")
     locks = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
              "database = (SELECT oid FROM pg_database WHERE datname = current_database())")
@@ -325,3 +328,43 @@ def test_a_job_is_settled_once_when_the_settlements_answer_was_lost(defib, pg, w
     finally:
         queue.close()
         looker.connection.close()
+
+
+EXCLUSIVE = """databases:
+  - name: main
+    url: ${DATABASE_URL}
+watches:
+  - name: pages
+    table: pages
+    key: id
+    running: status = 'running'
+    started_at: started_at
+    overdue_after: 1h
+    requeue: status = 'queued'
+    work:
+      ready: status = 'queued'
+      claim: status = 'running', started_at = CURRENT_TIMESTAMP
+      done: status = 'done'
+      failed: status = 'failed'
+      release: status = 'queued'
+      exclusive: true
+"""
+
+
+def test_exclusive_work_ends_with_its_lease_while_the_server_does_not_answer(pg, defib):
+    """A turn waits for its answer far longer than the lease. Others may begin when that is over."""
+    own = TableWorkers("scristill", pg, defib)
+    own.config = own.dir / "exclusive.yaml"
+    own.config.write_text(EXCLUSIVE)
+    own.rows("CREATE TABLE pages (id int PRIMARY KEY, status text, started_at timestamptz)")
+    own.rows("INSERT INTO pages VALUES (1, 'queued', NULL), (2, 'queued', NULL)")
+    with contextlib.closing(own), contextlib.closing(Cable(pg.server.port)) as cable:
+        worker = own.work("pages", "--lease", "2s", "--concurrency", "2", url=cable.url(pg),
+                          run='echo $$ >"up.$DEFIB_JOB_ID"; '
+                              'while [ "$DEFIB_JOB_ID" = 1 ] || [ ! -e go ]; do sleep 0.05; done')
+        first, second = started(defib, 1), started(defib, 2)
+        cable.cut()
+        (defib.dir / "go").touch()  # its end makes a turn due, which is not answered
+        eventually(lambda: not running(second))
+        eventually(lambda: not running(first))
+        assert "nothing was claimed or settled" not in worker.log

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run_thread_test.c: handlers that are asked to stop, while they run and while they wait. */
+#include "worker/worker_inside.h"
+
+#include "base/test.h"
+
+#include <unistd.h>
+
+static atomic_int begun, ended;
+
+static enum settle_as until_asked(struct handler_job *j, void *ctx)
+{
+	(void)ctx;
+	atomic_fetch_add(&begun, 1);
+	while (!handler_should_stop(j))
+		usleep(1000);
+	return SETTLE_FAILED;
+}
+
+static void on_ended(void *ctx, struct job *j)
+{
+	(void)ctx;
+	(void)j;
+	atomic_fetch_add(&ended, 1);
+}
+
+static void nothing(void *ctx)
+{
+	(void)ctx;
+}
+
+static bool is_of_the_second(void *ctx, const struct job *j)
+{
+	return j->pool == *(int *)ctx;
+}
+
+static void only_those_that_must_are_asked_running_or_not(void **state)
+{
+	static const struct threads_options o = {
+		.count = 2, .ended = on_ended, .began = nothing, .said = nothing};
+	static const struct worker_pool pool = {.handler = until_asked};
+	struct claimed claim = {.key = "1", .epoch = 1};
+	struct threads *t = NULL;
+	struct failure f = {0};
+	struct job *jobs[4];
+	int second = 1;
+	(void)state;
+	assert_int_equal(threads_start(&o, &t, &f), DEFIB_OK);
+	for (int i = 0; i < 4; i++) { /* two run, two wait; of each one is of the second pool */
+		jobs[i] = job_new(i % 2, 7, &claim);
+		threads_add(t, jobs[i], &pool, NULL);
+	}
+	threads_go(t);
+	while (atomic_load(&begun) < 2)
+		usleep(1000);
+	assert_true(threads_ask(t, is_of_the_second, &second));
+	while (atomic_load(&ended) < 1)
+		usleep(1000);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(atomic_load(&jobs[i]->stop), i % 2);
+		assert_int_equal(atomic_load(&jobs[i]->lost), i % 2);
+	}
+	assert_false(threads_ask(t, is_of_the_second, &second)); /* they know */
+	for (int i = 0; i < 4; i++)
+		atomic_store(&jobs[i]->stop, true);
+	threads_stop(t);
+	for (int i = 0; i < 4; i++)
+		job_free(jobs[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_those_that_must_are_asked_running_or_not),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
