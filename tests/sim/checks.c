@@ -4,6 +4,9 @@
  */
 #include "sim.h"
 
+#define LACKED_MOST 9               /* jobs in hand when a host begins to lack, and two probes */
+#define STOP_US (SECOND + 100 * MS) /* … and it looks so often */
+
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
 	for (int i = s->ntruths - 1; i >= 0; i--) {
@@ -115,13 +118,64 @@ static void check_database(struct sim *s)
 	}
 }
 
+/* Where nothing goes wrong nobody is suspected, compared with, refused or held. */
+void check_fair(struct sim *s)
+{
+	static const enum mark suspicions[] = {MARK_silent,  MARK_exit,     MARK_lock,    MARK_declared,
+	                                       MARK_stale,   MARK_again,    MARK_stray,   MARK_compare,
+	                                       MARK_spooled, MARK_brake,    MARK_expired, MARK_aside,
+	                                       MARK_alone,   MARK_late_done};
+	for (size_t i = 0; s->fair && i < sizeof suspicions / sizeof *suspicions; i++)
+		if (s->marks[suspicions[i]]) {
+			say(s, "in fair weather: %s", mark_names[suspicions[i]]);
+			broken(s, "nothing went wrong, and something was suspected");
+		}
+}
+
+/* What the host cannot start is not claimed again and again: what was in hand, and a probe. */
+void check_lacked(struct sim *s, const struct process *p)
+{
+	if (p->lacked > LACKED_MOST + (s->now - p->lacked_us) / SECOND)
+		broken(s, "jobs are claimed that the host cannot start");
+}
+
+/* As engine.h says of claims, and of ends that wait in the spool. */
+void check_asked(struct sim *s, const struct process *p, const struct turn_part *part)
+{
+	if (p->part == 0 && part->room > 0 && p->told_contact != CONTACT_GOOD)
+		broken(s, "jobs were asked for while the lease was not renewed");
+	if (part->nends > 0 && !part->drain && spool_waiting(p, part->pool) > 0)
+		broken(s, "ends were to be recorded before older ones that wait in the spool");
+}
+
+/*
+ * What must not overlap is asked to stop when its lease is over by its own clock, whatever the
+ * thread that turns waits for. A worker that was declared dead looks once a second.
+ */
+static void check_expired(struct sim *s, struct process *p)
+{
+	bool over = p->worker && life_contact(&p->life, boot_ms(s, p)) == CONTACT_EXPIRED;
+	p->expired_us = !over ? 0 : p->expired_us ? p->expired_us : s->now;
+	if (p->paused_until > p->expired_us && over)
+		p->expired_us = p->paused_until;
+	if (!over || s->now < p->expired_us + STOP_US)
+		return;
+	for (int i = 0; i < p->nruns; i++)
+		if (run_pools[p->runs[i].job->pool].exclusive && !p->runs[i].job->stop)
+			broken(s, "a job that must not overlap runs on when its lease is over");
+}
+
 /* Nobody runs what it has not in hand. */
-static void check_process(struct sim *s, const struct process *p)
+static void check_process(struct sim *s, struct process *p)
 {
 	if (!p->exists)
 		return;
 	if (engine_holding(p->engine) < p->nruns)
 		broken(s, "a job runs that is not in hand");
+	if (p->nruns > 0)
+		check_expired(s, p);
+	else
+		p->expired_us = 0;
 }
 
 void check_event(struct sim *s)

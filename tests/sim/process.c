@@ -111,6 +111,7 @@ static bool life_here(struct sim *s, struct process *p, const struct life_action
 			recover(s, p, 0, false);
 		return true;
 	case LIFE_COMPARE:
+		s->marks[MARK_compare] = true;
 		p->compare = true;
 		process_poke(s, p, THREAD_TURN);
 		return true;
@@ -240,6 +241,7 @@ static void send_part(struct sim *s, struct process *p)
 {
 	const struct turn_part *part = &p->turn->parts[p->part];
 	struct call *c = call_begin(s, p, THREAD_TURN, CALL_PART);
+	check_asked(s, p, part);
 	c->part = p->part;
 	c->pool = part->pool;
 	c->claimer = part->claimer;
@@ -514,6 +516,8 @@ void process_wake(struct sim *s, const struct event *ev)
 		life_go(s, p);
 	} else if (ev->thread == THREAD_TURN) {
 		turn_go(s, p);
+	} else if (ev->thread == THREAD_RUNS) {
+		runs_stop_expired(s, p);
 	} else {
 		sweep_go(s, p);
 	}

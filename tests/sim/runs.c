@@ -3,6 +3,8 @@
  */
 #include "sim.h"
 
+#define LOOK_US SECOND /* LOOK_MS of worker/worker.c */
+
 static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
 {
 	struct job *j = p->runs[i].job;
@@ -46,10 +48,13 @@ static void begin_runs(struct sim *s, struct process *p)
 		if (s->now < s->lacks_until[p->host]) { /* host_lacks() of worker/worker_jobs.c */
 			p->lacking++;
 			s->marks[MARK_lacking] = true;
+			p->lacked_us = p->lacked++ ? p->lacked_us : s->now;
+			check_lacked(s, p);
 			end_job(s, p, i--, SETTLE_RELEASED);
 			continue;
 		}
 		p->able++;
+		p->lacked = 0;
 		after(s, about(s, s->run_us), EV_RUN, (int)(p - s->processes))->number = r->serial;
 	}
 }
@@ -72,6 +77,8 @@ void run_start(struct sim *s, struct process *p, struct job *j)
 	p->runs[p->nruns++] =
 		(struct run){.job = j, .serial = ++s->serial, .truth = t ? (int)(t - s->truths) : -1};
 	begin_runs(s, p);
+	if (run_pools[j->pool].exclusive)
+		process_wake_in(s, p, THREAD_RUNS, 1);
 }
 
 void process_run_over(struct sim *s, struct process *p, int64_t serial)
@@ -94,6 +101,28 @@ void run_stop(struct sim *s, struct process *p, const struct job *j)
 			begin_runs(s, p);
 			return;
 		}
+}
+
+void runs_stop_expired(struct sim *s, struct process *p)
+{
+	bool any = false;
+	int64_t ends_ms = p->life.worker ? lease_ends_ms(&p->life.lease) : 0;
+	for (int i = p->nruns - 1; i >= 0; i--) {
+		struct job *j = p->runs[i].job;
+		if (!run_pools[j->pool].exclusive)
+			continue;
+		any = true;
+		if (boot_ms(s, p) < ends_ms && j->worker == p->worker)
+			continue;
+		j->lost = true;
+		if (!atomic_exchange(&j->stop, true)) {
+			s->marks[MARK_expired] = true;
+			run_stop(s, p, j);
+		}
+	}
+	int64_t in_us = ends_ms * 1000 - boot_us(s, p);
+	if (any)
+		process_wake_in(s, p, THREAD_RUNS, in_us > 0 && in_us < LOOK_US ? in_us : LOOK_US);
 }
 
 void runs_return(struct sim *s, struct process *p, int pool)

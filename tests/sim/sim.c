@@ -9,8 +9,9 @@
 #define CALM_US (24 * SECOND)
 #define SAFETY_SEEDS 4 /* one of so many is never healed */
 #define CALM_SEEDS                                                                                 \
-	10 /* one of so many has few faults, for longer: guards come to an end between                 \
-	    */
+	10                /* one of so many has few faults, for longer: guards come to an end between  \
+	                   */
+#define FAIR_SEEDS 32 /* … has none */
 #define COPY_US (200 * MS)
 
 enum store_kind store_kind;
@@ -279,6 +280,7 @@ static void begin(struct sim *s, uint64_t seed, const struct cuts *cuts)
 	                  .timeline = 1,
 	                  .safety = seed % SAFETY_SEEDS == 0,
 	                  .calm = seed % CALM_SEEDS == 1,
+	                  .fair = seed % FAIR_SEEDS == 7,
 	                  .cuts = cuts ? *cuts : (struct cuts){.faults = -1}};
 	for (int i = 0; i < 8; i++)
 		(void)roll(s, 2);
@@ -314,6 +316,7 @@ void sim_run(struct sim *s, uint64_t seed, const struct cuts *cuts, bool verbose
 	if (!s->broken && !all_final(s))
 		broken(s, "I12: not everything came to its end when all was healed");
 	s->healed_us = s->now - healed;
+	check_fair(s);
 }
 
 void sim_release(struct sim *s)

@@ -106,7 +106,8 @@ struct backend {
 
 /* ---- a statement on its way ---- */
 
-enum thread_name { THREAD_LIFE, THREAD_TURN, THREAD_SWEEP, THREADS };
+/* The last one runs jobs, and has no session. */
+enum thread_name { THREAD_LIFE, THREAD_TURN, THREAD_SWEEP, THREAD_RUNS, THREADS };
 
 enum call_kind {
 	CALL_LIFE,
@@ -212,7 +213,10 @@ struct process {
 	int64_t told_worker, timeline;
 	enum lease_contact told_contact;
 	bool failed_over, compare, woken, stop;
-	int lacking, able; /* programs that could not be started, and could */
+	int lacking, able;  /* programs that could not be started, and could */
+	int lacked;         /* … one after the other, … */
+	int64_t lacked_us;  /* … since then */
+	int64_t expired_us; /* since when its lease is over by its own clock; 0: it is not */
 	struct job *ended[RUNS_MOST];
 	int nended;
 	struct run runs[RUNS_MOST];
@@ -301,6 +305,7 @@ struct event {
 	X(cancel)   /* of a job */                                                                     \
 	X(stop)     /* a worker is asked to stop */                                                    \
 	X(operator) /* of the watched table */                                                         \
+	X(freeze)   /* the server and a process are stopped at once, and go on together */             \
 	X(stay)     /* when all is healed, some processes are gone for good */
 #define RATE_FAULTS 3
 
@@ -352,6 +357,7 @@ struct cuts {
 	X(forgotten)         /* … or dropped, as its claim was lost in a fail-over */                \
 	X(full)              /* the spool's disk was full */                                           \
 	X(given_up)          /* an end could be neither recorded nor kept */                           \
+	X(compare)           /* a worker had less than the database said, and compared */              \
 	X(stray)             /* a job whose claim's reply was lost was handed back */                  \
 	X(fail_over)         /* the server failed over, … */                                         \
 	X(lost_claim)        /* … and had lost a claim */                                            \
@@ -365,6 +371,7 @@ struct cuts {
 	X(clock_forward)     /* the server's clock jumped by more than a lease while jobs ran, … */  \
 	X(clock_back)        /* … or back */                                                         \
 	X(long_pause)        /* a process with jobs was stopped for longer than its lease */           \
+	X(frozen)            /* the server and a process were stopped at once, for long */             \
 	X(long_cut)          /* a host with jobs was cut off for longer than the lease */              \
 	X(read_only)         /* a statement met a read-only server */                                  \
 	X(rights)            /* a statement met a right that was revoked */                            \
@@ -412,6 +419,7 @@ struct sim {
 	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
 	struct cuts cuts;
 	bool calm;      /* few faults, for longer */
+	bool fair;      /* none at all: then nobody suspects anybody */
 	bool safety;    /* it is never healed: nothing but what must hold at any time is asked */
 	int64_t faults; /* that came */
 	int64_t healed_us, bound_us; /* until all was final, once healed; and at most */
@@ -438,6 +446,7 @@ struct sim {
 	int64_t started_us; /* when the server was, by its clock */
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
+	int64_t backoff_us; /* of workers of the watched table, when the server is down */
 	double rates[RATE_FAULTS];
 	int64_t brake_ms;        /* of the brake of each life */
 	int64_t mean_us[FAULTS]; /* between two of a kind; 0: none */
@@ -539,6 +548,8 @@ void run_stop(struct sim *s, struct process *p, const struct job *j);
 /* Those of the pool that have not begun. */
 void runs_return(struct sim *s, struct process *p, int pool);
 void process_run_over(struct sim *s, struct process *p, int64_t serial);
+/* stop_all_expired() of worker/worker.c */
+void runs_stop_expired(struct sim *s, struct process *p);
 
 /* watched.c */
 void watched_draw(struct sim *s);
@@ -571,6 +582,10 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 void check_settled(struct sim *s, const struct end *e);
 void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoch);
 void check_left(struct sim *s, const struct process *p);
+void check_lacked(struct sim *s, const struct process *p);
+/* What it is about to ask of the database. */
+void check_asked(struct sim *s, const struct process *p, const struct turn_part *part);
+void check_fair(struct sim *s);
 bool all_final(const struct sim *s);
 /* The newest; pid 0: of any process. */
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch);

@@ -23,12 +23,13 @@ static void draw_faults(struct sim *s)
 	for (int i = 0; i < RATE_FAULTS; i++) {
 		bool has = roll(s, 2);
 		double rate = most[i] * (double)roll(s, 1000) / 1000;
-		s->rates[i] = has && !is_cut(s, (enum fault)i) ? s->calm ? rate / 50 : rate : 0;
+		has = has && !s->fair && !is_cut(s, (enum fault)i);
+		s->rates[i] = has ? s->calm ? rate / 50 : rate : 0;
 	}
 	for (int i = RATE_FAULTS; i < FAULTS; i++) {
 		bool has = roll(s, s->safety ? 2 : 3) == 0;
 		int64_t mean_us = SECOND / 2 << (roll(s, 4) + (s->calm ? 3 : 0));
-		s->mean_us[i] = has && !is_cut(s, (enum fault)i) ? mean_us : 0;
+		s->mean_us[i] = has && !s->fair && !is_cut(s, (enum fault)i) ? mean_us : 0;
 	}
 }
 
@@ -185,6 +186,25 @@ static void move_clock(struct sim *s)
 	s->clock_us += step * SECOND;
 }
 
+/*
+ * As when a hypervisor stops both: whoever goes on then has seen no failed call, while all others
+ * could not write.
+ */
+static void freeze(struct sim *s, int i)
+{
+	int64_t us = about(s, s->lease_ms * 1000), before = about(s, 50 * MS);
+	struct process *p = &s->processes[i];
+	if (!p->exists || us <= before)
+		return;
+	say(s, "process %d and the server are stopped for %lld ms", i, (long long)(us / 1000));
+	if (p->paused_until < s->now + us)
+		p->paused_until = s->now + us;
+	note_unable(s, p);
+	after(s, us, EV_RESUME, i);
+	s->marks[MARK_frozen] |= us > s->lease_ms * 1000;
+	go_down(s, us - before);
+}
+
 /* Any process: a worker, a daemon or one of the watched table's. */
 static int any_process(struct sim *s)
 {
@@ -261,6 +281,8 @@ static void happens(struct sim *s, enum fault kind)
 			model_cancel(s, job);
 			sqlite_cancel(s, job);
 		}
+	} else if (kind == FAULT_freeze) {
+		freeze(s, i);
 	} else if (kind == FAULT_operator) {
 		operator_acts(s);
 	} else if (kind == FAULT_stop && s->processes[i].exists && i < PROCESSES) {

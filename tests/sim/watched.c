@@ -8,6 +8,7 @@
 #define BEAT_US (500 * MS)
 #define STUCK_US (3 * SECOND)
 #define RETRY_US (50 * MS)
+#define BACKOFF_US (700 * MS) /* longer than a beat: the second look alone convicts them */
 #define IDLE_US (200 * MS)
 #define ATTEMPTS 2
 
@@ -18,6 +19,7 @@ void watched_draw(struct sim *s)
 	/* With more owners than there are it never engages: then the others must do without it. */
 	static const int64_t ceilings[] = {10, 20, 60}, brakes[] = {2, 1000};
 	s->ndaemons = has ? daemons : 0;
+	s->backoff_us = roll(s, 2) ? BACKOFF_US : RETRY_US;
 	s->nforeign = has ? foreign : 0;
 	s->watch.alive_at.text = "alive_at";
 	s->watch.owner.text = "owner";
@@ -87,7 +89,12 @@ static void do_look_at_all(struct sim *s, struct call *c)
 static void check_taken(struct sim *s, const struct call *c, int row, const struct watched *r)
 {
 	const struct process *v = process_of_pid(s, r->owner), *d = process_of_pid(s, c->pid);
-	if (!v || v->row != row || v->claim != r->claim || !d || r->sign_us + STUCK_US < d->first_us)
+	if (!d || r->sign_us + STUCK_US < d->first_us)
+		return;
+	/* One late beat convicts nobody: it was seen twice, a beat apart, or could have been. */
+	if (c->now_us - r->sign_us < STUCK_US + BEAT_US)
+		broken(s, "a daemon took a job at its first look");
+	if (!v || v->row != row || v->claim != r->claim)
 		return;
 	/* After an outage it has two beats to be heard, and no longer. */
 	bool soon = s->now < s->disturbed_us + STUCK_US + 2 * BEAT_US;
@@ -205,7 +212,8 @@ void foreign_answered(struct sim *s, struct process *p, const struct call *c)
 {
 	bool idle = false;
 	if (c->failed) {
-		process_wake_in(s, p, THREAD_SWEEP, RETRY_US);
+		bool down = s->now < s->down_until + RETRY_US;
+		process_wake_in(s, p, THREAD_SWEEP, down ? s->backoff_us : RETRY_US);
 		return;
 	}
 	if (c->foreign == FOREIGN_CLAIM) {
