@@ -419,6 +419,22 @@ static defib_err check_source(const struct builder *b)
 	return bad(b, mark, "save the file as UTF-8 text", "%s", why);
 }
 
+/*
+ * libfyaml does not bear refused memory: it crashes, or leaves a value out. So it is started only
+ * where there is more than it can need (measured: 150 KB for a file of 27 KB).
+ */
+#define ROOM_LEAST (1 << 20)
+#define ROOM_PER_BYTE 8
+
+static defib_err check_room(const struct builder *b)
+{
+	void *room = malloc(ROOM_LEAST + b->len * ROOM_PER_BYTE);
+	free(room);
+	return room ? DEFIB_OK
+	            : fail(b->failure, DEFIB_MEMORY, "%s: memory is refused; nothing was read",
+	                   file_name(b->last));
+}
+
 defib_err cfg_parse(const char *text, const char *file, struct arena *a, struct cfg_node **out,
                     struct failure *f)
 {
@@ -427,6 +443,8 @@ defib_err cfg_parse(const char *text, const char *file, struct arena *a, struct 
 	struct builder b = {.source = text, .len = strlen(text), .arena = a, .failure = f};
 	b.last = (struct cfg_mark){name, 1, 1};
 	defib_err err = check_source(&b);
+	if (!err)
+		err = check_room(&b);
 	if (err)
 		return err;
 	b.diag = silent_diag();

@@ -8,11 +8,10 @@
  */
 #include "ledger/ledger.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-
-#include <jansson.h>
 
 /*
  * What counts against the job: not what was part of a mass event, nor what a program that ended
@@ -45,7 +44,7 @@ static void take_noted(struct noted *n, const char *note, struct arena *a)
 {
 	if (!note)
 		return;
-	json_t *after = json_loads(strchr(note, ' ') + 1, 0, NULL);
+	json_t *after = json_read(strchr(note, ' ') + 1, 0);
 	const char *owner = json_string_value(json_object_get(after, "owner"));
 	const json_t *sign = json_object_get(after, "sign_us");
 	const json_t *attempts = json_object_get(after, "attempts");

@@ -4,11 +4,10 @@
  */
 #include "lib/lib.h"
 
+#include "base/json.h"
 #include "base/log.h"
 #include "ledger/ledger.h"
 #include "ledger/schema.h"
-
-#include <jansson.h>
 
 defib_err lib_begin(struct failure *f)
 {
@@ -42,7 +41,7 @@ defib_err lib_options(void *to, size_t known, const void *from, const char *what
 
 bool lib_is_json(const char *text)
 {
-	json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_t *json = text ? json_read(text, JSON_DECODE_ANY) : NULL;
 	json_decref(json);
 	return json != NULL;
 }

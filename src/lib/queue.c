@@ -3,14 +3,13 @@
  */
 #include "lib/lib.h"
 
+#include "base/json.h"
 #include "store/store.h"
 #include "worker/queue.h"
 
-#include <jansson.h>
-
 static defib_err read_tags(const char *text, struct failure *f)
 {
-	json_t *tags = json_loads(text, 0, NULL), *tag;
+	json_t *tags = json_read(text, 0), *tag;
 	bool good = json_is_array(tags);
 	size_t i;
 	json_array_foreach(tags, i, tag) good = good && json_is_string(tag);

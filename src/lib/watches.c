@@ -163,9 +163,11 @@ defib_err defib_watches_set(defib_watches *watches, const char *watch, const cha
 		return lib_answer(err, &f, message);
 	struct cfg_node *node = NULL;
 	if (*value == '[' || *value == '{')
-		err = cfg_parse(arena_strdup(a, value), key, a, &node, &f) ? DEFIB_CONFIG : DEFIB_OK;
+		err = cfg_parse(arena_strdup(a, value), key, a, &node, &f);
 	else
 		node = cfg_scalar(a, arena_strdup(a, value));
+	if (err && err != DEFIB_MEMORY)
+		err = DEFIB_CONFIG;
 	if (!err) {
 		cfg_put(a, named_watch(watches, watch), arena_strdup(a, key), node);
 		watches->read = false;

@@ -3,6 +3,7 @@
 #include "recover/leader_status.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 
 /* So many intervals, and some time for the scan itself, may pass without a finished one. */
@@ -64,7 +65,7 @@ struct leader_status leader_status_of(const struct leader_rows *rows, const char
 {
 	struct leader_status st = rows_of(rows, watch);
 	if (st.status)
-		st.info = json_loads(st.status->info, 0, NULL);
+		st.info = json_read(st.status->info, 0);
 	find_last_scan(&st);
 	st.leads = st.leader && st.leader->leads;
 	st.silent = st.leads && is_silent(&st);

@@ -2,6 +2,7 @@
 /* look.c: see look.h. */
 #include "recover/look.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
@@ -9,7 +10,6 @@
 #include "watch/timesql.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 const char *job_text(const char *const *key, int n, struct arena *a)
 {
@@ -30,7 +30,7 @@ bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS
 		key[0] = job;
 		return true;
 	}
-	json_auto_t *list = json_loads(job, 0, NULL);
+	json_auto_t *list = json_read(job, 0);
 	bool good = json_is_array(list) && json_array_size(list) == (size_t)n;
 	for (int k = 0; k < n && good; k++) {
 		const json_t *part = json_array_get(list, (size_t)k);
@@ -371,8 +371,8 @@ static bool is_in(const struct column_set *set, const char *name)
 bool columns_same(const char *expected, const char *now, const struct column_set *only,
                   struct arena *a, const char **first)
 {
-	json_auto_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
-	json_auto_t *is = now ? json_loads(now, 0, NULL) : NULL;
+	json_auto_t *was = expected ? json_read(expected, 0) : NULL;
+	json_auto_t *is = now ? json_read(now, 0) : NULL;
 	bool same = was && is;
 	const char *name;
 	json_t *value;
@@ -391,8 +391,8 @@ bool columns_same(const char *expected, const char *now, const struct column_set
 bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
                      const char *now)
 {
-	json_auto_t *was = expected ? json_loads(expected, 0, NULL) : NULL;
-	json_auto_t *is = now ? json_loads(now, 0, NULL) : NULL;
+	json_auto_t *was = expected ? json_read(expected, 0) : NULL;
+	json_auto_t *is = now ? json_read(now, 0) : NULL;
 	bool same = true;
 	const char *name;
 	json_t *value;

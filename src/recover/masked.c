@@ -2,6 +2,7 @@
 /* masked.c: see masked.h. */
 #include "recover/masked.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "recover/evidence.h"
 
@@ -17,7 +18,7 @@ static bool masked_inside(const struct watch *w, const struct secrets *s, const 
 	const char *first = text + strspn(text, " \t\r\n");
 	if (w->mask.n == 0 || (*first != '{' && *first != '['))
 		return false;
-	json_auto_t *value = json_loads(text, 0, NULL);
+	json_auto_t *value = json_read(text, 0);
 	json_auto_t *shown = value ? masked_json(w, s, value) : NULL;
 	bool masked = value && !json_equal(value, shown);
 	char *dump = masked && shown ? json_dumps(shown, ONE_LINE) : NULL;
@@ -48,7 +49,7 @@ void masked_exactly(const struct watch *w, const struct secrets *s, const char *
 		return;
 	}
 	masked_text(w, s, name, text, &shown);
-	json_auto_t *value = json_loads(buf_text(&shown), JSON_DECODE_ANY, NULL);
+	json_auto_t *value = json_read(buf_text(&shown), JSON_DECODE_ANY);
 	if (value)
 		buf_add(out, buf_text(&shown));
 	else
@@ -105,7 +106,7 @@ json_t *masked_json(const struct watch *w, const struct secrets *s, const json_t
 void masked_document(const struct watch *w, const struct secrets *s, const char *text,
                      struct buf *out)
 {
-	json_auto_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_auto_t *value = text ? json_read(text, JSON_DECODE_ANY) : NULL;
 	json_auto_t *shown = value && w && w->mask.n ? masked_json(w, s, value) : json_incref(value);
 	char *dump = shown ? json_dumps(shown, ONE_LINE) : NULL;
 	buf_add(out, dump ? dump : "null");
@@ -155,7 +156,7 @@ static void secrets_json(struct secrets *s, const struct watch *w, const json_t 
 
 void secrets_document(struct secrets *s, const struct watch *w, const char *text)
 {
-	json_auto_t *value = w && w->mask.n && text ? json_loads(text, 0, NULL) : NULL;
+	json_auto_t *value = w && w->mask.n && text ? json_read(text, 0) : NULL;
 	secrets_json(s, w, value);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "recover/by_hand.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
@@ -15,8 +16,6 @@
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "watch/lexer.h"
-
-#include <jansson.h>
 
 struct undoing {
 	struct session *session;
@@ -60,7 +59,7 @@ static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
 /* Whether statements of `also` went with it: as the entry says, or, of an old one, the watch. */
 static bool had_also(const struct undoing *u, const struct ledger_row *row)
 {
-	json_auto_t *evidence = row->evidence ? json_loads(row->evidence, 0, NULL) : NULL;
+	json_auto_t *evidence = row->evidence ? json_read(row->evidence, 0) : NULL;
 	bool had = json_is_true(json_object_get(evidence, "also"));
 	for (int r = 0; r < REMEDY_COUNT && !had; r++)
 		had = text_eq(act_event(r), row->event) && watch_also(u->watch, r);
@@ -73,7 +72,7 @@ static bool had_also(const struct undoing *u, const struct ledger_row *row)
  */
 static bool epoch_left(const struct undoing *u, const struct ledger_row *row, int64_t *epoch)
 {
-	json_auto_t *after = row->after ? json_loads(row->after, 0, NULL) : NULL;
+	json_auto_t *after = row->after ? json_read(row->after, 0) : NULL;
 	const json_t *left = json_object_get(after, ":epoch");
 	const char *name;
 	json_t *value;

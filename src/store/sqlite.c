@@ -16,6 +16,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -276,15 +277,19 @@ static defib_err lite_commit(struct store *s, struct failure *f)
 	return control(of(s), "COMMIT", true, f);
 }
 
+#define ROLLBACKS 2
+
 static void lite_rollback(struct store *s)
 {
 	struct failure ignored = {0};
 
 	of(s)->reading = false;
 	/* Some errors, such as a full disk or our deadline, have rolled back already. */
-	if (!sqlite3_get_autocommit(of(s)->db)) {
+	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(of(s)->db); i++) {
 		control(of(s), "ROLLBACK", false, &ignored);
 	}
+	/* Without memory it can fail. Left open, it would keep every other writer out. */
+	s->lost = s->lost || !sqlite3_get_autocommit(of(s)->db);
 }
 
 static void drop_statements(struct lite *l)
@@ -327,17 +332,16 @@ static const char *path_of(const char *url)
 void sqlite_target(const char *url, struct buf *out)
 {
 	const char *path = path_of(url), *slash = strrchr(path, '/');
-	char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-	char *whole = realpath(path, NULL), *place = folder ? realpath(folder, NULL) : NULL;
+	AUTO_BUF folder = BUF_INIT;
+	char whole[PATH_MAX], place[PATH_MAX]; /* nothing to allocate: a name half known is another */
 
-	if (whole) {
+	if (realpath(path, whole)) {
 		buf_addf(out, "file %s", whole);
-	} else {
-		buf_addf(out, "file %s/%s", place ? place : folder, slash ? slash + 1 : path);
+		return;
 	}
-	free(folder);
-	free(whole);
-	free(place);
+	buf_addn(&folder, slash ? path : ".", slash ? (size_t)(slash - path) : 1);
+	buf_addf(out, "file %s/%s", realpath(buf_text(&folder), place) ? place : buf_text(&folder),
+	         slash ? slash + 1 : path);
 }
 
 static defib_err check_file(const struct store_options *opt, const char *path, struct failure *f)

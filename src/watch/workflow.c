@@ -5,12 +5,11 @@
  */
 #include "watch/workflow.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "store/dialect.h"
 #include "watch/bind.h"
 #include "watch/options_values.h"
-
-#include <jansson.h>
 
 #define P(member) offsetof(struct workflow_step, member)
 static const struct opt_row step_rows[] = {
@@ -172,10 +171,10 @@ static bool from_list(const struct workflow *w, const json_t *list, struct arena
 bool steps_done_parse(const struct workflow *w, const char *text, struct arena *a,
                       struct finished_step **out, int *n)
 {
-	json_t *json = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	json_t *json = text ? json_read(text, JSON_DECODE_ANY) : NULL;
 	/* A text column has its list, or name, inside a JSON string; on SQLite a name stands bare. */
 	const char *inner = json_is_string(json) ? json_string_value(json) : json ? NULL : text;
-	json_t *list = inner ? json_loads(inner, 0, NULL) : json_incref(json);
+	json_t *list = inner ? json_read(inner, 0) : json_incref(json);
 	bool known = json_is_array(list);
 	*n = 0;
 	*out = ARENA_ARRAY(a, struct finished_step, w->nsteps + (int)json_array_size(list) + 1);

@@ -9,6 +9,7 @@
  */
 #include "worker/source_table_inside.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
@@ -16,7 +17,6 @@
 #include "recover/look.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 /* ---- what a worker hands in ---- */
 
@@ -42,7 +42,7 @@ static const char *document(const char *text, struct arena *a)
 {
 	if (!text)
 		return NULL;
-	json_auto_t *parsed = json_loads(text, JSON_DECODE_ANY, NULL);
+	json_auto_t *parsed = json_read(text, JSON_DECODE_ANY);
 	if (parsed)
 		return text;
 	AUTO_BUF out = BUF_INIT;

@@ -6,6 +6,7 @@
  * Which rows are to be undone the user's own predicate says, so nothing is
  * kept here about that: a row is undone while it matches, step by step.
  */
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/events.h"
@@ -17,7 +18,6 @@
 #include "worker/source_table_inside.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 /* ---- what is recorded ---- */
 
@@ -221,7 +221,7 @@ static void add_mark(struct step_marks *marks, const struct step_mark *one, stru
 static void mark_passed(const struct settlement *g, const struct work_row *row, struct arena *a,
                         struct step_marks *out)
 {
-	json_t *passed = g->step.passed ? json_loads(g->step.passed, 0, NULL) : NULL, *one;
+	json_t *passed = g->step.passed ? json_read(g->step.passed, 0) : NULL, *one;
 	size_t i;
 	json_array_foreach(passed, i, one)
 	{

@@ -2,10 +2,9 @@
 /* spool_results.c: results, see spools.h. */
 #include "worker/spools.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "worker/workflow.h"
-
-#include <jansson.h>
 
 #define PEEK_BYTES (4 << 20) /* at once */
 
@@ -226,7 +225,7 @@ static bool as_named(const char *name, enum settle_as *out)
 
 bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct spool_result *out)
 {
-	json_auto_t *record = json_loadb(bytes, n, 0, NULL);
+	json_auto_t *record = json_read_bytes(bytes, n, 0);
 	*out = (struct spool_result){
 		.source = text_of(record, "source", a),
 		.worker = number_of(record, "worker"),

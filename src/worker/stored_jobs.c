@@ -3,6 +3,7 @@
 #include "worker/stored_jobs.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/schema.h"
@@ -14,7 +15,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <jansson.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -473,7 +473,7 @@ static bool job_read(const json_t *object, struct arena *a, struct enqueue *job)
 
 bool stored_put_read(const char *bytes, size_t n, struct arena *a, struct stored_put *put)
 {
-	json_auto_t *record = json_loadb(bytes, n, 0, NULL);
+	json_auto_t *record = json_read_bytes(bytes, n, 0);
 	const json_t *jobs = json_object_get(record, "jobs");
 	*put = (struct stored_put){.token = text_of(record, "token", a),
 	                           .database = text_of(record, "database", a),

@@ -5,11 +5,11 @@
 #include "worker/worker_inside.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "watch/options_values.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -128,7 +128,7 @@ static enum settle_as settle_of(enum child_end end)
 static char *result_json(const char *text)
 {
 	struct buf out = BUF_INIT;
-	json_auto_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+	json_auto_t *json = json_read(text, JSON_DECODE_ANY);
 	size_t len = strlen(text);
 	while (len > 0 && strchr(" \t\r\n", text[len - 1]))
 		len--;

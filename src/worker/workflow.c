@@ -2,10 +2,10 @@
 /* workflow.c: see workflow.h. */
 #include "worker/workflow.h"
 
+#include "base/json.h"
 #include "base/text.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 #define NO_SUCH_STEP "the workflow no longer has such a step"
 
@@ -43,7 +43,7 @@ bool step_records_parse(const char *json, struct arena *a, struct step_records *
 	*out = (struct step_records){0};
 	if (!json)
 		return true;
-	json_auto_t *array = json_loads(json, 0, NULL);
+	json_auto_t *array = json_read(json, 0);
 	size_t count = json_array_size(array);
 	bool good = json_is_array(array);
 	out->items = ARENA_ARRAY(a, struct step_record, count);
@@ -284,7 +284,7 @@ bool step_end_parse(const char *json, struct arena *a, struct step_end *out)
 	*out = (struct step_end){0};
 	if (!json)
 		return true;
-	json_auto_t *o = json_loads(json, 0, NULL);
+	json_auto_t *o = json_read(json, 0);
 	const json_t *undo = json_object_get(o, "undo");
 	bool good = json_is_boolean(undo);
 	if (good)
