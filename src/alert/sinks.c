@@ -22,12 +22,67 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A receiver may say back what we sent. */
-static void hide(char *text, const char *secret)
+#define PART_LEAST 6 /* shorter parts hide too much of an answer, and nothing that is a secret */
+
+/* Also where the text was cut in the middle of it. */
+static void hide(char *text, const char *secret, size_t n)
 {
-	size_t n = secret ? strlen(secret) : 0;
-	for (char *at = text; n >= 4 && (at = strstr(at, secret)) != NULL; at += n)
+	size_t len = strlen(text);
+	for (char *at = text; n > 0 && (at = memmem(at, strlen(at), secret, n)) != NULL; at += n)
 		memset(at, '*', n);
+	for (size_t k = n < len ? n : len; k >= 4; k--)
+		if (memcmp(text + len - k, secret, k) == 0)
+			memset(text + len - k, '*', k);
+}
+
+/* A receiver may say back what we sent, or a part of it: the path of a URL, a word of a header. */
+static void hide_parts(char *text, const char *secret, const char *between)
+{
+	for (const char *p = secret ? secret : ""; *p;) {
+		size_t n = strcspn(p, between);
+		if (n >= PART_LEAST)
+			hide(text, p, n);
+		p += n + (p[n] != '\0');
+	}
+}
+
+static void hide_url(char *text, const char *url)
+{
+	const char *host = url ? strstr(url, "://") : NULL;
+	if (!host)
+		return;
+	host += 3;
+	const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+	hide_parts(text, end, "/?#&=");
+	if (at) {
+		size_t user = strcspn(host, ":@");
+		hide(text, host, (size_t)(at - host));
+		if (host + user < at)
+			hide(text, host + user + 1, (size_t)(at - host) - user - 1);
+	}
+}
+
+/* A name and password of a URL are sent like this. */
+static void hide_basic(char *text)
+{
+	static const char scheme[] = "Basic ";
+	for (char *at = text; (at = strcasestr(at, scheme)) != NULL;) {
+		at += sizeof scheme - 1;
+		memset(at, '*', strcspn(at, " ,;\"'\r\n"));
+	}
+}
+
+static void hide_secrets(char *text, const struct alert_sink *s)
+{
+	hide_parts(text, s->key, "");
+	hide_url(text, s->url);
+	hide_basic(text);
+	for (int i = 0; i < s->headers.n; i++)
+		hide_parts(text, s->headers.values[i], " =;,:");
+	for (int i = 0; i < s->pass_environment.n; i++) {
+		const char *value = strchr(s->pass_environment.items[i], '=');
+		hide_parts(text, value ? value + 1 : NULL, "");
+	}
 }
 
 /* Sets the answer; the text is made one line, and secrets of the sink are taken out. */
@@ -40,10 +95,7 @@ static void sink_answered(const struct sink_call *c, struct sink_answer *out, en
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	hide(text, c->sink->key);
-	hide(text, c->sink->url);
-	for (int i = 0; i < c->sink->headers.n; i++)
-		hide(text, c->sink->headers.values[i]);
+	hide_secrets(text, c->sink);
 	for (char *p = text; *p; p++)
 		*p = (unsigned char)*p < 0x20 || *p == 0x7f ? ' ' : *p;
 	utf8_copy(out->text, sizeof out->text, text);

@@ -253,12 +253,31 @@ static const char *url_authority(const char *url)
 	return scheme_end + 3;
 }
 
+/*
+ * Of what was meant as a URL and is none: "postgres//u:secret@h/db", "postgres:u:secret@h/db",
+ * "jdbc:postgresql://u:secret@h/db". It is shown to whoever mistyped it, in a message.
+ */
+static struct span mistyped_password(const char *url, const char *from)
+{
+	const struct span none = {NULL, 0};
+	const char *slashes = strstr(url, "//");
+	if (text_starts(url, "sqlite:"))
+		return none;
+	struct span userinfo = userinfo_password(slashes ? slashes + 2 : url);
+	if (userinfo.len > 0 && userinfo.start >= from)
+		return userinfo;
+	const char *query = from > url && *from == '&' ? from : strchr(from, '?');
+	return query ? query_password(query + 1) : none;
+}
+
 /* The first password at or behind `from`, which is `url` itself or the end of the one before. */
 static struct span password_next(const char *url, const char *from)
 {
 	const char *authority = url_authority(url);
-	if (!authority)
-		return conninfo_password(from);
+	if (!authority) {
+		struct span pair = conninfo_password(from);
+		return pair.start ? pair : mistyped_password(url, from);
+	}
 	struct span userinfo = userinfo_password(authority);
 	/* "user:@host": one without a byte is not behind itself, and hides nothing. */
 	if (userinfo.len > 0 && userinfo.start >= from)

@@ -68,6 +68,13 @@ static const struct redact_case redact_cases[] = {
 	{"password='open ended", "password=***"},
 	{"host=h sslpassword=a password=b", "host=h sslpassword=*** password=***"},
 	{"passwordless=x", "passwordless=x"},
+	{"postgres//u:secret@h/db", "postgres//u:***@h/db"},
+	{"postgres:/u:secret@h/db", "postgres:***@h/db"},
+	{"u:secret@h/db", "u:***@h/db"},
+	{"jdbc:postgresql://u:secret@h/db?password=x&sslpassword=y",
+     "jdbc:postgresql://u:***@h/db?password=***&sslpassword=***"},
+	{"postgres//h/db?user=u&password=secret", "postgres//h/db?user=u&password=***"},
+	{"postgres//h:5432/db", "postgres//h:5432/db"},
 	{"sqlite:/tmp/a@b:c.db", "sqlite:/tmp/a@b:c.db"},
 	{"", ""},
 };

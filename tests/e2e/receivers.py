@@ -2,7 +2,7 @@
 """Receivers of messages: real HTTP servers in threads that record what came, and misbehave.
 
 A receiver answers what its `plan` says, one entry a request, and 200 when that is used up: a
-status, (status, headers), "drop" (the connection ends without an answer) or "hang" (none comes
+status, (status, headers), (status, headers, text), "drop" (the connection ends without an answer) or "hang" (none comes
 until the receiver is closed).
 """
 
@@ -25,8 +25,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        status, headers = answer if isinstance(answer, tuple) else (answer, {})
-        text = b"no, thank you" if status >= 300 else b"ok"
+        status, headers, *said = answer if isinstance(answer, tuple) else (answer, {})
+        text = said[0].encode() if said else b"no, thank you" if status >= 300 else b"ok"
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(text))}.items():
             self.send_header(name, value)
