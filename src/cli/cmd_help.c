@@ -144,6 +144,7 @@ static const struct {
 } environment[] = {
 	{"DEFIB_CONFIG", "the configuration, where no -c FILE is given"},
 	{"DEFIB_DB", "a database, where no --db URL is given"},
+	{"DEFIB_DUMPABLE", "set to anything: core dumps are written, and debuggers can attach"},
 	{"NO_COLOR", "set to anything: no colours"},
 };
 

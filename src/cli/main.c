@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -15,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 const struct listed_command commands[] = {
@@ -437,9 +439,23 @@ static bool output_arrived(void)
 	return false;
 }
 
+/*
+ * Passwords are in our environment and memory, and libpq keeps its own copies. No core dump may
+ * hold them, and the program of a job, which runs as our user, must not read them from /proc. A
+ * program that we start gets its own flag from the kernel.
+ */
+static void hide_memory(void)
+{
+	const char *debugged = getenv("DEFIB_DUMPABLE");
+	if (!debugged || !*debugged)
+		(void)prctl(PR_SET_DUMPABLE, 0L, 0L, 0L, 0L);
+}
+
 int main(int argc, char **argv)
 {
 	struct cli c = {0};
+	hide_memory();
+	json_use_our_memory();
 	setlocale(LC_CTYPE, "");
 	/* A reader that goes away is an error of writing, not a reason to die in a transaction. */
 	signal(SIGPIPE, SIG_IGN);
