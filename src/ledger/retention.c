@@ -225,7 +225,6 @@ static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t 
 
 /* ---- the ledger */
 
-/* Who may not prune the ledger leaves it to its owner. */
 static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 {
 	struct prune_plan plan;
@@ -243,10 +242,6 @@ static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 		"", arena_printf(&x->arena, "retention-%" PRId64, clock_wall_us() / US_PER_S), x->actor};
 	if (!err)
 		err = prune_part(x->store, &plan, &ctx, RETENTION_STEP, n, &over, f);
-	if (err == DEFIB_PERMISSION) {
-		fail_clear(f);
-		err = DEFIB_OK;
-	}
 	return err;
 }
 
@@ -378,6 +373,10 @@ defib_err retention_round(struct store *s, const struct retention *p, const char
 		err = claim(&x, f);
 	for (int rule = 0; !err && out->claimed && rule < RETENTION_COUNT; rule++) {
 		err = do_rule(&x, (enum retention_rule)rule, f);
+		if (err == DEFIB_PERMISSION) { /* left to a role that may; the rules behind it have a turn */
+			fail_clear(f);
+			err = DEFIB_OK;
+		}
 		arena_clear(&x.arena);
 	}
 	if (!err && out->more)

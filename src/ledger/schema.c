@@ -135,6 +135,7 @@ const char *const rights_of_commands[RIGHTS_GROUPS] = {
 
 #define READ "SELECT"
 #define ADD "SELECT, INSERT"
+#define EDIT "SELECT, UPDATE"
 #define CHANGE "SELECT, INSERT, UPDATE"
 #define ALL "SELECT, INSERT, UPDATE, DELETE"
 
@@ -162,10 +163,10 @@ static const struct right {
 	{ON_TABLE, "alert", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "delivery", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "meta", {READ, READ, CHANGE, CHANGE, READ}}, /* retention keeps a floor there */
-	{ON_TABLE, "worker", {READ, CHANGE, ALL, ALL, READ}},
-	{ON_TABLE, "job", {READ, CHANGE, ALL, ALL, READ}},
+	{ON_TABLE, "worker", {READ, EDIT, ALL, ALL, READ}},
+	{ON_TABLE, "job", {READ, EDIT, ALL, ALL, READ}},
 	{ON_SEQUENCE, "job_id_seq", {NULL, NULL, "USAGE", "USAGE", NULL}},
-	{ON_TABLE, "job_data", {READ, CHANGE, ALL, ALL, READ}},
+	{ON_TABLE, "job_data", {READ, READ, ALL, ALL, READ}},
 	{ON_TABLE, "enqueued", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "progress", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "step", {READ, CHANGE, ALL, ALL, CHANGE}},
