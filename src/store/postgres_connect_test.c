@@ -114,6 +114,25 @@ static void silent_first_host_leaves_time_for_the_next(void **state)
 	close(fd);
 }
 
+/* Callers keep it as the reason why a database is away. */
+static void host_that_failed_leaves_no_failure_behind_a_session(void **state)
+{
+	struct buf url = BUF_INIT;
+	struct failure f = {0};
+	char ports[16];
+	int port;
+
+	(void)state;
+	need_env("DEFIB_TEST_PG");
+	close(silent_server(&port));
+	snprintf(ports, sizeof(ports), "%d", port);
+	url_behind("127.0.0.1", ports, "&target_session_attrs=read-write", &url);
+	assert_int_equal(open_url(buf_text(&url), 2000, &f), DEFIB_OK);
+	assert_int_equal(f.code, DEFIB_OK);
+	assert_string_equal(f.what, "");
+	buf_release(&url);
+}
+
 static void session_of_the_wrong_kind_is_not_taken(void **state)
 {
 	struct buf url = BUF_INIT;
@@ -200,6 +219,7 @@ int main(void)
 		cmocka_unit_test(silent_host_ends_in_timeout),
 		cmocka_unit_test(closed_port_is_connection_without_the_password),
 		cmocka_unit_test(silent_first_host_leaves_time_for_the_next),
+		cmocka_unit_test(host_that_failed_leaves_no_failure_behind_a_session),
 		cmocka_unit_test(session_of_the_wrong_kind_is_not_taken),
 		cmocka_unit_test(pooled_session_leaves_no_settings_behind),
 		cmocka_unit_test(pooled_session_keeps_transactions_whole),

@@ -97,6 +97,8 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	full.call_ms = or_default(opt->call_ms, full.statement_ms + CALL_MARGIN_MS);
 	defib_err err = openers[engine](&full, out, f);
 	assert((err == DEFIB_OK) == (*out != NULL));
+	if (!err)
+		fail_clear(f); /* what hosts said that were tried before */
 	return err;
 }
 
