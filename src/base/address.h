@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * address.h: where to listen: ADDR:PORT, with ADDR a literal ("127.0.0.1", "[::1]") or
- * "localhost". Names are not looked up: what a name means may change after it was checked.
+ * address.h: an address to listen on, ADDR:PORT. ADDR is a literal ("127.0.0.1", "[::1]") or
+ * "localhost". Host names are not resolved: the answer could change after the address was checked.
  */
 #ifndef BASE_ADDRESS_H
 #define BASE_ADDRESS_H
@@ -19,9 +19,9 @@ struct address {
 };
 
 bool address_parse(const char *text, struct address *out);
-/* Only the host: "127.0.0.1", "::1", "[::1]"; false if it is no literal. */
+/* Only the host: "127.0.0.1", "::1", "[::1]". False if it is not a literal. */
 bool address_host(const char *text, struct address *out);
-/* As the system calls want it; returns its size. */
+/* As the system calls take it. Returns its size. */
 socklen_t address_socket(const struct address *a, struct sockaddr_storage *out);
 /* "127.0.0.1:80", "[::1]:80" */
 void address_text(const struct address *a, char *to, size_t size);

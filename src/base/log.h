@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * log.h: one event a line on stderr, as logfmt (default), JSON or plain text
- * for a person at a terminal.
+ * log.h: one event per line on stderr, as logfmt (default), JSON or plain text for a person at a
+ * terminal.
  *
  *   log_event(LOG_WARN, "stuck jobs reset", LOG_INT("total", 5), LOG_STR("watch", "pages"));
  *   logfmt: ts=2026-01-02T03:04:05.123Z level=warn msg="stuck jobs reset" total=5 watch=pages
@@ -25,7 +25,9 @@ struct log_field {
 #define LOG_INT(k, v) ((struct log_field){(k), NULL, (v)})
 
 void log_setup(enum log_level least, enum log_format format);
-/* Hand lines, without their end, to `line` instead; NULL: to stderr. Before there are threads. */
+/*
+ * Send lines, without the newline, to `line` instead; NULL: to stderr. Call before threads start.
+ */
 typedef void log_line(void *ctx, const char *level, const char *text);
 void log_divert(log_line *line, void *ctx);
 extern const char *const log_format_names[];                   /* ends with NULL */
@@ -33,7 +35,7 @@ bool log_format_parse(const char *text, enum log_format *out); /* "plain", "logf
 bool log_level_parse(const char *text, enum log_level *out);
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *msg, const struct log_field *fields);
-/* A first row, skipped, is what the comma follows when an event has no fields. */
+/* The first row is skipped. It is there for the comma when an event has no fields. */
 #define log_event(level, msg, ...)                                                                 \
 	log_write((level), (msg),                                                                      \
 	          (const struct log_field[]){{"", "", 0}, ##__VA_ARGS__, {NULL, NULL, 0}} + 1)

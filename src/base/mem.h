@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * mem.h: allocation that cannot fail, and an arena for what lives one pass.
+ * mem.h: allocation that cannot fail, and an arena for data that lives for one pass.
  *
  * When memory runs out, the program prints one line and ends. That is safe, because everything
  * durable is in a database transaction. The library must not end its host: it keeps a reserve and,
@@ -15,11 +15,12 @@
 void *mem_alloc(size_t n);           /* zeroed */
 void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);
-/* Called first when an allocation fails; other than 0: try again. NULL: no callback. */
+/* Called first when an allocation fails; non-zero: try again. NULL: no callback. */
 void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx);
 /*
- * For the library: allocate the reserve, or refill it; false: there is no memory for it. From the
- * first call on, a failed allocation uses the reserve up, and then waits: the process never ends.
+ * For the library: allocate the reserve, or refill it. False: there is no memory for it. After the
+ * first call, a failed allocation uses the reserve, and when that is used up, it waits. The process
+ * never ends.
  */
 bool mem_reserve(void);
 /* Whether the reserve has been used. */
@@ -37,7 +38,7 @@ void *arena_alloc(struct arena *a, size_t n); /* zeroed, aligned for any type */
 char *arena_strdup(struct arena *a, const char *text);
 char *arena_strndup(struct arena *a, const char *text, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Forget everything, keep one block for the next pass. */
+/* Discard everything; keep one block for the next pass. */
 void arena_clear(struct arena *a);
 void arena_release(struct arena *a);
 /* AUTO_ARENA a = ARENA_INIT; releases itself. */
@@ -46,11 +47,10 @@ void arena_release(struct arena *a);
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
-/* Memory that a process which runs for months needed only at its start. */
-
 /*
- * Gives back what is free, and code that was run once (reading a configuration, setting
- * up TLS): it stays in the page cache and is mapped again where it is run again.
+ * Returns free memory to the system, and also code that ran only once (reading a configuration,
+ * setting up TLS). The code stays in the page cache and is mapped again if it runs again. For
+ * processes that run for months.
  */
 void resident_trim(void);
 

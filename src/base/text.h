@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.h: small questions about strings that several rooms ask.
+ * text.h: a growing string, and tests on strings that several rooms need.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -15,13 +15,12 @@
 /*
  * A growing string, always NUL-terminated.
  *
- * Running out of memory ends the process with one line (see mem.h), so no
- * call here can fail. `buf_init` a zeroed struct is not needed: BUF_INIT or
- * memset 0 is a valid empty buffer.
+ * Running out of memory ends the process with one line (see mem.h), so no call here can fail. A
+ * zeroed struct is a valid empty buffer, as is BUF_INIT.
  */
 
 struct buf {
-	char *data; /* NULL while nothing was ever added: use buf_text() to read */
+	char *data; /* NULL until something is added: read with buf_text() */
 	size_t len, cap;
 };
 /* clang-format off */
@@ -31,7 +30,7 @@ struct buf {
 void buf_add(struct buf *b, const char *text);
 void buf_addn(struct buf *b, const char *bytes, size_t n);
 void buf_addch(struct buf *b, char c);
-/* A whole number: printf costs several times that. */
+/* A whole number, several times faster than printf. */
 void buf_addint(struct buf *b, int64_t value);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
@@ -39,7 +38,7 @@ void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 void buf_add_json(struct buf *b, const char *text);
 /* The text, "" when empty; valid until the next change. */
 const char *buf_text(const struct buf *b);
-/* Keep the memory, drop the text; or what is beyond its first `len` bytes. */
+/* Keep the memory and drop the text, or drop what follows its first `len` bytes. */
 void buf_clear(struct buf *b);
 void buf_cut(struct buf *b, size_t len);
 void buf_release(struct buf *b);
@@ -50,11 +49,11 @@ char *buf_to_arena(struct buf *b, struct arena *a);
 /* Hand the text to the caller, who frees it with free(). */
 char *buf_detach(struct buf *b);
 
-/* ---- questions about strings ---- */
+/* ---- tests on strings ---- */
 
 bool text_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool text_starts(const char *text, const char *prefix);
-/* Bytes of the UTF-8 character that `text` starts with; 0 if it is not well-formed or the end. */
+/* Length in bytes of the UTF-8 character at `text`; 0 at the end or if it is not well-formed. */
 size_t utf8_len(const char *text);
 /*
  * Whether `text` starts with a control character: one of ASCII or C1 (C2 80…9F in UTF-8), a mark
@@ -62,21 +61,21 @@ size_t utf8_len(const char *text);
  */
 bool utf8_is_control(const char *text);
 /*
- * Copy what fits into `size` bytes with the end: whole characters only, and '?'
- * for each byte that is not UTF-8, so that a text column takes it.
+ * Copy as much as fits into `size` bytes with the NUL: whole characters only, and '?' for each byte
+ * that is not UTF-8, so that a text column accepts it.
  */
 void utf8_copy(char *to, size_t size, const char *text);
 /*
- * The candidate nearest to `word` by edit distance, or NULL when none is near
- * enough to be a likely slip. `candidates` ends with NULL.
+ * The candidate nearest to `word` by edit distance, or NULL if none is near enough to be a likely
+ * typo. `candidates` ends with NULL.
  */
 const char *text_nearest(const char *word, const char *const *candidates);
-/* "; did you mean \"stuck_after\"?", to end a sentence with; nothing where none is near enough. */
+/* "; did you mean \"stuck_after\"?", to end a sentence with; "" if no candidate is near enough. */
 struct hint {
 	char text[96];
 };
 struct hint text_hint(const char *word, const char *const *candidates);
-/* The same of a word that was found, with what stands before and behind it. */
+/* The same for a word that was already found, with text before and after it. */
 struct hint hint_of(const char *near, const char *before, const char *after);
 /* The index of a word in a list that ends with NULL, or -1. */
 int word_index(const char *const *words, const char *word);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tree.h: a YAML document as a small tree with exact positions.
  *
- * Only tree.c knows libfyaml. Everything lives in the arena that was handed
- * in; a document that does not parse gives one failure with file, line and
- * column. An empty value, `~` and `null` are CFG_NULL. Aliases share a node,
- * and `<<` brings in keys that a map does not have itself.
+ * Only tree.c uses libfyaml. Everything lives in the caller's arena; a document that does not parse
+ * gives one failure with file, line and column. An empty value, `~` and `null` are CFG_NULL.
+ * Aliases share a node, and `<<` adds keys that a map does not have itself.
  */
 #ifndef CONFIG_TREE_H
 #define CONFIG_TREE_H
@@ -31,7 +30,7 @@ struct cfg_node {
 	struct cfg_mark *key_at; /* map */
 };
 
-/* Parse text. `file` is only for messages and marks. Duplicate keys are an error. */
+/* Parse text. `file` is only used for messages and marks. Duplicate keys are an error. */
 MUST_CHECK defib_err cfg_parse(const char *text, const char *file, struct arena *a,
                                struct cfg_node **out, struct failure *f);
 MUST_CHECK defib_err cfg_load(const char *path, struct arena *a, struct cfg_node **out,
@@ -39,9 +38,8 @@ MUST_CHECK defib_err cfg_load(const char *path, struct arena *a, struct cfg_node
 /* The value of a map's key, or NULL. */
 struct cfg_node *cfg_get(const struct cfg_node *map, const char *key);
 /*
- * Trees made by hand: from the command line, or to merge a preset under a
- * watch. cfg_put() replaces the value of a key that is there; the key's place
- * is then the value's.
+ * Trees built by code: from the command line, or to merge a preset under a watch. cfg_put()
+ * replaces the value of an existing key; the key then has the value's position.
  */
 struct cfg_node *cfg_scalar(struct arena *a, const char *text);
 struct cfg_node *cfg_map(struct arena *a);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doubt.h: while the observer itself was away, silence proves nothing: silence that began in that
- * time is excused. Pure: every time is handed in.
+ * doubt.h: while the observer itself was away, silence proves nothing, so silence that began in
+ * that time is excused. Pure: every time is a parameter.
  *
  * An outage is any time in which we could not have seen a beat: our session was lost, the server
- * was down, read-only or another one, our own process was stopped or suspended. It lasts from the
- * last moment of which we know that all was well to the first such moment after it, by the
+ * was down, read-only or replaced, or our own process was stopped or suspended. It lasts from the
+ * last moment at which all was known to be well to the first such moment after it, by the
  * database's clock.
  *
- * After an outage a living worker needs time to be heard again: `quiet`. What counts is time in
- * which it could have been heard, added up over later outages: so a link that breaks every few
- * seconds postpones a verdict, but never for ever. What was past its deadline before the outage is
+ * After an outage, a live worker needs time to be heard again: `quiet`. Only time in which it could
+ * have been heard counts, added up across later outages. So a link that breaks every few seconds
+ * postpones a verdict, but not indefinitely. A job that was past its deadline before the outage is
  * still stuck.
  */
 #ifndef GUARD_DOUBT_H
@@ -18,77 +18,80 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DOUBT_OUTAGES 32 /* remembered one by one; beyond that neighbours become one */
+#define DOUBT_OUTAGES 32 /* remembered individually; beyond that, neighbours are merged */
 
 struct outage {
-	int64_t begin_us, end_us; /* the database's clock; both may be the same moment */
-	int64_t clean_us;         /* within it, where it was made of several */
-	const char *cause;        /* static text: "session lost", "paused", "server restarted", … */
+	int64_t begin_us, end_us; /* the database's clock; both may be equal */
+	int64_t clean_us;  /* time within it in which a beat could have been seen, if it was merged from
+	                      several */
+	const char *cause; /* static text: "session lost", "paused", "server restarted", … */
 };
 
 struct doubt {
-	struct outage outages[DOUBT_OUTAGES]; /* oldest first, none overlaps another */
+	struct outage outages[DOUBT_OUTAGES]; /* oldest first, without overlaps */
 	int n;
 	int64_t well_us; /* when all was last known to be well; 0: never yet */
-	int64_t total;   /* outages ever */
+	int64_t total;   /* number of outages so far */
 };
 
 /* All is well at this moment. */
 void doubt_well(struct doubt *d, int64_t now_us);
 /*
- * There was an outage since all was last well, and it is over now. Before the
- * first doubt_well(), and at a time before the last one, nobody knows since when:
- * all silence falls into it. A step of the database's clock is an outage as well.
+ * There was an outage since all was last well, and it is over now. Before the first doubt_well(),
+ * or if the clock is earlier than at the last one, its beginning is unknown, and all silence falls
+ * into it. A step of the database's clock is an outage as well.
  */
 void doubt_outage(struct doubt *d, int64_t now_us, const char *cause);
 /*
- * Whether silence since `alive_us`, stuck after `limit_us`, is excused at `now_us` by an outage.
- * Then *until_us (may be NULL) is when it will no longer be, if no other outage comes, and *cause
- * (may be NULL) which one it is.
+ * Whether an outage excuses, at `now_us`, silence since `alive_us` that is stuck after `limit_us`.
+ * If so, *until_us (may be NULL) is when the excuse ends unless another outage follows, and *cause
+ * (may be NULL) names the outage.
  */
 bool doubt_excuses(const struct doubt *d, int64_t alive_us, int64_t limit_us, int64_t quiet_us,
                    int64_t now_us, int64_t *until_us, const char **cause);
-/* Time between the two in which a beat could have been seen. */
+/* Time between the two instants in which a beat could have been seen. */
 int64_t doubt_clean_us(const struct doubt *d, int64_t from_us, int64_t to_us);
 
 /* ---- absence ---- */
 
 /*
- * Whether we were away from a database: our session was replaced, we were stopped or
- * suspended, or the database's clock does not agree with ours. Pure: readings are handed in.
+ * Whether we were away from a database: our session was replaced, our process was stopped or
+ * suspended, or the database's clock disagrees with ours. Pure: readings are parameters.
  *
- * Daemons and the sweeps of workers keep a struct absence; what it finds excuses silence by
- * doubt.h. A worker's life (life/life.h) asks the two questions by itself.
+ * Daemons and the sweeps of workers keep a struct absence; what it finds excuses silence through
+ * doubt.h. life/life.h makes the same two checks itself.
  */
 
-/* Both clocks, as they were read together. */
+/* Both clocks, read together. */
 struct clocks {
-	int64_t own_us; /* one that goes on through a suspend */
+	int64_t own_us; /* a clock that keeps counting during a suspend */
 	int64_t database_us;
 };
-/* By how much the database's clock was set forward, or back (below 0), between two readings. */
+/* How far the database's clock was set forward (or back, if negative) between two readings. */
 int64_t absence_jump_us(const struct clocks *last, const struct clocks *now);
-/* Whether a loop that was to go on at `due_us` was stopped or suspended, by its own clock. */
+/*
+ * Whether a loop that was due to continue at `due_us` was stopped or suspended, by its own clock.
+ */
 bool absence_stopped(int64_t due_us, int64_t now_us);
 
 struct absence {
 	struct doubt doubt;
-	int64_t opened;       /* which session was read last; 0: none yet */
+	int64_t opened;       /* the session of the last reading; 0: none yet */
 	struct clocks clocks; /* at the last reading */
-	int64_t tick_us;      /* our own clock at the last sign of the loop itself */
+	int64_t tick_us;      /* our own clock at the loop's last tick */
 	const char *cause;    /* why the next reading ends an outage; NULL: it does not */
 };
 
 /*
- * Before the first reading: the server was started then. A worker that could not beat before it
- * gets its quiet time, however late we come to look.
+ * Call before the first reading: the server was started at that time. A worker that could not beat
+ * before then gets its quiet time, however late the first look is.
  */
 void absence_server_started(struct absence *v, int64_t start_us);
-/* The loop goes round: to be called at least every second or two. */
+/* Call in every turn of the loop, at least every second or two. */
 void absence_tick(struct absence *v, int64_t boot_us);
-/* We know that we cannot see anything now: a call failed, the server is read-only. */
+/* We know that we cannot see anything now: a call failed, or the server is read-only. */
 void absence_begins(struct absence *v, const char *cause);
-/* Something was read: in which session (a number that rises), and both clocks then. */
+/* A reading succeeded: its session (a rising number), and both clocks at that moment. */
 void absence_read(struct absence *v, int64_t opened, int64_t now_us, int64_t boot_us);
 
 #endif

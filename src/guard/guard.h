@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * guard.h: what delays a remedy: doubt about the observer, the brake on mass silence, a second
- * look, and pace. One guard a watch, in the memory of the daemon that leads it, or of a worker that
- * sweeps it. Pure: readings and time are handed in, answers come out; the one-shot scan has no
- * guard.
+ * look, and pace. There is one guard per watch, in the memory of the daemon that leads it or of a
+ * worker that sweeps it. Pure: readings and time are parameters. The one-shot scan has no guard.
  *
- *   guard_begin()   a pass begins: who beats, by the census; the brake is decided here
+ *   guard_begin()   a pass begins: the census says who beats; the brake is decided here
  *   guard_ask()     may this stuck job be written now? if not, what holds it, until when
- *   guard_end()     the pass is over: suspects that were not seen again, counts for people
+ *   guard_end()     the pass is over: suspects that were not seen again, counts for reports
  *
- * Order in which a silent job is asked about: doubt, then (unless it was stale at our first look)
- * brake and second look, then pace. `overdue` and `orphan` are only paced, `dead` not even that:
- * its worker's end was seen. A watch with `guard: off` has no brake and no pace. A pause stops
+ * A silent job is checked against doubt, then (unless it was stale at our first look) brake and
+ * second look, then pace. `overdue` and `orphan` are only paced. `dead` is not even paced, because
+ * the worker's end was seen. A watch with `guard: off` has no brake and no pace. A pause stops
  * everything.
  */
 #ifndef GUARD_GUARD_H
@@ -23,11 +22,11 @@
 /* X(enum, name) */
 #define GUARD_LIST(X)                                                                              \
 	X(PASS, "pass")                                                                                \
-	X(DOUBT, "doubt")   /* we were away ourselves */                                               \
-	X(BRAKE, "brake")   /* most of those who beat fell silent at once */                           \
-	X(LOOK, "look")     /* a second look is to come */                                             \
-	X(PACE, "pace")     /* it waits for its turn */                                                \
-	X(PAUSED, "paused") /* a person stopped recovery of this watch */
+	X(DOUBT, "doubt")   /* the observer was away */                                                \
+	X(BRAKE, "brake")   /* most beating owners fell silent at once */                              \
+	X(LOOK, "look")     /* a second look is still due */                                           \
+	X(PACE, "pace")     /* waiting for its turn */                                                 \
+	X(PAUSED, "paused") /* an operator paused recovery of this watch */
 
 enum guard_by {
 #define X(id, name) GUARD_##id,
@@ -37,7 +36,7 @@ enum guard_by {
 };
 extern const char *const guard_names[];
 
-#define SUSPECTS_MOST 100000 /* remembered of a watch until a second look */
+#define SUSPECTS_MOST 100000 /* per watch, remembered until a second look */
 
 struct guard_answer {
 	enum guard_by by;
@@ -47,30 +46,30 @@ struct guard_answer {
 struct guard;
 struct guard *guard_new(const struct watch *w);
 void guard_free(struct guard *g); /* NULL is allowed */
-/* The watch was read anew (other thresholds); what was seen is kept. */
+/* The watch was reloaded with other thresholds; what was seen is kept. */
 void guard_rules(struct guard *g, const struct watch *w);
 
 /*
- * A pass begins. `now_us` is the database's clock, `boot_us` our own monotonic
- * one. `census` is NULL where the watch has no owner or no heartbeat; it has no brake then.
- * `override`: a person said that this pass goes past doubt, brake and second look.
+ * A pass begins. `now_us` is the database's clock, `boot_us` our own monotonic one. `census` is
+ * NULL if the watch has no owner or no heartbeat; then it has no brake. `override`: an operator
+ * exempted this pass from doubt, brake and second look.
  */
 void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t boot_us,
                  const struct census_row *census, int n, bool override);
 struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j);
-/* A job that guard_ask() let pass was not written after all (changed, locked, refused). */
+/* A job that guard_ask() let pass was not written in the end (changed, locked, refused). */
 void guard_give_back(struct guard *g);
-/* How a batch of writes went; its time counts for the pace. */
+/* The result of a batch of writes; its duration counts for the pace. */
 void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed);
 
-/* What a person is told; times are the database's clock. */
+/* For reports; times are the database's clock. */
 struct guard_report {
 	int64_t held[GUARD_COUNT]; /* in the last pass; [GUARD_PASS]: let through */
 	int64_t suspects;          /* seen once */
-	int64_t confirmed;         /* by a second look, ever */
+	int64_t confirmed;         /* by a second look, so far */
 	bool braking;
 	int64_t brake_since_us, brake_until_us; /* until: the ceiling */
-	int64_t brake_silent, brake_beating;    /* owners: fell silent, of those that beat */
+	int64_t brake_silent, brake_beating;    /* owners that fell silent, of those that beat */
 	int64_t brakes;                         /* ever */
 	const char *brake_ended; /* how the last one ended: "returned", "evidence", "ceiling" */
 	bool doubting;
@@ -78,13 +77,13 @@ struct guard_report {
 	int64_t doubt_until_us;
 	double rate; /* of the pace, per second; 0: no limit */
 	bool paused;
-	int64_t again_us; /* when another pass could let somebody through; 0: not known */
+	int64_t again_us; /* when another pass could let a job through; 0: not known */
 };
 
 /*
- * The pass saw all that is stuck. Suspects that were not are handed out; texts
- * are the guard's until the next begin. A pass that failed half-way is not
- * ended: the next begin keeps what it saw and whom it did not come to.
+ * The pass saw everything that is stuck. Suspects that were not seen again are returned; their
+ * texts are valid until the next begin. A pass that failed half-way is not ended: the next begin
+ * keeps what it saw, and the suspects that it did not reach.
  */
 void guard_end(struct guard *g, const char *const **gone, int *ngone);
 void guard_report(const struct guard *g, struct guard_report *out);
@@ -94,7 +93,7 @@ void guard_report(const struct guard *g, struct guard_report *out);
  */
 struct buf;
 void guard_sentence(const struct guard *g, struct buf *out);
-/* A person pauses or resumes recovery of this watch. */
+/* An operator pauses or resumes recovery of this watch. */
 void guard_pause(struct guard *g, bool paused);
 
 #endif

@@ -61,8 +61,8 @@ struct dialect_piece {
  */
 
 /*
- * Questions about a table of the user's, with the same columns in the answers of all engines.
- * The first parameter is the table.
+ * Queries about a user's table. All engines return the same columns. The first parameter is the
+ * table.
  */
 struct dialect_catalog {
 	const char *relation;     /* is it a view, about how many rows */
@@ -73,16 +73,19 @@ struct dialect_catalog {
 	const char *tables;       /* no parameter: every table of a user, as a watch names it */
 };
 
-/* Questions to the catalogs. "Own" tables are named without our schema. NULL: has no answer. */
+/*
+ * Queries on the catalogs. "Own" tables are named without our schema. NULL: the engine has no
+ * answer.
+ */
 struct dialect_questions {
-	const char *own_table;  /* $1 table, $2 to write (0, 1): no row, or whether it may be used */
+	const char *own_table;  /* $1 table, $2 for writing (0, 1): no row, or whether it may be used */
 	const char *own_column; /* $1 table, $2 column: no row, or whether it may be read */
-	const char *ledger;     /* $1 to write (0, 1): may its tables be used; how many of ledger, hold
-	                           and retry are there; is ledger_seal */
-	const char *may_create; /* whether the role may create our schema; NULL: it may */
+	const char *ledger; /* $1 for writing (0, 1): may its tables be used; how many of ledger, hold
+	                       and retry exist; does ledger_seal exist */
+	const char *may_create; /* whether the role may create our schema; NULL: always */
 	const char *tables;     /* the names of all tables and views, for suggestions */
-	const char *ways;       /* $1 table, $2 list of key columns: has it triggers; has its key an
-	                           index; NULL: it is not known */
+	const char *ways; /* $1 table, $2 list of key columns: does it have triggers; does its key have
+	                     an index; NULL: not known */
 	const char *row_security; /* $1 table: whether it hides rows from this role */
 	const char *server_start; /* when it was started, in microseconds since 1970 */
 	const char *unique_key; /* $1 table, $2 JSON list of columns: is there a unique index of them */
@@ -112,11 +115,11 @@ struct dialect {
 	} words;
 
 	const char *least;        /* the function for the least of some values */
-	const char *same;         /* = that takes null for a value … */
+	const char *same;         /* = that treats null as a value … */
 	const char *differs;      /* … and <> */
 	const char *find_text;    /* the function for the place of a text in another */
 	const char *json_object;  /* the function that makes a JSON object of names and values */
-	const char *row_json;     /* the row t as a JSON object; NULL: only column by column */
+	const char *row_json;     /* the row t as a JSON object; NULL: only possible column by column */
 	const char *list_json[2]; /* around a user's expression that is a list, or text: as JSON text */
 	bool json_takes_bytes;    /* json_object takes columns that hold bytes */
 	/* Column `name` of the row t as the JSON object in defib_s.defib_undo has it. */
@@ -126,22 +129,22 @@ struct dialect {
 
 	const char *now_us;      /* the clock as microseconds since 1970 */
 	bool is_file;            /* no server: who may write the file may do everything */
-	bool has_time_types;     /* else times are numbers or ISO text */
-	bool has_time_zones;     /* and knows them by name; else the clock's text is UTC */
+	bool has_time_types;     /* otherwise times are numbers or ISO text */
+	bool has_time_zones;     /* and knows them by name; otherwise the clock's text is UTC */
 	bool has_hash;           /* SHA-256 in SQL */
-	bool has_page_samples;   /* TABLESAMPLE SYSTEM; else stretches of {row} are read */
-	bool returning_is_whole; /* RETURNING knows aliases, and all that a SELECT could say */
-	bool names_indexes;      /* an index needs a name, and is built at once */
-	bool one_writer;         /* writers wait for each other: a write begins its own transaction */
+	bool has_page_samples;   /* TABLESAMPLE SYSTEM; otherwise ranges of {row} are read */
+	bool returning_is_whole; /* RETURNING accepts aliases and everything that a SELECT accepts */
+	bool names_indexes;      /* an index needs a name, and its build blocks writers */
+	bool one_writer;         /* only one writer at a time: a write begins its own transaction */
 	bool has_row_locks;      /* SELECT … FOR UPDATE, SKIP LOCKED */
 	bool has_session_locks;  /* advisory locks of a session or a transaction */
 	bool can_notify;         /* LISTEN and NOTIFY */
-	bool has_functions;      /* our schema brings functions that do in one call what C does else */
-	bool has_sequences;      /* ids of the ledger are drawn from one, behind its lock */
-	bool seals_itself;       /* a trigger of our schema seals each entry of the ledger */
-	bool can_attach;         /* a trigger can tell which session changed a row */
-	bool can_install;        /* can run a watch by itself: functions and a scheduler */
-	bool has_grants;         /* roles and their rights */
+	bool has_functions; /* our schema has functions that do in one call what C otherwise does */
+	bool has_sequences; /* ledger ids are drawn from one, under its lock */
+	bool seals_itself;  /* a trigger of our schema seals each entry of the ledger */
+	bool can_attach;    /* a trigger can tell which session changed a row */
+	bool can_install;   /* can run a watch by itself: functions and a scheduler */
+	bool has_grants;    /* roles and their rights */
 
 	/* Its command-line client, for scripts that people run. */
 	struct {
@@ -149,8 +152,11 @@ struct dialect {
 		const char *set;      /* format: sets a parameter, by number and value */
 		const char *variable; /* format: a parameter in a statement; NULL: as in ours */
 	} shell;
-	const char *by_key; /* for a transaction that looks many rows up by key; NULL: nothing to say */
-	/* Behind the script of the built-in queue, for tables of older versions; NULL: it does all. */
+	const char *by_key; /* for a transaction that looks up many rows by key; NULL: nothing to set */
+	/*
+	 * Run after the script of the built-in queue, for tables of older versions; NULL: the script is
+	 * enough.
+	 */
 	defib_err (*update_queue)(struct store *s, struct failure *f);
 	struct dialect_questions ask;
 	struct dialect_catalog catalog;
@@ -166,8 +172,8 @@ static inline const struct dialect *store_dialect(const struct store *s)
 }
 
 /*
- * What holds of this session: through a transaction pooler a session lock would outlive its
- * holder, and notifications reach somebody else.
+ * What holds for this session. Behind a transaction pooler, a session lock would outlive its
+ * holder, and notifications would reach another client.
  */
 static inline bool store_has_session_locks(const struct store *s)
 {
@@ -189,13 +195,13 @@ void dialect_addf(const struct dialect *d, struct buf *out, const char *format, 
 	PRINTF_LIKE(3, 4);
 const char *dialect_sql(const struct dialect *d, struct arena *a, const char *text);
 
-/* Whether a table of ours, or a column of one, is there and may be read. */
+/* Whether one of our tables, or a column of it, exists and may be read. */
 MUST_CHECK defib_err dialect_own_table(struct store *s, const char *table, bool *there,
                                        struct failure *f);
 MUST_CHECK defib_err dialect_own_column(struct store *s, const char *table, const char *column,
                                         bool *there, struct failure *f);
 
-/* store_exec() and store_write() of a text that is translated. */
+/* store_exec() and store_write() with a text that is translated. */
 MUST_CHECK defib_err dialect_exec(struct store *s, const char *text,
                                   const struct store_param *params, int nparams, struct arena *a,
                                   struct store_rows *rows, struct failure *f);
@@ -206,7 +212,9 @@ MUST_CHECK defib_err dialect_write(struct store *s, const char *text,
 MUST_CHECK defib_err dialect_int(struct store *s, const char *text,
                                  const struct store_param *params, int nparams, int64_t *out,
                                  struct failure *f);
-/* A write that is done often: where writers do not wait for each other, no BEGIN and COMMIT. */
+/*
+ * A frequent write: without BEGIN and COMMIT on engines whose writers do not wait for each other.
+ */
 MUST_CHECK defib_err dialect_write_alone(struct store *s, const char *text,
                                          const struct store_param *params, int nparams,
                                          struct arena *a, struct store_rows *rows,

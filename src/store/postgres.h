@@ -30,34 +30,34 @@ struct pg {
 /* One call to the server, or several that share a deadline. */
 struct pg_call {
 	int64_t deadline_ms; /* on CLOCK_BOOTTIME */
-	bool effect;         /* if the reply is lost, it may have been done all the same */
+	bool effect;         /* if the reply is lost, the statement may still have taken effect */
 };
 
 /* False when the deadline passed first. */
 bool pg_wait(PGconn *conn, short events, int64_t deadline_ms);
 /*
- * Bring what a PQsend… function queued to its end. `sent` is that function's
- * answer. On success *out is the last result, to be cleared by the caller; on
- * failure it is NULL, and the session may be lost.
+ * Wait for the result of what a PQsend… function queued. `sent` is that function's return value. On
+ * success *out is the last result, which the caller clears. On failure *out is NULL, and the
+ * session may be lost.
  */
 MUST_CHECK defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult **out,
                                struct failure *f);
 /*
- * The same of two statements in a pipeline, each with a sync behind it: the answer is the first
- * one's, and what becomes of the second matters only to the session.
+ * The same for two statements in a pipeline, each followed by a sync. The result is the first
+ * statement's; a failure of the second matters only if the session is lost.
  */
 MUST_CHECK defib_err pg_finish_both(struct pg *p, const struct pg_call *call, int sent,
                                     PGresult **out, struct failure *f);
 /* pg_finish() of a simple query whose result does not matter. */
 MUST_CHECK defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql,
                                struct failure *f);
-/* Close the socket without telling the server; the session is lost. */
+/* Close the socket without notifying the server; the session is lost. */
 void pg_drop(struct pg *p);
 
 /* Connect and make the session ready, all within `connect_ms`. */
 MUST_CHECK defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms,
                                 struct failure *f);
-/* The settings that every statement of ours runs under; `scope` is "SET" or "SET LOCAL". */
+/* The settings under which all our statements run; `scope` is "SET" or "SET LOCAL". */
 void pg_settings(const struct pg *p, const char *scope, struct buf *out);
 
 /* Parameters as libpq takes them: all text, numbers written out. */
@@ -69,9 +69,9 @@ struct pg_values pg_values_of(const struct store_param *params, int n);
 void pg_values_release(struct pg_values *v);
 void pg_copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows);
 
-/* ---- what PostgreSQL says, as our failures ---- */
+/* ---- PostgreSQL's errors as our failures ---- */
 
-/* The class of an SQLSTATE; DEFIB_DATABASE for what the table does not name, NULL too. */
+/* The class of an SQLSTATE; DEFIB_DATABASE for NULL and for codes that the table does not list. */
 defib_err pg_class(const char *sqlstate);
 /* Runs of white space and control characters become one space; none at the ends. */
 void pg_one_line(struct buf *out, const char *text);
@@ -80,13 +80,13 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f);
 /* The server ended the session with this answer. */
 bool pg_result_ends_session(const PGresult *res);
 /*
- * libpq's text on a connection attempt that failed, reported with
- * PQERRORS_VERBOSE so that it carries the SQLSTATE: that gives the class and
- * is cut from the text. What libpq advises on lines of its own goes to `next`.
+ * libpq's text on a failed connection attempt, with PQERRORS_VERBOSE so that it carries the
+ * SQLSTATE. The SQLSTATE gives the class and is cut from the text. Advice that libpq puts on lines
+ * of its own goes to `next`.
  */
 defib_err pg_connect_failure(const char *name, const char *message, const char *password,
                              struct failure *f);
-/* libpq's complaint about a URL, without what it quotes: that may hold the password. */
+/* libpq's complaint about a URL, without quoted parts, which may hold the password. */
 void pg_unquoted(struct buf *out, const char *message);
 
 #endif

@@ -13,7 +13,7 @@
 struct cells {
 	struct store_rows *rows;
 	struct arena *arena;
-	const char **grown; /* cells while their number is not known */
+	const char **grown; /* cells while their number is unknown */
 	size_t room;        /* in rows */
 };
 

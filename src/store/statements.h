@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * statements.h: which prepared statements a session has, by their SQL text.
  *
- * A fixed number of slots; the one that was used longest ago makes room. The
- * engine decides what a slot holds and how it is dropped.
+ * There is a fixed number of slots; the least recently used one is replaced. The engine decides
+ * what a slot holds and how to drop it.
  */
 #ifndef STORE_STATEMENTS_H
 #define STORE_STATEMENTS_H
@@ -14,8 +14,8 @@
 struct statement {
 	char *sql; /* NULL: the slot is free */
 	uint64_t hash;
-	uint64_t used; /* when it was found last, in finds */
-	uint64_t id;   /* never given twice in a session: makes a name */
+	uint64_t used; /* number of the find that last returned it */
+	uint64_t id;   /* never reused within a session; part of the statement's name */
 	void *handle;  /* SQLite: sqlite3_stmt */
 };
 
@@ -24,15 +24,15 @@ struct statements {
 	uint64_t finds, puts;
 };
 
-/* The slot that holds `sql`, now the most recently used; NULL when none does. */
+/* The slot that holds `sql`, now the most recently used, or NULL. */
 struct statement *statements_find(struct statements *all, const char *sql);
 /* A free slot, or the least recently used one, which the caller must drop first. */
 struct statement *statements_victim(struct statements *all);
-/* The id that the next put will give. */
+/* The id that the next put will assign. */
 uint64_t statements_next_id(const struct statements *all);
 /* Fill a free slot. */
 void statements_put(struct statements *all, struct statement *slot, const char *sql, void *handle);
-/* Make a slot free; what `handle` points to is the caller's. */
+/* Make a slot free. The caller releases what `handle` points to. */
 void statements_forget(struct statement *slot);
 
 #endif
