@@ -13,29 +13,28 @@ struct binding {
 	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
 	const char *sign_type[TIME_COUNT];    /* the same, for the signs of life; NULL: not given */
 	enum time_type sign_time[TIME_COUNT];
-	enum time_type time; /* how :now is rendered where the column it is written to does not say */
+	enum time_type time; /* how :now is rendered if the target column does not say */
 	const char *zone;    /* time_zone as a literal; NULL: UTC */
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
-	const char *owner_alive; /* is a row's worker alive; NULL: nobody can say */
-	bool triggers;           /* the table has triggers: what an UPDATE returns may not be the end */
-	bool key_indexed;        /* an index begins with a column of the key (PostgreSQL) */
-	bool leases;             /* defib's own workers may hold leases on its rows */
+	const char *owner_alive; /* is a row's worker alive; NULL: cannot be known */
+	bool triggers;    /* the table has triggers, which may change a row after its UPDATE returned */
+	bool key_indexed; /* an index begins with a column of the key (PostgreSQL) */
+	bool leases;      /* defib's own workers may hold leases on its rows */
 	const char *lease_epoch; /* then: the epoch of the lease */
-	const char *lost_us;     /* microseconds: when its worker was lost; NULL: a sign of life says */
+	const char *lost_us;     /* microseconds: when its worker was lost; NULL: use a sign of life */
 };
 
 /*
- * Ask the database. Failures name the option, its place in the file and what
- * is wrong: DEFIB_CONFIG when the watch does not fit the database, else the
- * class of the database's error.
+ * Ask the database. Failures name the option, its position in the file and the problem:
+ * DEFIB_CONFIG if the watch does not fit the database, otherwise the class of the database's error.
  */
 MUST_CHECK defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a,
                                 struct binding *out, struct failure *f);
 /*
- * In which form a column of the table holds time, as its type says it: on PostgreSQL a timestamp
- * with or without a zone. False: its type does not say, *time is left.
+ * The form in which a column of the table holds time, according to its type: on PostgreSQL a
+ * timestamp with or without a zone. False: the type does not say, and *time is unchanged.
  */
 bool column_time(const struct binding *b, const char *column, enum time_type *time);
 

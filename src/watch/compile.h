@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compile.h: a bound watch as a few statements.
+ * compile.h: compiles a bound watch to a few statements.
  *
- * look, lock, reread and write are made once a scan; `defib sql` prints them.
- * What the user wrote is taken as written inside parentheses; everything
- * else is quoted names and parameters. Numbers and kinds from the
- * configuration are written as literals, so that the printed SQL reads like
- * the watch itself.
+ * look, lock, reread and write are made once per scan; `defib sql` prints them. The user's SQL is
+ * inserted as written, in parentheses; everything else is quoted names and parameters. Numbers and
+ * kinds from the configuration are written as literals, so that the printed SQL reads like the
+ * watch itself.
  */
 #ifndef WATCH_COMPILE_H
 #define WATCH_COMPILE_H
@@ -13,7 +12,7 @@
 #include "store/relation.h"
 #include "watch/bind.h"
 
-/* Parameters of SET lists and calls that a statement really uses. */
+/* Parameters of SET lists and calls that a statement actually uses. */
 enum stuck_column {
 	STUCK_OWNER,
 	STUCK_KIND,
@@ -26,17 +25,17 @@ enum stuck_column {
 	STUCK_NOW,
 	STUCK_STEP,
 	STUCK_COUNT,
-	/* What only a worker's own writes know. */
+	/* Known only to a worker's own writes. */
 	WORK_WORKER = STUCK_COUNT,
 	WORK_ERROR,
 	WORK_RESULT,
 	WORK_EPOCH,
-	/* What an undo puts back. */
+	/* What an undo restores. */
 	UNDO_BEFORE,
 	WRITE_COLUMNS
 };
 
-/* What a whole statement also takes of a job: for the ledger, and the facts that were judged. */
+/* Further columns of a whole statement, for the ledger and for the facts that were judged. */
 enum whole_column {
 	WHOLE_AT, /* the job's number in the batch */
 	WHOLE_JOB,
@@ -54,11 +53,11 @@ enum whole_column {
 /* One statement that writes, over a relation of the jobs it is for. */
 struct write_sql {
 	const char *sql;
-	const char *set; /* the SET list of an UPDATE; NULL: it is none */
+	const char *set; /* the SET list of an UPDATE; NULL: not an UPDATE */
 	bool uses[WRITE_COLUMNS];
-	bool returns; /* the keys of the rows that were written, as they are now */
-	bool tells;   /* and behind them what the ledger keeps of the row, and whether it is running */
-	bool facts[WHOLE_COLUMNS]; /* of a whole statement: its further columns */
+	bool returns; /* the keys of the rows that were written, with their new values */
+	bool tells;   /* and after them what the ledger keeps of the row, and whether it is running */
+	bool facts[WHOLE_COLUMNS]; /* of a whole statement: its additional columns */
 };
 
 /* The columns of look and reread, in this order. */
@@ -73,48 +72,50 @@ struct watch_sql {
 	const char *look_first; /* $1 limit */
 	const char *look_next;  /* $1 limit, $2 position, $3… key */
 	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
-	const char *look_one;   /* $1… key; no condition, with what remedies write */
-	const char *may_end;    /* $1… key: does end_when hold for it? NULL: there is no `end` */
-	/* Running rows with a sign of life that cannot be read: key, and behind it a value for each
-	 * sign, or null. NULL: there can be none. */
+	const char *look_one;   /* $1… key; no condition, includes the columns that remedies write */
+	const char *may_end;    /* $1… key: does end_when hold for it? NULL: no `end` is configured */
+	/*
+	 * Running rows with a sign of life that cannot be read: the key, then for each sign its value
+	 * or null. NULL: there can be none.
+	 */
 	const char *unreadable;
-	/* Counts to ROWS_COUNT_MAX at most. */
+	/* Count up to ROWS_COUNT_MAX. */
 	const char *count_running, *count_stuck;
 	const char *lock;     /* relation of keys; PostgreSQL only */
-	const char *lock_now; /* the same, but it fails where somebody has one */
+	const char *lock_now; /* the same, but fails if another transaction holds one */
 	/*
-	 * The same, and with it the rows of other tables that the signs of life and
-	 * leases stand in; behind the key a column for each: does somebody else have
-	 * it? NULL where there are none. Not every role may run it.
+	 * The same, and also locks the rows of other tables that hold signs of life and leases. After
+	 * the key it returns one column for each: does another transaction hold it? NULL if there are
+	 * none. Not every role may run it.
 	 */
 	const char *lock_signs;
 	int nbusy;
 	/*
-	 * The same with leases only: they are our own tables, and stay locked where the
-	 * user's sub-selects cannot be (an aggregate, no right to). NULL: no leases.
+	 * The same with leases only. They are our own tables, so they can be locked even if the user's
+	 * sub-selects cannot (an aggregate, a missing privilege). NULL: no leases.
 	 */
 	const char *lock_leases;
 	const char *reread;      /* relation of keys */
-	const char *free_leases; /* relation of keys; NULL: there are no leases */
+	const char *free_leases; /* relation of keys; NULL: no leases */
 	const char *blockers;    /* relation of keys; PostgreSQL only: key, pid, seconds */
-	/* By enum remedy and enum act: the statement itself, then `also` of a remedy. */
+	/* By enum remedy and enum act: the statement itself, then the `also` statements of a remedy. */
 	int nwrites[ACT_COUNT];
 	struct write_sql *writes[ACT_COUNT];
 	/*
-	 * The same for bulk (compile_whole.c), PostgreSQL only: an UPDATE of what nobody has locked and
-	 * is still as it was judged, which returns what the ledger keeps. NULL: only the single
-	 * statements will do.
+	 * The same for bulk writes (compile_whole.c), PostgreSQL only: one UPDATE of the rows that are
+	 * not locked and still as judged, which returns what the ledger keeps. NULL: only the single
+	 * statements can be used.
 	 */
 	struct write_sql *whole[ACT_COUNT];
 	int nbefore;
 	const char **before; /* columns that remedies write */
 	int nnamed;
-	const char **named; /* other columns that tell whether a job was claimed, by names_claim() */
+	const char **named; /* other columns that show whether a job was claimed, by names_claim() */
 };
 
-/* Beyond so many the exact number tells nothing more: there are at least so many. */
+/* Counting stops here: beyond this, the exact number is of no use. */
 #define ROWS_COUNT_MAX 100000
-#define UNREADABLE_MAX 100 /* told of a pass */
+#define UNREADABLE_MAX 100 /* reported per pass */
 
 MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
                                    struct failure *f);
@@ -122,7 +123,7 @@ MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, str
 void keys_relation(const struct binding *b, struct relation *r);
 /* The relation that a write takes: keys, then the columns it uses. */
 void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
-/* A value for one column of a write: a number, or a text (NULL: null). */
+/* A value for one column of a write: a number, or a text (NULL is SQL NULL). */
 struct write_value {
 	const char *text;
 	bool number;
@@ -131,38 +132,38 @@ struct write_value {
 /* Append the first `n` columns that the write uses. */
 void write_values(const struct write_sql *w, const struct write_value *values, int n,
                   struct relation *r);
-/* The relation of a whole statement, and its columns behind those of the write. */
+/* The relation of a whole statement, and its columns after those of the write. */
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
 void whole_values(const struct write_sql *w, const struct write_value *values, struct relation *r);
-/* Prepare every statement, so that bad SQL shows before anything is done. */
+/* Prepare every statement, so that invalid SQL is reported before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);
-/* The index that makes look read only what it needs. PostgreSQL can make it `concurrently`, beside
- * writers, except on a partitioned table. */
+/*
+ * The index that lets look read only what it needs. PostgreSQL can build it `concurrently`, without
+ * blocking writers, except on a partitioned table.
+ */
 void watch_index(const struct binding *b, bool concurrently, struct buf *out);
 
 /* ---- the parts that statements are made of ---- */
 
-/* The parts that statements over the rows of a watch are made of. */
-
 /* Fill out->writes, out->before and out->named. */
 MUST_CHECK defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
                                     struct failure *f);
-/* Fill out->whole, where it can be; after all others (compile_whole.c). */
+/* Fill out->whole where possible; call after all others (compile_whole.c). */
 void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out);
-/* A SET list as an UPDATE over a relation of jobs (write_relation); it returns their keys. */
+/* A SET list as an UPDATE over a relation of jobs (write_relation). Returns their keys. */
 MUST_CHECK defib_err compile_set(const struct binding *b, const struct sql_text *set,
                                  struct arena *a, struct write_sql *out, struct failure *f);
 /*
- * A statement of the user's over the relation `work`: the jobs that a worker of ours has
- * in hand, with key columns, attempt, now, step, worker and epoch.
+ * A statement of the user over the relation `work`: the jobs that one of our workers is running,
+ * with key columns, attempt, now, step, worker and epoch.
  */
 void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
                   struct write_sql *out);
 /*
  * What the ledger keeps of a row, as one JSON object: the columns that remedies write, and what a
  * claim changes (the other columns that running, owner, attempts, epoch and the signs of life name;
- * as ":epoch" and so on, what these find in other tables). NULL where remedies write nothing.
+ * and as ":epoch" and so on, what these read from other tables). NULL if remedies write nothing.
  */
 void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf *out);
 /* t.key = relation.defib_k1 AND … */
@@ -170,7 +171,9 @@ void join_keys(const struct binding *b, const char *relation, struct buf *out);
 /* t.key::text, … */
 void key_list(const struct binding *b, const char *alias, struct buf *out);
 
-/* All facts, in the order of struct fact_columns; `reread`: also what remedies write. */
+/*
+ * All facts, in the order of struct fact_columns; `reread`: also the columns that remedies write.
+ */
 void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out);
 void from_table(const struct binding *b, struct buf *out);
 /* The same, joined with a relation of keys from parameter 1 on. */
@@ -180,7 +183,7 @@ void where_key(const struct binding *b, struct buf *out);
 /* A key column as it is compared and ordered. */
 void key_column(const struct binding *b, int k, struct buf *out);
 void parameter(const struct binding *b, int number, const char *type, struct buf *out);
-/* Running, and past a limit: what look takes for judge to decide. */
+/* Running, and past a limit: the rows that look returns for judge to decide. */
 void stuck_condition(const struct binding *b, struct buf *out);
 /* watch_sql.unreadable: rows whose times cannot be read (compile_whole.c). */
 const char *compile_unreadable(const struct binding *b, struct arena *a);

@@ -16,7 +16,7 @@
  * Why a job is on hold, and whether it still is.
  *
  * A hold is a row of defib.hold. It is in force until an operator releases the job, which deletes
- * the row, or until the job moves on, which leaves the row behind: hold_state() tells the two
+ * the row, or until the job moves on, which leaves the row in place. hold_state() tells the two
  * apart, and hold_in_force_sql() writes the same rule for statements. Nothing else decides it.
  */
 
@@ -24,8 +24,8 @@ struct buf;
 struct dialect;
 
 /*
- * X(enum, name, words): the name stands in defib.hold, in the API and in what people filter by;
- * the words say it to a person.
+ * X(enum, name, words): the name is used in defib.hold, in the API and in filters; the words are
+ * for people.
  */
 #define HOLD_CAUSE_LIST(X)                                                                         \
 	X(BY_HAND, "by hand", "an operator holds it")                                                  \
@@ -43,14 +43,20 @@ struct dialect;
 #define HOLD_POISON "poison"
 #define HOLD_STEPS "steps"
 
-/* What it means, in words; a cause that is not known means itself, none that a person holds it. */
+/*
+ * The cause in words. An unknown cause is returned as it is; no cause means that an operator holds
+ * the job.
+ */
 const char *hold_cause_words(const char *cause);
-/* Whether a person made such a hold. */
+/* Whether an operator made such a hold. */
 bool hold_by_person(const char *cause);
 
-/* ---- whether it is in force */
+/* ---- whether it is in force ---- */
 
-/* An entry about a job holds for the owner and the sign of life that it was made for. */
+/*
+ * An entry about a job is valid for the owner and the sign of life that the job had when it was
+ * made.
+ */
 struct said_of {
 	const char *owner;
 	bool has_sign;
@@ -59,38 +65,38 @@ struct said_of {
 bool said_of_same(const struct said_of *a, const struct said_of *b);
 
 struct hold_facts {
-	bool kept; /* defib.hold has a row of the job … */
+	bool kept; /* defib.hold has a row for the job … */
 	const char *cause;
-	struct said_of made, now; /* … made of this owner and sign of life; those that it has now */
-	bool in_words;            /* the watch holds jobs in the table's own words */
+	struct said_of made, now; /* … made for this owner and sign of life; and the current ones */
+	bool in_words;            /* the watch writes holds to the user's table */
 	bool running;
-	bool moved; /* columns that `running` names are not as the hold left them */
+	bool moved; /* columns that `running` names have changed since the hold */
 };
 
-/* Those in force stand last. */
+/* States in force come last. */
 enum hold_state {
 	HOLD_STATE_NONE,     /* it has no hold */
-	HOLD_STATE_OVER,     /* defib.hold has a row of it, and the job has moved on */
-	HOLD_STATE_OPERATOR, /* an operator holds it, or has undone its recovery */
+	HOLD_STATE_OVER,     /* defib.hold has a row for it, but the job has moved on */
+	HOLD_STATE_OPERATOR, /* an operator holds it, or undid its recovery */
 	HOLD_STATE_POISON,   /* it was recovered too often */
 	HOLD_STATE_WATCH,    /* the watch or a worker holds it: attempts, a rule, steps, a start */
-	HOLD_STATE_ROW, /* no hold of defib's is in force, but the row itself says that it is held */
+	HOLD_STATE_ROW,      /* no hold of defib is in force, but the row itself says that it is held */
 };
 enum hold_state hold_state(const struct hold_facts *h);
-/* The same, where it is known whether the row itself says that it is held. */
+/* The same, if it is known whether the row itself says that it is held. */
 enum hold_state hold_state_of_row(enum hold_state own, bool row_says);
 bool hold_in_force(enum hold_state state);
 
 /* The expressions with which a statement names a hold and its job. */
 struct hold_sql {
 	const char *hold;            /* the alias of defib.hold */
-	const char *owner, *sign_us; /* the job's now */
-	const char *running;         /* NULL: the job runs, as every row of the statement does */
+	const char *owner, *sign_us; /* the job's current ones */
+	const char *running;         /* NULL: all rows of the statement are running */
 	bool in_words;
 };
 /*
- * The condition that a hold is in force, but for hold_facts.moved, which only the ledger and the
- * row's columns tell: a job that is not running and has moved on meets it too.
+ * The condition that a hold is in force, except for hold_facts.moved, which needs the ledger and
+ * the row's columns: a job that is not running and has moved on satisfies it too.
  */
 void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out);
 
@@ -109,26 +115,27 @@ struct facts {
 	int64_t epoch;
 	bool has_sign[SIGN_COUNT];
 	int64_t sign_us[SIGN_COUNT];
-	bool has_lost; /* known: when its worker ended, or renewed its lease for the last time … */
+	bool has_lost; /* known: when its worker ended, or last renewed its lease … */
 	int64_t lost_us;
-	int64_t now_us; /* the database's clock at the reading */
+	int64_t now_us; /* the database's clock when the facts were read */
 	bool running;
-	uint32_t when;        /* bit i: the condition of rule i holds */
-	int64_t crashes;      /* recoveries before this one, within the crash budget's time */
-	bool mass;            /* many were lost at once, which is not this job's fault */
-	bool restart;         /* a gone instance left it: found at the next one's start, and no crash */
-	bool clean;           /* its program ended well: a lost job, but nobody's crash */
-	enum hold_state hold; /* whether it is on hold … */
+	uint32_t when;   /* bit i: the condition of rule i holds */
+	int64_t crashes; /* recoveries before this one, within the crash budget's time */
+	bool mass;       /* many workers were lost at once, which is not this job's fault */
+	bool restart;    /* left by an instance that is gone, found at the next start; not a crash */
+	bool clean;      /* its program ended normally: the job is lost, but it is not a crash */
+	enum hold_state hold;                 /* whether it is on hold … */
 	const char *hold_cause, *hold_reason; /* … and why, while the hold is in force */
-	bool released; /* a person ended a hold of it, with this owner, sign of life and attempts */
-	bool noted;    /* the ledger has it as detected, with this owner and sign of life */
+	bool released; /* an operator ended a hold of it, with this owner, sign of life and attempts */
+	bool noted;    /* the ledger records it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];
-	const char *steps_done; /* what the row says of finished steps; only where jobs are named */
-	const char *before;     /* JSON of the columns that remedies write */
+	const char
+		*steps_done;    /* which steps the row says are finished; only if specific jobs are read */
+	const char *before; /* JSON of the columns that remedies write */
 };
 
-/* One rule of judge. The id is recorded in the ledger, `why` is part of explanations. */
+/* One rule of judge. The id is recorded in the ledger; `why` is used in explanations. */
 struct judge_rule {
 	const char *id;
 	enum verdict verdict;
@@ -138,7 +145,7 @@ struct judge_rule {
 struct judgement {
 	enum verdict verdict;
 	const struct judge_rule *rule;
-	enum sign sign; /* what was measured, where something was */
+	enum sign sign; /* what was measured, if anything */
 	bool measured;
 	int64_t measured_us; /* silence, run time or time past the deadline */
 	int64_t limit_us;    /* what it was compared with */

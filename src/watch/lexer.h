@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * lexer.h: just enough SQL to find parameters in what a user wrote.
  *
- * Users write predicates, SET lists and statements; we put values in by
- * replacing `:name` and leave every other byte alone. For that we must know
- * strings, quoted names, dollar quoting, comments and `::`, and nothing more.
+ * Users write predicates, SET lists and statements. We replace `:name` with values and leave every
+ * other byte unchanged. That requires knowing strings, quoted names, dollar quoting, comments and
+ * `::`, and nothing more.
  */
 #ifndef WATCH_LEXER_H
 #define WATCH_LEXER_H
@@ -21,7 +21,7 @@ enum sql_token_type {
 	SQL_PARAM,      /* :name or :name.field */
 	SQL_CAST,       /* :: */
 	SQL_PUNCT,      /* one character */
-	SQL_OPEN_ENDED, /* a string, name or comment that never ends */
+	SQL_OPEN_ENDED, /* an unterminated string, name or comment */
 };
 
 struct sql_token {
@@ -38,10 +38,10 @@ struct sql_lexer {
 void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine engine);
 struct sql_token sql_next(struct sql_lexer *lx);
 
-/* Whether a token is this bare word, in any case, or this character outside of quotes. */
+/* Whether a token is this bare word, ignoring case, or this character outside quotes. */
 bool sql_is_word(struct sql_token t, const char *word);
 bool sql_is_mark(struct sql_token t, char c);
-/* Whether a word or quoted name stands in it: a column, or a keyword in lower case. */
+/* Whether the text contains this word or quoted name: a column, or a keyword in lower case. */
 bool sql_names(const char *text, enum store_engine engine, const char *name);
 
 /*
@@ -51,21 +51,21 @@ bool sql_names(const char *text, enum store_engine engine, const char *name);
 MUST_CHECK defib_err sql_check(const char *text, enum store_engine engine, struct failure *f);
 
 /*
- * The next statement of a script, up to its `;`, skipping leading space and
- * comments; false at the end. `*at` moves behind it.
+ * The next statement of a script, up to its `;`, skipping leading space and comments; false at the
+ * end. `*at` moves past it.
  */
 bool sql_next_statement(const char **at, enum store_engine engine, struct buf *out);
 
-/* Called for each parameter; appends what stands for it, or returns false if unknown. */
+/* Called for each parameter. Appends its replacement, or returns false if it is unknown. */
 typedef bool (*sql_param_fn)(void *ctx, const char *name, struct buf *out);
 
-/* Copy `text` to `out` with every parameter replaced. Unknown ones are a failure. */
+/* Copy `text` to `out` with every parameter replaced. Fails on unknown ones. */
 MUST_CHECK defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn param,
                                 void *ctx, struct buf *out, struct failure *f);
 
 /*
- * The next assignment of a SET list; false at the end. `*at` moves behind it. The column is its
- * name, unquoted; NULL where several are assigned at once.
+ * The next assignment of a SET list; false at the end. `*at` moves past it. The column is its name,
+ * unquoted; NULL if several are assigned at once.
  */
 bool sql_next_assignment(const char **at, enum store_engine engine, struct arena *a,
                          const char **column, const char **text);

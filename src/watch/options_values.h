@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_values.h: what the option table of a watch (options.c) is made of.
+ * options_values.h: parts of the option table of a watch (options.c).
  */
 #ifndef WATCH_OPTIONS_VALUES_H
 #define WATCH_OPTIONS_VALUES_H

@@ -17,8 +17,8 @@ struct database {
 };
 
 /*
- * How long defib keeps what it keeps, as the user described it. Plain
- * data; ledger/retention.h removes what is older.
+ * How long defib keeps its data, as the user configured it. Plain data; ledger/retention.h removes
+ * what is older.
  */
 
 struct retention {
@@ -30,15 +30,17 @@ struct retention {
 };
 
 extern const struct opt_row retention_rows[];
-/* What is kept too short to be safe; `budget_us` is what the longest crash budget counts. */
+/*
+ * Reports times that are too short to be safe; `budget_us` is the time of the longest crash budget.
+ */
 void retention_check(struct cfg_reader *r, const struct retention *p, int64_t budget_us,
                      struct cfg_mark at);
 
 enum ledger_mode { LEDGER_AUTO, LEDGER_OFF };
 
 /*
- * Parts of the file that rooms above this one describe and read. Whoever reads a file hands in
- * those of the rooms it is linked with; the others are known by name, and skipped.
+ * Parts of the file that rooms above this one describe and read. The caller passes the sections of
+ * the rooms it is linked with; other sections are accepted by name and skipped.
  */
 enum section_id {
 	SECTION_HTTP,
@@ -57,8 +59,8 @@ struct settings {
 	struct workflow_list workflows;
 	int ledger; /* enum ledger_mode */
 	struct retention retention;
-	void *sections[SECTION_COUNT]; /* each room has a function for its own */
-	/* Every effective value and where it came from; secrets are masked. */
+	void *sections[SECTION_COUNT]; /* each room has an accessor for its own */
+	/* Every effective value and its origin; secrets are masked. */
 	struct cfg_shown *shown;
 	int nshown;
 };
@@ -66,9 +68,9 @@ struct settings {
 struct section {
 	enum section_id id;
 	struct opt_row row;         /* its key in the file; `size` is that of the section's struct */
-	const char *title;          /* of its chapter in the reference; NULL: it has none */
+	const char *title;          /* of its chapter in the reference; NULL: none */
 	const struct opt_row *rows; /* of that chapter */
-	/* What it must fulfil together with the rest of the file, which has no errors so far. */
+	/* Checks that involve the rest of the file, which has no errors at this point. */
 	void (*check)(struct cfg_reader *r, const struct settings *s);
 };
 
@@ -77,8 +79,8 @@ const struct opt_row *settings_rows(const struct section *const *sections, struc
 extern const struct opt_row database_rows[];
 
 /*
- * Read and check a whole document. Problems land in the reader; settings are
- * usable only if the reader has no errors. `sections` ends with NULL.
+ * Read and check a whole document. Problems are recorded in the reader; settings are usable only if
+ * the reader has no errors. `sections` ends with NULL.
  */
 void settings_read(struct cfg_reader *r, const struct cfg_node *root,
                    const struct section *const *sections, struct settings *out);
@@ -89,12 +91,12 @@ struct watch *settings_watch(const struct settings *s, const char *name);
 const char *const *settings_watch_names(const struct settings *s, const char *more,
                                         struct arena *a);
 
-/* What a watch must satisfy beyond its option table (check.c). */
+/* Checks on a watch beyond its option table (check.c). */
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine);
 
-/* ---- the watch that ships with defib: its own queue ---- */
+/* ---- the built-in watch: defib's own queue ---- */
 
-/* The name under which the built-in queue stands in the ledger and on the command line. */
+/* The name of the built-in queue in the ledger and on the command line. */
 #define BUILTIN_NAME "queue"
 
 /* The built-in queue as a watch, for an engine; everything lives in the arena. */

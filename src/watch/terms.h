@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * terms.h: the terms of --where, as data.
  *
- * A term is a word with an operator and a value, never SQL: list_sql.h makes conditions of it in
- * which every value is a parameter. What a term means depends on the watch: its named states, its
- * shown columns.
+ * A term is a word with an operator and a value, never SQL. list_sql.h turns terms into conditions
+ * in which every value is a parameter. The meaning of a term depends on the watch: its named
+ * states, its shown columns.
  */
 #ifndef WATCH_TERMS_H
 #define WATCH_TERMS_H
@@ -32,20 +32,20 @@ struct term {
 	enum term_what what;
 	enum term_op op;
 	const char *value;
-	int column;           /* TERM_COLUMN: its place in `show` */
+	int column;           /* TERM_COLUMN: its index in `show` */
 	int64_t us;           /* TERM_AGE */
 	enum verdict verdict; /* TERM_VERDICT */
 };
 
 /*
- * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`,
- * `age>10m`, `verdict=silent`, `stuck`, `running`, `held`, `recovered`.
- * What the watch does not know is DEFIB_USAGE with the nearest word it does;
- * then `*unknown` (may be NULL) is true when another watch may know the word.
+ * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`, `age>10m`,
+ * `verdict=silent`, `stuck`, `running`, `held`, `recovered`. A word that the watch does not know is
+ * DEFIB_USAGE, with the nearest word that it knows; `*unknown` (may be NULL) is true if another
+ * watch may know the word.
  */
 MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
                                 struct term *out, bool *unknown, struct failure *f);
-/* How the terms begin that every watch knows ("age>", "stuck"), by number; NULL: no more. */
+/* The beginnings of the terms that every watch knows ("age>", "stuck"), by index; NULL: no more. */
 const char *term_word(int i, const char **usage);
 /* The name that `states` gives to a value; NULL: none. */
 const char *state_named(const struct watch *w, const char *raw);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * watch.h: the model of a watch, as the user described it.
  *
- * The room turns a configuration into statements. settings.h reads a whole file and is where to
- * begin; `watch_rows` (options.c) is the table that reads a watch, check.c says what it must
- * fulfil, bind.h asks the database for types, compile.h makes statements of watch and binding,
- * and the files named _sql write those for lists, counts, leases and claims. Plain data here:
- * nothing in this header knows a database.
+ * The room turns a configuration into statements. Begin with settings.h, which reads a whole file.
+ * `watch_rows` (options.c) is the option table of a watch, check.c checks it, bind.h asks the
+ * database for types, compile.h makes statements from watch and binding, and the files named _sql
+ * write the statements for lists, counts, leases and claims. This header is plain data and knows no
+ * database.
  */
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
@@ -50,14 +50,13 @@ enum remedy {
 };
 
 /*
- * Beside the remedies, what a person, a clock or an undo writes to a job.
- * Numbered behind the remedies, so that both index one table of statements.
- * X(enum, name)
+ * What operators, timers and undo write to a job, besides the remedies. Numbered after the
+ * remedies, so that both index one table of statements. X(enum, name)
  */
 #define ACT_LIST(X)                                                                                \
 	X(THEN, "retry.then") /* the second half of a retry, when its wait is over */                  \
-	X(RELEASE, "release") /* a person lets go of a hold, and the job runs again */                 \
-	X(LIFT, "release")    /* only the hold ends: the row is left as it is */                       \
+	X(RELEASE, "release") /* an operator releases a hold, and the job runs again */                \
+	X(LIFT, "release")    /* only the hold ends: the row is unchanged */                           \
 	X(CANCEL, "cancel")                                                                            \
 	X(END, "end")                                                                                  \
 	X(UNDO, "undo")
@@ -91,7 +90,7 @@ extern const char *const remedy_names[];
 extern const char *const time_type_names[];
 
 const char *verdict_why(enum verdict v);
-/* Of an enum remedy or an enum act: the option that says how. */
+/* Of an enum remedy or an enum act: the name of its option. */
 const char *act_name(int act);
 
 #define WATCH_KEYS_MAX 4
@@ -100,10 +99,10 @@ const char *act_name(int act);
 
 /* The signs of life. */
 enum sign { SIGN_ALIVE, SIGN_EXPIRES, SIGN_STARTED, SIGN_COUNT };
-/* Times that are read of a row: the signs, and behind them one that decides nothing. */
+/* Times that are read from a row: the signs, then one that decides nothing. */
 enum { TIME_LOST = SIGN_COUNT, TIME_COUNT };
 
-/* A duration, by kind where the user said so. */
+/* A duration, by kind if the user configured it so. */
 struct threshold {
 	bool given;
 	int64_t standard_us;
@@ -127,12 +126,12 @@ struct action {
 
 enum attempts_term { ATTEMPTS_ANY, ATTEMPTS_LEFT, ATTEMPTS_EXHAUSTED };
 
-/* One line of `remedies`: every given term must hold. */
+/* One line of `remedies`: every given term must match. */
 struct rule {
 	enum verdict verdict; /* VERDICT_NONE: any */
 	const char *kind;     /* NULL: any */
 	enum attempts_term attempts;
-	int64_t crashes;      /* at least so many, this one included; 0: any */
+	int64_t crashes;      /* at least this many, including this one; 0: any */
 	struct sql_text when; /* SQL over t */
 	enum remedy remedy;
 	struct cfg_mark at;
@@ -142,13 +141,13 @@ struct backoff {
 	int64_t base_us, cap_us;
 	double factor;
 	bool jitter;
-	bool given; /* said by the user: failed work of our own workers is tried again */
+	bool given; /* given by the user: failed jobs of our own workers are retried */
 };
 
 struct crash_budget {
 	int64_t max; /* 0: off */
 	int64_t within_us;
-	bool given; /* said by the user: counts even where the table has attempts */
+	bool given; /* given by the user: counts even if the table has attempts */
 };
 
 struct state_names {
@@ -172,26 +171,26 @@ struct guard_limits {
 	int64_t pace_burst;
 };
 
-/* Hours at which thresholds are raised (options_values.c); in UTC. */
+/* Hours at which thresholds are raised (options_values.c), in UTC. */
 struct raise_span {
 	unsigned days;          /* on which it begins: bit 0 is Monday */
-	int64_t from_us, to_us; /* since midnight; `to` not after `from`: on the next day */
+	int64_t from_us, to_us; /* since midnight; if `to` is not after `from`: on the next day */
 	double factor;
 };
 struct raise_list {
 	int n;
 	struct raise_span *items;
 };
-#define RAISE_MOST 100 /* no factor is greater */
+#define RAISE_MOST 100 /* largest allowed factor */
 
-/* What `defib stats` counts beside states; each may be absent. */
+/* What `defib stats` counts besides states; each is optional. */
 struct stats {
-	struct sql_text where;  /* of which rows */
+	struct sql_text where;  /* which rows */
 	struct sql_text failed; /* which of them count as failed */
 	struct sql_text started_at, finished_at;
-	struct sql_text ready, scheduled; /* which rows wait, now or for their time */
-	struct sql_text held;             /* which say themselves that they are held */
-	struct text_list indexed_states;  /* counted one by one, without a sample */
+	struct sql_text ready, scheduled; /* which rows wait, for a worker or for their time */
+	struct sql_text held;             /* which rows say themselves that they are held */
+	struct text_list indexed_states;  /* counted exactly, without a sample */
 };
 
 struct pool {
@@ -199,7 +198,7 @@ struct pool {
 	int64_t concurrency;
 };
 
-/* Texts of a worker, where its watch gives no others; a queue has no watch that could. */
+/* A worker's texts if its watch configures no others; a queue has no watch that could. */
 #define NO_SESSION_ERROR "the program got no session"
 #define UNRECORDED_MESSAGE "result not recorded"
 
@@ -212,13 +211,14 @@ struct work {
 	const char *workflow;           /* its steps are run instead of a command */
 	struct workflow_list workflows; /* all of the configuration: a row's kind may name one */
 	struct sql_text step;           /* SET list of a step that was done, when more follow */
-	struct sql_text rollback_ready, rolled_back; /* which rows are to be undone; when they are */
-	struct sql_list beat, after; /* statements while a row is worked on, and at its end */
+	struct sql_text rollback_ready,
+		rolled_back;             /* which rows must be undone; what to write when they are */
+	struct sql_list beat, after; /* statements while a job runs, and at its end */
 	int64_t batch, poll_us, timeout_us, grace_us, stagger_us, concurrency;
 	bool startup_tick, exclusive;
 	struct text_list command;
 	struct text_list pass_environment; /* of the program: NAME or NAME=value */
-	const char *spool;                 /* folder, or a word for no; NULL: the usual place */
+	const char *spool; /* directory, or a word for no; NULL: the default directory */
 	const char *no_session_error, *unrecorded_message;
 	int64_t burst_limit, burst_window_us;
 	int npools;
@@ -229,21 +229,22 @@ struct watch {
 	struct cfg_mark at;
 	const char *name, *database, *group, *label, *preset;
 	bool enabled;
-	const char *off_because; /* why it is not: where that is said, and by which variable */
+	const char *off_because; /* why it is off: the setting and the variable that turned it off */
 	const char *table;
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;
-	struct sql_text lost_at; /* when its worker was last known to live, where no sign says it */
+	struct sql_text lost_at; /* when its worker was last known to be alive, if no sign says it */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text steps_done; /* which steps of its workflow a row has finished */
 	struct sql_text epoch;      /* a number that rises with every claim */
-	struct sql_text state; /* what `list` calls a row's state; NULL: the column that running asks */
-	struct sql_text since; /* since when it is as old as `list` says; NULL: its sign of life */
+	struct sql_text
+		state; /* what `list` shows as a row's state; NULL: the column that `running` names */
+	struct sql_text since; /* where a row's age in `list` counts from; NULL: its sign of life */
 	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
 	int missing;           /* enum missing */
 	int time_type;         /* enum time_type */
 	const char *time_zone; /* of times without a zone; NULL: UTC */
-	bool stays_running;    /* a job that is given back and one that runs look the same */
+	bool stays_running;    /* a requeued job looks the same as a running one */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;
 
@@ -257,8 +258,8 @@ struct watch {
 
 	struct text_list show, mask;
 	struct state_names states;
-	bool key_rises;     /* later rows have greater keys */
-	bool may_be_unused; /* no rows are nothing unusual */
+	bool key_rises;     /* later rows have larger keys */
+	bool may_be_unused; /* having no rows is normal */
 	int64_t every_us, batch, limit, statement_timeout_us;
 	struct guard_limits guard;
 	struct raise_list raise;
@@ -273,41 +274,41 @@ enum missing { MISSING_ALIVE, MISSING_ORPHAN };
 
 extern const struct opt_row watch_rows[];
 
-/* Read one watch from its map; problems land in the reader. */
+/* Read one watch from its map; problems are recorded in the reader. */
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w);
 /*
  * Call `fn` for each option of the tables that is SQL, given or not: expressions, and SET lists of
- * `work`. Actions, rules and lists of statements are not among them.
+ * `work`. Actions, rules and lists of statements are not included.
  */
 typedef void watch_sql_fn(void *ctx, const char *option, const struct sql_text *sql, bool set);
 void watch_each_sql(const struct watch *w, watch_sql_fn *fn, void *ctx);
 /* Its expression; `text` is NULL where the watch has none. */
 const struct sql_text *watch_sign(const struct watch *w, enum sign s);
-/* The options that give them, by enum sign. */
+/* The options that configure them, by enum sign. */
 extern const char *const sign_options[];
-/* The sign whose absence `missing: orphan` is about. */
+/* The sign to which `missing: orphan` applies. */
 enum sign watch_first_sign(const struct watch *w);
-/* The limit that holds for a kind (NULL: none known). False when the watch has none. */
+/* The limit for a kind (NULL: not known). False if the watch has none. */
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us);
 /* The smallest limit of any kind. */
 int64_t threshold_least(const struct threshold *t);
-/* The greatest; 0 where there is none. */
+/* The largest; 0 if there is none. */
 int64_t threshold_most(const struct threshold *t);
-/* By what its thresholds are raised at this moment, by its own hours; 1: not at all. */
+/* The factor by which its configured hours raise its thresholds at this moment; 1: not raised. */
 double watch_raise(const struct watch *w, int64_t now_us);
 /* Whether the condition `running` names the column. */
 bool watch_running_names(const struct watch *w, const char *column);
-/* Whether `mask` names the column: its values are not for logs or viewers. */
+/* Whether `mask` names the column: its values are hidden from logs and viewers. */
 bool watch_hides(const struct watch *w, const char *column);
-/* The watch with its thresholds made longer; what it points to is shared. */
+/* A copy of the watch with longer thresholds; what it points to is shared. */
 struct watch *watch_raised(const struct watch *w, double factor, struct arena *a);
-/* From 1 to RAISE_MOST: thresholds are never made shorter this way. */
+/* From 1 to RAISE_MOST: thresholds are never shortened this way. */
 bool raise_factor_ok(double factor);
-/* True when its rows carry a bound on how often they are tried. */
+/* True if its rows limit how often they are tried. */
 bool watch_has_attempts(const struct watch *w);
-/* True when statements of `also` go with a remedy: with each that writes to the table. */
+/* True if `also` statements run with this act: with each remedy that writes to the table. */
 bool watch_also(const struct watch *w, int act);
-/* True if the watch writes holds to its own table, and not only to defib.hold. */
+/* True if the watch writes holds to its own table, not only to defib.hold. */
 bool watch_writes_hold(const struct watch *w);
 /*
  * The act whose statement releases a held job: release, else requeue or retry; if none is given,
@@ -317,7 +318,7 @@ int watch_releases_by(const struct watch *w);
 
 /* ---- parameters ---- */
 
-/* The names that a user may write as `:name`, by where he writes it. */
+/* The names that a user may write as `:name`, by context. */
 
 enum param_scope {
 	PARAMS_NONE,     /* predicates, and statements that read the relation `stuck` */
@@ -325,7 +326,7 @@ enum param_scope {
 	PARAMS_WORK,     /* SET lists of claiming and settling */
 };
 
-/* Column of the relation that carries a recovery parameter, without the key columns. */
+/* Column of the relation that holds a recovery parameter, without the key columns. */
 extern const char *const recovery_params[];
 
 /* All of them as a table, for the reference. */
@@ -338,16 +339,16 @@ const char *param_nearest(const struct watch *w, enum param_scope scope, const c
 /* ---- grants ---- */
 
 /*
- * What a role needs on the tables that a watch names, as GRANTs for a DBA.
+ * The privileges that a role needs on the tables that a watch names, as GRANTs for a DBA.
  *
- * Made from the watch's own words, without a database: the table and its columns by the SET
- * lists, other tables by where the user's SQL names them.
+ * Derived from the watch alone, without a database: its table, its columns from the SET lists, and
+ * other tables that the user's SQL names.
  */
 
-/* How much of a watch the role does; each has all that the ones before it have. */
+/* How much of a watch the role does; each level includes the ones before it. */
 enum watch_use { WATCH_READ, WATCH_RECOVER, WATCH_WORK };
 
-/* One statement a line. `role` is quoted. */
+/* One statement per line. `role` is quoted. */
 void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
                   struct buf *out);
 

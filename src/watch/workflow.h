@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * workflow.h: the model of a workflow, as the user described it: named steps
- * in order, each a program and, where it can be taken back, the program that
- * does so; in a C program, functions instead. Jobs of the kind that bears its
- * name run it step by step.
+ * workflow.h: the model of a workflow, as the user described it: named steps in order. Each step
+ * has a program and, if it can be undone, a program that undoes it; in a C program, functions
+ * instead. Jobs whose kind is the workflow's name run it step by step.
  *
- * Plain data; what the next step of a job is, worker/workflow.h knows.
+ * Plain data; worker/workflow.h determines a job's next step.
  */
 #ifndef WATCH_WORKFLOW_H
 #define WATCH_WORKFLOW_H
@@ -16,10 +15,9 @@ struct work;
 
 struct workflow_step {
 	const char *name;
-	struct text_list run, undo; /* argv, ends with NULL; undo.n is 0 where there is none */
-	defib_handler run_call,
-		undo_call;      /* functions instead; undo_call is NULL where there is none */
-	int64_t timeout_us; /* 0: the job's own, or the worker's */
+	struct text_list run, undo;        /* argv, ends with NULL; undo.n is 0 if there is none */
+	defib_handler run_call, undo_call; /* functions instead; undo_call is NULL if there is none */
+	int64_t timeout_us;                /* 0: the job's own, or the worker's */
 	struct cfg_mark at;
 };
 
@@ -28,7 +26,7 @@ struct workflow {
 	int nsteps;
 	struct workflow_step *steps;
 	struct text_list pass_environment; /* of its steps and undos: NAME or NAME=value */
-	bool saga;                         /* a failure for good undoes what was done */
+	bool saga;                         /* a permanent failure undoes the finished steps */
 	struct cfg_mark at;
 };
 
@@ -45,7 +43,7 @@ static inline bool step_has_undo(const struct workflow_step *s)
 /* The option table of a workflow, for the reference. */
 extern const struct opt_row workflow_rows[];
 
-/* Reads the list `workflows:` into a struct workflow_list; problems land in the reader. */
+/* Reads the list `workflows:` into a struct workflow_list; problems are recorded in the reader. */
 void read_workflows(struct cfg_reader *r, const struct cfg_node *node, void *target);
 /* The workflow of that name, or NULL. */
 const struct workflow *workflow_named(const struct workflow_list *all, const char *name);
@@ -55,23 +53,24 @@ const struct workflow *workflow_named(const struct workflow_list *all, const cha
 /* The watch's steps_done as one text; "NULL" where it has none. */
 void sql_steps_done(const struct binding *b, struct buf *out);
 
-/* The same as a column of a job's facts, where jobs of workflows are read one by one. */
+/* The same as a column of a job's facts, if jobs of workflows are read one by one. */
 void sql_steps_fact(const struct binding *b, bool reread, struct buf *out);
 
 struct finished_step {
 	const char *name;
-	int position; /* in the workflow; behind its last one where it has no such step (any more) */
+	int position; /* in the workflow; after its last one if the workflow has no such step (any more)
+	               */
 };
 
 /*
- * The finished steps of that text: a list of names, or the name of the step that the row is at.
- * False: the row does not say, or is at a step that the workflow does not have.
+ * The finished steps in that text: a list of names, or the name of the row's current step. False:
+ * the row does not say, or is at a step that the workflow does not have.
  */
 bool steps_done_parse(const struct workflow *w, const char *text, struct arena *a,
                       struct finished_step **out, int *n);
-/* The workflow of a row: that of its kind goes first; NULL: it has none. */
+/* The workflow of a row; the one of its kind takes precedence; NULL: none. */
 const struct workflow *work_workflow(const struct work *work, const char *kind);
-/* The place of a step in its workflow; -1: it has none of that name. */
+/* The index of a step in its workflow; -1: it has no step of that name. */
 int workflow_position(const struct workflow *w, const char *step);
 
 #endif
