@@ -19,11 +19,15 @@ struct batch {
 	int n;
 	struct arena *arena;
 	struct job_index index;
-	/* By candidate: the row after the writes; job NULL: not written, not read again, or gone. */
+	/*
+	 * By candidate: the row after the writes; job is NULL if it was not written, not read again, or
+	 * is gone.
+	 */
 	struct facts *written;
-	int barred;     /* candidates that must not be written after all: all is taken back */
-	int noted;      /* entries in the ledger that go with no write */
-	bool surprised; /* the whole did not come out as decided: all is taken back, and done singly */
+	int barred;     /* candidates that must not be written after all: roll back everything */
+	int noted;      /* ledger entries without a write to the table */
+	bool surprised; /* the whole statement had another result than decided: roll back, then use
+	                   single statements */
 };
 
 static inline const struct watch *batch_watch(const struct batch *b)
@@ -37,32 +41,32 @@ static inline bool acts(const struct candidate *c)
 	return c->decision.act && c->outcome == OUTCOME_LEFT;
 }
 
-/* Stuck, only reported, and not in the ledger yet as it is now. */
+/* Stuck, only reported, and not yet in the ledger in its current state. */
 static inline bool to_be_noted(const struct batch *b, const struct candidate *c)
 {
 	return b->ap->ledger->ready && !c->decision.act && c->does == REMEDY_REPORT &&
 	       c->judgement.verdict != VERDICT_NONE && !c->facts.noted;
 }
 
-/* Run a statement over the keys of all candidates that `want` holds for. */
+/* Run a statement over the keys of all candidates for which `want` is true. */
 MUST_CHECK defib_err over_keys(struct batch *b, const char *sql,
                                bool (*want)(const struct candidate *), struct store_rows *rows,
                                struct failure *f);
-/* The candidate that a returned row is about, by its key in the first columns; NULL: none. */
+/* The candidate of a returned row, by its key in the first columns; NULL: none. */
 struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row);
-/* The key of a candidate, and what its write takes of it, into the row in the making. */
+/* Append the key of a candidate and the values that its write uses to the current row. */
 void add_keys(const struct batch *b, const struct candidate *c, struct relation *r);
 void add_values(const struct candidate *c, const struct write_sql *w, struct relation *r);
 /*
- * Lock, write and record the batch at once. *done: it was tried; b->surprised says that it must be
- * taken back. Where not, nothing was written.
+ * Lock, write and record the batch in one statement. *done: it was tried; if b->surprised, it must
+ * be rolled back. If not *done, nothing was written.
  */
 MUST_CHECK defib_err apply_whole(struct batch *b, bool *done, struct failure *f);
-/* Before anything is written: what the ledger knows goes into the evidence of a poison hold. */
+/* Before anything is written: add what the ledger knows to the evidence of a poison hold. */
 MUST_CHECK defib_err gather_evidence(struct batch *b, struct failure *f);
 /*
- * Behind the writes: rows that were put on hold since they were decided about count as barred. They
- * are locked by now, so whoever holds another comes before this look or after the commit.
+ * After the writes: rows that were put on hold since the decision count as barred. The rows are
+ * locked by now, so any other hold is made either before this read or after the commit.
  */
 MUST_CHECK defib_err bar_held(struct batch *b, struct failure *f);
 /* Holds, pending retries, and the ledger as the last statement. */

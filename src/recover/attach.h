@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attach.h: a watch's table tells who takes its rows, from attach to detach.
+ * attach.h: records which session claims the rows of a watch's table, from attach to detach.
  *
- * What is put into the user's database is one trigger on the table; its
- * function and two tables of ours (sql/postgres_attach.sql) lie in our schema.
- * All of it comes in one transaction, and goes in one.
+ * The user's database gets one trigger on the table; its functions and two tables of ours
+ * (sql/postgres_attach.sql) are in our schema. All of it is created in one transaction and removed
+ * in one.
  */
 #ifndef RECOVER_ATTACH_H
 #define RECOVER_ATTACH_H
@@ -27,52 +27,52 @@ enum attached {
 };
 extern const char *const attached_texts[];
 
-/* How it is with a watch; PostgreSQL only. */
+/* Whether a watch is attached; PostgreSQL only. */
 MUST_CHECK defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
                                   struct failure *f);
 
-/* DEFIB_REFUSED with what to do, for a watch that cannot be attached. */
+/* DEFIB_REFUSED, with advice, for a watch that cannot be attached. */
 MUST_CHECK defib_err attach_refusal(const struct watch *w, enum store_engine engine,
                                     struct failure *f);
-/* What the functions must know of the watch's table. */
+/* What the functions need to know about the watch's table. */
 MUST_CHECK defib_err attach_table(struct store *s, const struct binding *b, struct arena *a,
                                   struct claim_table *out, struct failure *f);
 /* The statements, for psql. */
 void attach_print(const struct binding *b, const struct claim_table *t, struct buf *out);
 void detach_print(const struct watch *w, struct buf *out);
 /*
- * One transaction; what is there already and is right is left alone. The lock on
- * the user's table is asked for last and not waited for long: whoever waits for
- * it makes others wait behind him. Then DEFIB_LOCKED, and nothing was changed.
+ * One transaction; parts that already exist and are correct are left alone. The lock on the user's
+ * table is requested last and only briefly, because other sessions queue behind a waiting lock
+ * request. If it is not granted: DEFIB_LOCKED, and nothing was changed.
  */
 MUST_CHECK defib_err attach_make(struct store *s, const struct binding *b, struct failure *f);
 
 struct detached {
-	bool trigger, function; /* there was one */
-	int64_t claims;         /* rows of ours that went */
-	bool tables;            /* it was the last watch: our tables went too … */
-	bool schema;            /* … and our schema, which had nothing else */
+	bool trigger, function; /* existed before */
+	int64_t claims;         /* our rows that were removed */
+	bool tables;            /* it was the last watch: our tables were removed too … */
+	bool schema;            /* … and our schema, which contained nothing else */
 };
-/* Every trace of the watch; its table need not exist any more. */
+/* Remove every trace of the watch; its table need not exist any more. */
 MUST_CHECK defib_err attach_remove(struct store *s, const struct watch *w, struct detached *out,
                                    struct failure *f);
 
-/* A watch whose table has the trigger, as far as can be told without a binding. */
+/* A watch whose table has the trigger, as far as is known without a binding. */
 struct attachment {
 	const char *watch;
 	bool disabled;    /* the trigger is */
-	int64_t programs; /* that run under `defib run` for it now */
+	int64_t programs; /* running under `defib run` for it now */
 };
-/* All of a database; none where nothing is attached, and on SQLite. */
+/* All attachments of a database; none if nothing is attached, and on SQLite. */
 MUST_CHECK defib_err attachments_read(struct store *s, struct arena *a, struct attachment **out,
                                       int *n, struct failure *f);
 
-/* Which session took a job, for a person's eyes; *there is false when nobody wrote it down. */
+/* Which session claimed a job, for display; *there is false if no claim was recorded. */
 struct claim {
 	const char *application;
 	int64_t pid; /* of the session, in the server */
 	int64_t at_us;
-	const char *program, *host; /* behind it, where it runs under `defib run`; else NULL */
+	const char *program, *host; /* its program, if it runs under `defib run`; else NULL */
 };
 MUST_CHECK defib_err claim_of(struct store *s, const struct watch *w, const char *job,
                               struct arena *a, struct claim *out, bool *there, struct failure *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bound.h: a watch made ready on a session: types asked for, statements made and
- * tried, the ledger found or made.
+ * bound.h: a watch prepared on a session: types read, statements compiled and checked, the ledger
+ * found or created.
  */
 #ifndef RECOVER_BOUND_H
 #define RECOVER_BOUND_H
@@ -20,13 +20,13 @@ struct bound {
 
 enum bound_ledger { LEDGER_NONE, LEDGER_FIND, LEDGER_CREATE };
 
-/* Open the session if need be; what is ready already is kept. */
+/* Open the session if necessary; what is already prepared is kept. */
 MUST_CHECK defib_err bound_open(struct bound *b, struct session *session, const struct watch *w,
                                 enum bound_ledger ledger, struct failure *f);
 void bound_release(struct bound *b);
-/* Whether the watch says how to do it; if not, DEFIB_CONFIG with what to add. */
+/* DEFIB_CONFIG, with what to add, if the watch does not define the act. */
 MUST_CHECK defib_err bound_can(const struct watch *w, int act, struct failure *f);
-/* DEFIB_REFUSED where what would be done could go round for ever; `remedy` if `forced`. */
+/* DEFIB_REFUSED if the remedy could loop forever; `remedy` if `forced`. */
 MUST_CHECK defib_err bound_refuse_loop(const struct bound *b, const struct watch *w, bool forced,
                                        enum remedy remedy, struct failure *f);
 

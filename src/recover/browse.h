@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * browse.h: the jobs of a watch that a person asks for, with what is known of
- * them: page by page, bounded, and without changing anything.
+ * browse.h: lists jobs of a watch with what is known of them: page by page, bounded, and without
+ * changing anything.
  *
- * list_sql.h finds them; look reads their facts and judge says what it thinks
- * of each, so that `verdict=silent` here is what a scan would find.
+ * list_sql.h finds the jobs, look reads their facts, and judge judges each, so that
+ * `verdict=silent` here lists what a scan would find.
  */
 #ifndef RECOVER_BROWSE_H
 #define RECOVER_BROWSE_H
@@ -12,24 +12,24 @@
 #include "recover/look.h"
 #include "watch/list_sql.h"
 
-/* Behind which row a page begins. */
+/* The row after which a page begins. */
 struct browse_position {
 	const char *sort; /* NULL: among the rows without a sort value, or sorted by key */
 	const char *key[WATCH_KEYS_MAX];
 };
 
 /*
- * For who looks at a page and does not wait: a list that takes too long is made of a window of
- * the table instead, and says so. In the order of keys the window begins where the page does,
- * and the next page goes on behind it; in another order it is one end of the table, by key.
+ * For interactive callers: if a list takes too long, it is made from a window of the table instead,
+ * and says so. In key order the window begins where the page does, and the next page continues
+ * after it; in another order it is one end of the table, by key.
  */
 struct browse_bound {
-	int64_t within_ms; /* what a statement may take … */
-	int64_t rows;      /* … before only so many rows are looked at */
+	int64_t within_ms; /* time limit of a statement … */
+	int64_t rows;      /* … before only this many rows are read */
 	bool at_once;      /* it is known to take too long */
-	/* Told by browse_jobs(): */
-	int64_t looked; /* so many rows were; 0: all that there are */
-	bool goes_on;   /* behind the window there are more rows, to be asked for behind … */
+	/* Set by browse_jobs(): */
+	int64_t looked; /* rows that were read; 0: all */
+	bool goes_on;   /* there are more rows after the window, to continue after … */
 	struct browse_position end;
 };
 
@@ -42,16 +42,16 @@ struct browse {
 	bool desc;
 	const struct browse_position *after; /* NULL: from the start */
 	int64_t limit;                       /* 0: all */
-	bool facts;                          /* read them; else only where a term needs them */
-	struct browse_bound *bound;          /* NULL: as long as it takes */
+	bool facts;                          /* read them; otherwise only if a term needs them */
+	struct browse_bound *bound;          /* NULL: no time limit */
 };
 
-/* Running jobs come oldest first, as in a scan; else the key is the order that costs least. */
+/* Running jobs come oldest first, as in a scan; otherwise the key is the cheapest order. */
 enum list_sort browse_sort(const struct term *terms, int n);
 
 struct browsed {
 	const char *job;
-	const char *state; /* as it stands in the row; NULL: none */
+	const char *state; /* as stored in the row; NULL: none */
 	bool has_since;
 	int64_t since_us;
 	struct browse_position at;
@@ -62,7 +62,7 @@ struct browsed {
 	int64_t retry_us; /* … until then */
 };
 
-/* `more` is true when the limit kept jobs out. */
+/* `more` is true if the limit left jobs out. */
 MUST_CHECK defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                  const struct browse *o, struct arena *a, struct browsed **out,
                                  int *n, bool *more, struct failure *f);

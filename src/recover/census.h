@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * census.h: what the daemon reads before it judges: the database's clock, and
- * who of the workers behind a beating watch was heard when.
+ * census.h: what the daemon reads before it judges: the database's clock, and when each worker of a
+ * watch with heartbeats was last heard.
  */
 #ifndef RECOVER_CENSUS_H
 #define RECOVER_CENSUS_H
@@ -8,23 +8,23 @@
 #include "guard/guard.h"
 #include "watch/compile.h"
 
-#define CENSUS_ROWS_MAX 10000 /* running rows that are looked at */
+#define CENSUS_ROWS_MAX 10000 /* running rows that are read */
 
 struct census {
 	int64_t now_us;
-	struct census_row *rows; /* one an owner; NULL where the watch has no owner or no beat */
+	struct census_row *rows; /* one per owner; NULL if the watch has no owner or no beat */
 	int n;
 };
 
-/* The statements, made once; texts live in the arena. */
+/* The statements, compiled once; texts live in the arena. */
 struct census_sql {
-	const char *owners; /* NULL: there is no brake for this watch */
+	const char *owners; /* NULL: this watch has no brake */
 };
 void census_compile(const struct watch_sql *q, struct arena *a, struct census_sql *out);
 
 MUST_CHECK defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
                                  struct census *out, struct failure *f);
-/* When the server was started; 0 where there is none. */
+/* When the server was started; 0 if there is no server. */
 MUST_CHECK defib_err census_server_start(struct store *s, int64_t *start_us, struct failure *f);
 /* The database's clock. */
 MUST_CHECK defib_err census_now(struct store *s, int64_t *now_us, struct failure *f);
@@ -32,24 +32,24 @@ MUST_CHECK defib_err census_now(struct store *s, int64_t *now_us, struct failure
 /* ---- a watch that sees no running row ---- */
 
 /*
- * What can be told, cheaply, of a watch that sees no running row. It may be that nothing
- * runs; or `running` asks for what is never there, or row-level security hides the rows.
+ * Cheap checks for a watch that sees no running row. Perhaps nothing runs; perhaps `running` never
+ * matches, or row-level security hides the rows.
  */
 
 struct unseen {
-	bool empty;    /* no row of the table can be seen at all, or that is not known */
+	bool empty;    /* no row of the table is visible, or that is unknown */
 	bool secured;  /* row-level security applies to this role */
-	bool recorded; /* the ledger tells of a row of this watch */
+	bool recorded; /* the ledger has an entry about a row of this watch */
 };
 
 /* Whether the table's row-level security applies to this role. */
 MUST_CHECK defib_err row_security(struct store *s, const struct watch *w, bool *on,
                                   struct failure *f);
-/* Three short questions; what cannot be told counts as not so. */
+/* Three short queries; what cannot be determined counts as false. */
 void unseen_look(struct store *s, const struct watch *w, struct unseen *out);
-/* There may well be running rows, and nothing says that this watch ever saw one. */
+/* Running rows may exist, and there is no evidence that this watch ever saw one. */
 bool unseen_never(const struct unseen *u);
-/* Behind "no row is running, and": what that may mean, and what to do. */
+/* Follows "no row is running, and": what that may mean, and what to do. */
 void unseen_hint(bool secured, struct buf *out);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * judge.h: is this job stuck, and what speaks for it? Pure: facts in,
- * judgement out.
+ * judge.h: is this job stuck, and what is the evidence? Pure: takes facts and returns a judgement.
  */
 #ifndef RECOVER_JUDGE_H
 #define RECOVER_JUDGE_H

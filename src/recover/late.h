@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * late.h: was a recovery a mistake? A worker of ours that comes back is refused
- * by its epoch and stands in the ledger at once. Somebody else's worker cannot
- * be refused: what shows that it finished a recovered job after all is said by
- * the watch, `late_when`, and looked for here.
+ * late.h: was a recovery a mistake? One of our own workers that comes back late is rejected by its
+ * epoch, and the ledger records it at once. A foreign worker cannot be rejected. The watch's
+ * `late_when` states what shows that such a worker finished a recovered job after all, and this
+ * file looks for it.
  */
 #ifndef RECOVER_LATE_H
 #define RECOVER_LATE_H
@@ -10,15 +10,16 @@
 #include "ledger/counts.h"
 #include "watch/compile.h"
 
-#define LATE_WITHIN_US (INT64_C(86400) * 1000000) /* how long a recovery may turn out a mistake */
-#define LATE_JOBS 1000                            /* that one check looks at, the newest */
-#define LATE_EVERY_MS 60000                       /* between checks of one scanner */
+#define LATE_WITHIN_US                                                                             \
+	(INT64_C(86400) * 1000000) /* how long after a recovery a mistake is looked for */
+#define LATE_JOBS 1000         /* checked at a time, the newest first */
+#define LATE_EVERY_MS 60000    /* between checks of one scanner */
 #define LATE_RULE "late-when"
 
 /*
- * Look at the jobs that were recovered lately and note a LATE_COMPLETION for
- * those for which late_when holds now; *noted is how many. Costs one statement
- * when nothing was recovered, and nothing where the watch has no late_when.
+ * Check the recently recovered jobs and record a LATE_COMPLETION for each one for which late_when
+ * is true now; *noted is how many. Costs one statement if nothing was recovered, and nothing if the
+ * watch has no late_when.
  */
 MUST_CHECK defib_err late_check(struct store *s, const struct binding *b, const char *actor,
                                 int64_t *noted, struct failure *f);

@@ -12,58 +12,58 @@
 
 /* A key as one text: as it is, or a JSON array of its parts. */
 const char *job_text(const char *const *key, int n, struct arena *a);
-/* The same text as parts again; false when it does not have `n`. */
+/* The same text split into parts; false if it does not have `n`. */
 bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS_MAX]);
 /* One row of look or reread as facts; texts stay in the rows' arena. */
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
                   struct arena *a, struct facts *out);
 
 /*
- * The next page of candidates: at most `limit`, oldest first, behind `after`
- * (NULL: from the start), of one `owner` (NULL: of all). Runs in a read-only transaction of its own
- * and adds what the ledger knows.
+ * The next page of candidates: at most `limit`, oldest first, after `after` (NULL: from the start),
+ * of one `owner` (NULL: of all). Runs in a read-only transaction of its own and adds what the
+ * ledger knows.
  */
 MUST_CHECK defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *owner, int64_t limit, const struct facts *after,
                                struct arena *a, struct facts **out, int *n, struct failure *f);
-/* One job by its key, stuck or not; *found is false when there is no such row. */
+/* One job by its key, stuck or not; *found is false if there is no such row. */
 MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
                               const char *const *key, struct arena *a, struct facts *out,
                               bool *found, struct failure *f);
 /*
- * Jobs by their texts, stuck or not, with the columns that remedies write;
- * those that are not there are not among the answers.
+ * Jobs by their texts, stuck or not, with the columns that remedies write. Missing jobs are left
+ * out of the result.
  */
 MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *const *jobs, int njobs, struct arena *a,
                                struct facts **out, int *n, struct failure *f);
-/* A running row with a sign of life that is no time. */
+/* A running row with a sign of life that is not a valid time. */
 struct unreadable {
 	const char *key[WATCH_KEYS_MAX];
 	const char *job;
 	enum sign sign;
 	const char *value;
 };
-/* They are in no page; UNREADABLE_MAX of them at most. */
+/* No page contains them; at most UNREADABLE_MAX. */
 MUST_CHECK defib_err look_unreadable(struct store *s, const struct watch_sql *q, struct arena *a,
                                      struct unreadable **out, int *n, struct failure *f);
-/* The number that a query answers. */
+/* The number that a query returns. */
 MUST_CHECK defib_err look_number(struct store *s, const char *sql, int64_t *n, struct failure *f);
-/* How many rows are running, ROWS_COUNT_MAX at most. */
+/* How many rows are running, at most ROWS_COUNT_MAX. */
 MUST_CHECK defib_err look_running(struct store *s, const struct watch_sql *q, int64_t *n,
                                   struct failure *f);
-/* How many are stuck, those on hold included, ROWS_COUNT_MAX at most. */
+/* How many are stuck, including those on hold, at most ROWS_COUNT_MAX. */
 MUST_CHECK defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n,
                                 struct failure *f);
 
 /* ---- the oldest jobs ---- */
 
 /*
- * The oldest jobs of a watch by their sign of life, whatever the rules
- * say of them: what a person takes in hand in an emergency.
+ * The oldest jobs of a watch by their sign of life, whatever the rules say about them: for an
+ * operator in an emergency.
  *
- * Jobs that wait count as well as those that run: where nobody works, both
- * grow old, and only the second kind is ever judged stuck.
+ * Waiting jobs count as well as running ones: if no worker runs, both grow old, and only running
+ * jobs are ever judged stuck.
  */
 
 struct aged {
@@ -80,25 +80,21 @@ MUST_CHECK defib_err aged_jobs(const struct binding *b, struct store *s, int64_t
 
 /* ---- columns as the ledger keeps them ---- */
 
-/*
- * Comparing the columns of a row as the ledger keeps them, as JSON.
- */
-
 /* Some columns; `names` NULL: all. */
 struct column_set {
 	const char *const *names;
 	int n;
 };
 /*
- * Whether `now` still says what `expected` says, of the columns that both and `only` name:
- * a watch may have come to write more since, or fewer. When it does not,
- * *first (may be NULL) names the first column that differs and its value now.
+ * Whether `now` has the values of `expected`, for the columns that both and `only` name: a watch
+ * may have come to write more columns since, or fewer. If not, *first (may be NULL) names the first
+ * column that differs and its current value.
  */
 bool columns_same(const char *expected, const char *now, const struct column_set *only,
                   struct arena *a, const char **first);
 /*
- * The same of only those columns that an expression of the user's names. What is not known, on
- * either side, speaks against nothing.
+ * The same for only those columns that an expression of the user names. A value that is unknown on
+ * either side counts as equal.
  */
 bool columns_same_in(const char *expression, enum store_engine engine, const char *expected,
                      const char *now);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.h: one pass of the pipeline over one watch. The one-shot command, the
- * daemon and a person's click all come through here.
+ * scan.h: one pass of the pipeline over one watch. The one-shot command, the daemon and the API all
+ * use it.
  *
  * The room finds stuck jobs and recovers them. A pass binds the watch (bound.h), reads a page of
  * candidates (look.h), judges each by its facts (judge.h), decides what to do (decide.h), asks the
- * guard, and writes in batches: carry.h repeats what a broken session spoiled, apply.h is one
- * transaction. judge and decide are pure. Acts by hand (by_hand.h), undo, start-up and exits use
- * the same candidates and the same apply. Begin with scanner_pass() in scan.c.
+ * guard, and writes in batches: carry.h retries after a lost session, apply.h is one transaction.
+ * judge and decide are pure. Acts by hand (by_hand.h), undo, start-up and exits use the same
+ * candidates and the same apply. Begin with scanner_pass() in scan.c.
  */
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
@@ -16,36 +16,36 @@
 #include "store/store.h"
 #include "watch/settings.h"
 
-#define PAGE_ROWS 10000 /* that one look reads */
-/* In one look, more owners than these, or rows where nobody knows the owners, are a mass event. */
+#define PAGE_ROWS 10000 /* read by one look */
+/* In one look, more owners than this, or more rows if the owners are unknown, are a mass event. */
 #define MASS_OWNERS 2
 #define MASS_ROWS 10
 
 struct scan_result {
 	int64_t running;
-	bool running_capped; /* there are at least so many */
+	bool running_capped; /* the real number is at least this */
 	bool running_known;  /* they were counted */
-	bool never_seen;     /* none is running, and nothing recorded says that one ever was */
-	bool row_security;   /* then: it applies to this role */
+	bool never_seen;     /* none is running, and no record says that one ever was */
+	bool row_security;   /* then: row-level security applies to this role */
 	int64_t found;
-	int64_t stuck; /* more than were found where there is a limit; ROWS_COUNT_MAX: or more */
+	int64_t stuck; /* more than found if there is a limit; ROWS_COUNT_MAX: that many or more */
 	int64_t outcomes[OUTCOME_COUNT];
-	int64_t held_before;    /* of those held: on hold already, so that nothing was done */
-	int64_t oldest_sign_us; /* of those not: how old the oldest sign of life is */
-	int64_t on_hold;        /* in the daemon: waiting for a person when the pass ended */
+	int64_t held_before;    /* of those held: already on hold, so that nothing was done */
+	int64_t oldest_sign_us; /* of those not: age of the oldest sign of life */
+	int64_t on_hold;        /* in the daemon: waiting for an operator when the pass ended */
 	int64_t retried;        /* retries whose wait was over */
 	int64_t guarded[GUARD_COUNT];
-	int64_t near_misses; /* suspects that beat again */
+	int64_t near_misses; /* suspects that were heard again */
 	int64_t now_us;      /* the database's clock when the pass began; 0: without a guard */
-	int64_t left;        /* stuck rows behind those that pace let through, ROWS_COUNT_MAX at most */
-	bool stopped;        /* go_on() said so */
+	int64_t left;        /* stuck rows beyond those that pace let through, at most ROWS_COUNT_MAX */
+	bool stopped;        /* because go_on() returned false */
 	int64_t took_us;
-	bool ledger;          /* was it written? */
+	bool ledger;          /* whether it was written */
 	char ledger_off[256]; /* why not */
 	bool ledger_made;
 	char batch[64];         /* name of this scan in the ledger, "" when nothing was written */
 	bool limited;           /* stopped at the limit */
-	struct failure failure; /* code DEFIB_OK when all went well */
+	struct failure failure; /* code DEFIB_OK if all went well */
 };
 
 /* Called as outcomes become known; either may be NULL. */
@@ -57,41 +57,41 @@ struct scan_observer {
 
 struct scan_options {
 	bool fix;      /* false: a dry run, in read-only transactions */
-	int64_t limit; /* of jobs found; 0: the watch's own */
+	int64_t limit; /* on jobs found; 0: the watch's own */
 	bool forced;   /* use `remedy` for every stuck job */
 	enum remedy remedy;
 	const char *reason; /* NULL: the watch's own */
 	const char *actor;
 	bool ledger_off;
 	const char *owner; /* only jobs of this owner; then `running` is not counted */
-	/* What delays a remedy; NULL: a one-shot scan believes one look. */
+	/* What delays a remedy; NULL: a one-shot scan, which acts after one look. */
 	struct guard *guard;
-	struct absence *absence; /* over the database; goes with `guard` */
-	bool override_guard;     /* a person goes past doubt, brake and second look */
+	struct absence *absence; /* from the database; used with `guard` */
+	bool override_guard;     /* an operator overrides doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);
-	bool mass;      /* the caller knows that many were lost at once: nobody's own fault */
-	bool dead_only; /* only jobs whose worker is known to be gone, or is nobody: silence proves
-	                   nothing now */
+	bool mass;      /* the caller knows that many workers were lost at once: not the jobs' fault */
+	bool dead_only; /* only jobs without a worker or whose worker is known to be gone: silence
+	                   proves nothing now */
 	struct scan_observer observer;
 };
 
 /*
- * A scanner keeps what a pass needs (types, statements, ledger) for the next
- * one. Session, watch and options must outlive it; options may change between
- * passes, except for `fix` and `ledger_off`.
+ * A scanner keeps what a pass needs (types, statements, ledger) for the next pass. Session, watch
+ * and options must outlive it; options may change between passes, except for `fix` and
+ * `ledger_off`.
  */
 struct scanner;
 struct scanner *scanner_new(struct session *session, const struct watch *w,
                             const struct scan_options *o);
-/* One pass. The result says all, also what failed; returns result->failure.code. */
+/* One pass. The result holds everything, including what failed; returns result->failure.code. */
 defib_err scanner_pass(struct scanner *p, struct scan_result *result);
 /*
- * No pass: the guard only learns who is heard. For a watch that another daemon leads, so that
- * whoever takes over has seen the living alive.
+ * Not a pass: only updates the guard with the owners that are heard. For a watch that another
+ * daemon leads, so that this one knows the live owners if it takes over.
  */
 MUST_CHECK defib_err scanner_attend(struct scanner *p, struct failure *f);
-/* The watch as its database was found; NULL: no pass came so far yet. */
+/* The watch as bound to its database; NULL: no pass got that far yet. */
 const struct binding *scanner_binding(const struct scanner *p);
 void scanner_free(struct scanner *p); /* NULL is allowed */
 
@@ -100,20 +100,20 @@ defib_err scan_watch(struct session *session, const struct watch *w, const struc
                      struct scan_result *result);
 
 /*
- * Did many workers go at once? More than two owners in one look; where nobody
- * knows the owners, more rows than one worker is likely to leave behind.
+ * Did many workers disappear at once? More than two owners in one look; if the owners are unknown,
+ * more rows than one worker is likely to leave behind.
  */
 bool facts_mass(const struct watch *w, const struct facts *facts, int n);
 
-/* Fill in what judge and decide say about a job, with its texts in the arena. */
+/* Fill in the judgement and decision for a job, with its texts in the arena. */
 void candidate_prepare(const struct watch *w, const struct facts *f, const struct judgement *j,
                        const struct scan_options *o, bool ledger, struct arena *a,
                        struct candidate *out);
 
 /*
- * What judge and decide say of one job that was asked about, stuck or not.
- * One that is not stuck has no decision; only its facts, judgement and evidence are
- * filled in. `ledger`: there is one, or there will be.
+ * The judgement and decision for one specific job, stuck or not. A job that is not stuck has no
+ * decision; only its facts, judgement and evidence are filled in. `ledger`: it exists, or will be
+ * created.
  */
 void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
                       struct candidate *out);

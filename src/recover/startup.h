@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * startup.h: what instances that are gone left behind, taken care of once at a
- * start, before anybody claims: so that a restart neither runs a pile of stale
- * work nor lets it lie until its thresholds.
+ * startup.h: cleans up after dead instances once at start, before any job is claimed, so that a
+ * restart neither runs a backlog of stale work nor leaves it until its thresholds pass.
  *
- * With no other instance alive that works on the watch, everything that runs was
- * left by somebody who is gone, where the watch says so ({do: …}); by default only
- * what an instance of ours once claimed: a row that never had a lease may be in the
- * hands of a worker that knows nothing of defib. While others live, only what is provably nobody's:
- * the lease's worker is dead, or there is no lease and the row is past its
- * threshold. One look, no brake and no pace; the write is the guarded one, so
- * that a job claimed meanwhile is left alone. A row whose worker is known to live,
- * or that a person has on hold, is never touched.
+ * If no other live instance works on the watch, every running job was left behind by a dead
+ * instance, if the watch says so ({do: …}); by default only jobs that an instance of ours once
+ * claimed, because a row that never had a lease may belong to a foreign worker. While other
+ * instances live, only jobs that provably have no worker are taken: the lease's worker is dead, or
+ * there is no lease and the row is past its threshold. There is one look, no brake and no pace. The
+ * write is the guarded one, so a job that is claimed meanwhile is left alone. A row whose worker is
+ * known to be alive, or that an operator holds, is never touched.
  */
 #ifndef RECOVER_STARTUP_H
 #define RECOVER_STARTUP_H
@@ -19,12 +17,12 @@
 
 struct startup_options {
 	/*
-	 * The worker that starts, registered already; 0: a daemon, which works on
-	 * nothing itself. It takes everything only where workers registered before
-	 * and are gone: a table whose workers never register may be worked on by anybody.
+	 * The worker that starts, already registered; 0: a daemon, which runs no jobs itself. A daemon
+	 * takes all running jobs only if workers registered before and are gone: a table whose workers
+	 * never register may be in use by foreign workers.
 	 */
 	int64_t self;
-	bool doubtful; /* we could not see anything a moment ago: silence proves nothing yet */
+	bool doubtful; /* we could not see anything until a moment ago: silence proves nothing yet */
 	bool ledger_off;
 	bool (*go_on)(void *ctx); /* asked before every batch whether to go on; NULL: always */
 	void *ctx;
@@ -32,12 +30,12 @@ struct startup_options {
 
 struct startup_result {
 	int live; /* other instances */
-	bool all; /* none lives: everything that ran was taken for left behind */
+	bool all; /* none lives: everything that ran was considered left behind */
 	int64_t found;
 	int64_t outcomes[OUTCOME_COUNT];
 };
 
-/* By the watch's `startup`; does nothing where that is off. */
+/* As the watch's `startup` says; does nothing if that is off. */
 MUST_CHECK defib_err startup_reconcile(struct session *session, const struct watch *w,
                                        const struct startup_options *o,
                                        struct startup_result *result, struct failure *f);
@@ -45,12 +43,13 @@ MUST_CHECK defib_err startup_reconcile(struct session *session, const struct wat
 /* ---- the log ---- */
 
 /*
- * What a start-up did, in the log: a line a job and one summary.
+ * What the start-up did, in the log: one line per job and one summary.
  *
  *   scheduler_startup_cleanup running_failed=154 cancelling_failed=77 watch=jobs scrape=3 crawl=2
  */
 
-#define STARTUP_NAMES_MAX 24 /* states, and kinds, that are counted apart; the rest are "other" */
+#define STARTUP_NAMES_MAX                                                                          \
+	24 /* states, and kinds, that are counted separately; the rest are "other" */
 
 struct startup_count {
 	char name[64];
@@ -63,9 +62,9 @@ struct startup_report {
 	int nstates, nkinds;
 };
 
-/* Where one remedy was chosen for all, its counts are told even when they are 0. */
+/* If one remedy was chosen for all, its counts are logged even when they are 0. */
 void startup_report_init(struct startup_report *r, const struct watch *w);
-/* One job was dealt with; `state` is as it stood in the row before, NULL: not known. */
+/* One job was handled; `state` is the row's previous state, NULL: not known. */
 void startup_report_job(struct startup_report *r, const struct watch *w, const struct candidate *c,
                         const char *state, int64_t ran_us);
 void startup_report_end(const struct startup_report *r, const struct watch *w,
