@@ -136,7 +136,9 @@ class Node:
             "scope": "ha", "name": self.name,
             "restapi": {"listen": f"{self.address}:{REST}",
                         "connect_address": f"{self.address}:{REST}"},
-            "etcd3": {"hosts": members},
+            # By its old interface: with the new one a leader of Patroni 3.0 that was frozen writes
+            # itself over its successor when it goes on, and what was acknowledged is lost.
+            "etcd": {"hosts": members},
             "bootstrap": {
                 "dcs": {
                     "ttl": TTL_S, "loop_wait": LOOP_S, "retry_timeout": RETRY_S,
@@ -186,7 +188,7 @@ class Node:
         eventually(lambda: not pathlib.Path(f"/sys/class/net/{self.name}").exists()
                    and self._wire())
         self._start_etcd()
-        self._spawn("patroni", "patroni", self.dir / "patroni.yaml")
+        self._start_patroni()
 
     def _wire(self):
         try:
@@ -217,6 +219,9 @@ class Node:
                            env={"PATH": f"{BIN}:/usr/bin:/bin", "LC_ALL": "C.UTF-8",
                                 "HOME": str(self.dir)})
 
+    def _start_patroni(self):
+        self._spawn("patroni", "patroni", self.dir / "patroni.yaml")
+
     def _start_etcd(self):
         peers = ",".join(f"n{n}=http://{NET}.{10 + n}:{ETCD_PEER}" for n in range(1, NODES + 1))
         client, peer = f"http://{self.address}:{ETCD}", f"http://{self.address}:{ETCD_PEER}"
@@ -224,7 +229,7 @@ class Node:
                     "--listen-client-urls", client, "--advertise-client-urls", client,
                     "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                     "--initial-cluster", peers, "--initial-cluster-state", "new",
-                    "--heartbeat-interval", "200", "--election-timeout", "2000",
+                    "--enable-v2", "--heartbeat-interval", "200", "--election-timeout", "2000",
                     "--logger", "zap", "--log-level", "warn")
 
     def off(self):
@@ -266,18 +271,24 @@ class Node:
     def join(self):
         self._in("nft", "delete", "table", "inet", "cut")
 
-    # ---- what it says
+    # ---- what it says, and what its operator does
 
-    def ask(self, path):
-        """A document of Patroni's; None where it does not answer."""
+    def ask(self, path, given=None):
+        """A document of Patroni's, or its answer to an order; None where it does not answer."""
+        order = urllib.request.Request(f"http://{self.address}:{REST}/{path}",
+                                       given and json.dumps(given).encode())
         try:
-            with urllib.request.urlopen(f"http://{self.address}:{REST}/{path}", timeout=2) as answer:
-                return json.load(answer)
+            with urllib.request.urlopen(order, timeout=2) as answer:
+                return answer.read() if given else json.load(answer)
         except urllib.error.HTTPError as refused:
             refused.close()
         except (OSError, ValueError):
             pass
         return None
+
+    def restart_patroni(self):
+        self.signal(signal.SIGKILL, "patroni")
+        self._start_patroni()
 
     def connect(self, dbname="postgres", **more):
         session = psycopg2.connect(host=self.address, port=PG, dbname=dbname, user="postgres",
@@ -366,6 +377,24 @@ class Cluster:
         return streaming == NODES - 1 and roles == wanted and (
             at_commit == 1 or not self.synchronous)
 
+    def mend(self):
+        """What an operator does with a cluster that does not come together by itself; what it was.
+
+        Patroni 3.0 does not see that a standby cannot go on with the log that it has.
+        """
+        leader = self.leader()
+        if not leader:
+            return None
+        streaming = {name for name, in self.sql(
+            "SELECT application_name FROM pg_stat_replication WHERE state = 'streaming'")}
+        stuck = [node for node in self.nodes if node is not leader and node.name not in streaming]
+        for node in stuck:
+            node.ask("reinitialize", {"force": True})
+        if stuck:
+            return f"copied anew: {', '.join(node.name for node in stuck)}"
+        leader.restart_patroni()
+        return f"Patroni of {leader.name} restarted"
+
     def sql(self, query, *params, limit=60):
         """On the leader; asked again where there is none: only for what may be asked twice."""
         end = time.monotonic() + limit
@@ -390,9 +419,12 @@ class Cluster:
             found.append(f"--- {path.relative_to(self.dir)}\n" + "\n".join(said[-lines:]))
         return "\n".join(found)
 
-    def close(self):
+    def close(self, keep=None):
+        """All of it; its logs go to the folder `keep`."""
         for node in self.nodes:
             node.off()
+        for path in self.dir.glob("*/*.log") if keep else ():
+            shutil.copy(path, keep / f"{path.parent.name}-{path.name}")
         if self.proxy:
             self.proxy.kill()
             self.proxy.wait()

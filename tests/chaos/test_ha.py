@@ -42,6 +42,7 @@ HERE = pathlib.Path(__file__).parent
 FAULTS = int(os.environ.get("DEFIB_HA_FAULTS", "30"))
 LEASE_S = 6
 SERVICE_S = 180  # more than ever happens: a fault that ends the service for good
+MEND_S = 60
 FINAL_S = 300
 BATCH = 4
 
@@ -51,10 +52,12 @@ SYNCHRONOUS_ONLY = ("I1 an acknowledged enqueue", "I2 no epoch ran twice",
 # Of the chaos tests' program, which answers.
 NOT_OURS = ("I2 a result is of the epoch",)
 
-LATE = "CREATE TABLE ha_late (fault int PRIMARY KEY); INSERT INTO ha_late VALUES (0)"
+TABLES = """CREATE TABLE ha_probe (fault int); CREATE TABLE ha_late (fault int PRIMARY KEY);
+INSERT INTO ha_late VALUES (0)"""
 
+# When it was declared dead is not kept, but when its life is taken to have ended.
 CONVICTED = """
-SELECT name, EXTRACT(epoch FROM started_at)::float8 * 1000, EXTRACT(epoch FROM ended_at)::float8 * 1000, cause
+SELECT name, EXTRACT(epoch FROM started_at)::float8 * 1000, cause, incarnation
 FROM defib.worker WHERE state = 'dead'"""
 
 RECOVERED = """
@@ -126,14 +129,26 @@ class Worker(chaos.Worker):
                                             stdout=log, stderr=log, env=self.run.env,
                                             cwd=self.run.folder)
 
-    def kill(self):
-        if self.signal(signal.SIGKILL):
+    def ends(self):
+        """The process that there is: no later than now."""
+        if not self.lives[-1].ended:
             self.lives[-1] = self.lives[-1]._replace(ended=now_ms())
 
-    def was_killed(self, began, before):
-        """Whether a process that lived at `began` had been killed `before` then."""
-        return any(life.began <= began and life.ended and began <= life.ended <= before
-                   for life in self.lives)
+    def kill(self):
+        """With all that it runs; noted before, so that nobody can have seen it earlier."""
+        self.ends()
+        self.signal(signal.SIGKILL)
+
+    def tend(self):
+        """One that found no database when it began gives up (exit code 4) and is started again."""
+        if self.process.poll() is not None:
+            self.ends()
+        super().tend()
+
+    def had_ended(self, began, before):
+        """Whether the process that lived at `began` had ended `before` then."""
+        return any(life.began <= began <= life.ended <= before
+                   for life in self.lives if life.ended)
 
 
 class Sender(threading.Thread):
@@ -161,6 +176,9 @@ class Sender(threading.Thread):
                                    *self.options, "--db", self.url, given=lines)
         acknowledged = now_ms() if done.returncode == 0 else None
         self.told.update({n: (sent, acknowledged) for n in numbers})
+        if not acknowledged:
+            with open(self.run_of.folder / f"sender-{self.first}.log", "a") as log:
+                log.write(f"{sent:.0f} {now_ms():.0f} {done.stderr}")
 
     def lasts(self):
         """Most are short; some are longer than the service is away."""
@@ -173,11 +191,16 @@ class Fault:
 
     def __init__(self, number, kind, node, before):
         self.number, self.kind, self.node, self.timeline = number, kind, node, before
-        self.safe = self.at = self.service = self.healed = None  # milliseconds
+        # Milliseconds: when standbys had all; of the fault; of the first commit by anybody, and of
+        # the first run, on the new leader; of its end.
+        self.safe = self.at = self.database = self.service = self.healed = None
         self.late_told = []
 
     def away_s(self):
         return (self.service - self.at) / 1000
+
+    def database_s(self):
+        return (self.database - self.at) / 1000
 
 
 class Scenario:
@@ -196,6 +219,7 @@ class Scenario:
         self.workers = [Worker(self, f"w{i}", urls[i % 2], apart=i >= 2) for i in range(4)]
         self.senders = [Sender(self, 1, urls[0], False), Sender(self, 1000001, urls[1], True)]
         self.daemons, self.faults, self.found, self.zombies = [], [], [], []
+        self.over, self.mended = None, 0
 
     def command(self, *args, given="", timeout=120):
         return subprocess.run([str(self.bin), *map(str, args)], input=given, capture_output=True,
@@ -212,6 +236,21 @@ class Scenario:
             time.sleep(0.1)
         return answer
 
+    def until_healthy(self):
+        """By itself, or with what its operator does."""
+        look = time.monotonic() + MEND_S
+
+        def healthy():
+            nonlocal look
+            if not self.cluster.healthy() and time.monotonic() > look:
+                mended = self.cluster.mend()
+                print(f"ha: not healthy after {MEND_S} s: {mended}", flush=True)
+                self.mended += mended is not None
+                look = time.monotonic() + MEND_S
+            return self.cluster.healthy()
+
+        self.until(healthy, patroni.HEALTHY_S, "a healthy cluster")
+
     # ---- faults
 
     def replicated(self):
@@ -224,7 +263,7 @@ class Scenario:
         return since
 
     def strike(self, number, kind):
-        self.until(self.cluster.healthy, patroni.HEALTHY_S, "a healthy cluster")
+        self.until_healthy()
         seen = len(list(self.book.lines("start")))
         self.until(lambda: len(list(self.book.lines("start"))) > seen, 60, "jobs run")
         safe = self.replicated()
@@ -242,13 +281,25 @@ class Scenario:
          "frozen": lambda: node.signal(signal.SIGSTOP),
          "cut off": node.cut,
          "cut off from its peers": lambda: node.cut(clients=True)}[kind]()
+        probe = threading.Thread(target=self.probe, args=(fault,), daemon=True)
+        probe.start()
         if number % 3 == 2:
             time.sleep(self.random.uniform(0, 3))
             self.random.choice(self.workers).kill()
         fault.service = self.until(lambda: self.book.first_on(before), SERVICE_S,
                                    f"service after the leader was {kind}")
+        probe.join(60)
         self.heal(fault, late)
         fault.healed = now_ms()
+
+    def probe(self, fault):
+        """When the new leader takes a write of somebody who has nothing to do with defib."""
+        while not fault.healed and not fault.database:
+            with contextlib.suppress(psycopg2.Error, AttributeError):
+                with contextlib.closing(self.cluster.leader(but=fault.node).connect()) as session:
+                    session.cursor().execute("INSERT INTO ha_probe VALUES (%s)", (fault.number,))
+                    fault.database = now_ms()
+            time.sleep(0.05)
 
     def heal(self, fault, late):
         node = fault.node
@@ -294,7 +345,7 @@ class Scenario:
         self.cluster.start()
         done = self.command("init", "--db", self.cluster.listed)
         assert done.returncode == 0, done.stderr
-        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF["postgres"], LATE):
+        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF["postgres"], TABLES):
             self.cluster.sql(statement)
         for url in (self.cluster.proxied, self.cluster.listed):
             self.daemons.append(Daemon(self.defib, f"databases:\n  - name: main\n    url: {url}\n"))
@@ -310,14 +361,16 @@ class Scenario:
             self.strike(number, kind)
             fault = self.faults[-1]
             print(f"ha: {number} of {self.n}: {fault.node.name} {kind}: "
-                  f"{fault.away_s():.1f} s without service", flush=True)
+                  f"{fault.away_s():.1f} s without service, {fault.database_s():.1f} s without a "
+                  "leader that commits", flush=True)
         for sender in self.senders:
             sender.over.set()
             sender.join(150)
-        self.until(self.cluster.healthy, patroni.HEALTHY_S, "a healthy cluster")
+        self.until_healthy()
         self.drain_senders()
         self.until(lambda: self.cluster.sql(chaos_checks.OPEN) == [(0,)], FINAL_S,
                    "every job is final")
+        self.over = now_ms()
         for worker in self.workers:
             if not worker.end(30):
                 self.found.append(f"{worker.name} did not leave within 30 s of SIGTERM")
@@ -328,8 +381,10 @@ class Scenario:
     def drain_senders(self):
         """What is still stored with a sender goes with the next thing that it sends."""
         for sender in self.senders:
-            sender.send([sender.first + 900000])
-            assert sender.told[sender.first + 900000][1], "the last enqueue was refused"
+            last = sender.first + 900000
+            sender.send([last])
+            said = self.folder / f"sender-{sender.first}.log"
+            assert sender.told[last][1], f"the last enqueue was refused:\n{said.read_text()}"
 
     def close(self):
         for sender in self.senders:
@@ -339,7 +394,7 @@ class Scenario:
         for worker in self.workers:
             if worker.process:
                 worker.abandon()
-        self.cluster.close()
+        self.cluster.close(keep=self.folder)
 
     # ---- what must hold
 
@@ -387,17 +442,17 @@ class Scenario:
             for first, second in zip(runs, runs[1:]):
                 worker = next(w for w in self.workers if w.name == first.worker.split(".")[0])
                 lost = not self.cluster.synchronous and timeline(first) < timeline(second)
-                if not lost and not worker.was_killed(first.at, second.at):
+                if not lost and not worker.had_ended(first.at, second.at):
                     wrong.append((first, second))
         self.wrong("a job of a living worker ran again", wrong)
 
     def check_convictions(self):
         by_name = {worker.name: worker for worker in self.workers}
         wrong = [row for row in self.cluster.sql(CONVICTED)
-                 if not by_name[row[0]].was_killed(row[1], row[2])]
+                 if not by_name[row[0]].had_ended(row[1], self.over)]
         self.wrong("a living worker was declared dead", wrong)
         wrong = [row for row in self.cluster.sql(RECOVERED)
-                 if row[2] is None or not by_name[row[2]].was_killed(row[3], row[4])]
+                 if row[2] is None or not by_name[row[2]].had_ended(row[3], row[4])]
         self.wrong("a job of a living worker was recovered", wrong)
 
     def check_late_writes(self):
@@ -461,10 +516,13 @@ def report(scenario, lost):
     runs = scenario.book.runs()
     again = sum(len(each) - 1 for each in runs.values())
     kills = sum(1 for worker in scenario.workers for life in worker.lives if life.ended)
-    print(f"ha: {mode}: {len(away)} faults of the leader; without service: median "
-          f"{statistics.median(away):.1f} s, longest {away[-1]:.1f} s; {acknowledged} of "
+    database = sorted(fault.database_s() for fault in scenario.faults)
+    figure = (f"median {statistics.median(away):.1f} s, longest {away[-1]:.1f} s; the database "
+              f"itself: median {statistics.median(database):.1f} s, longest {database[-1]:.1f} s")
+    print(f"ha: {mode}: {len(away)} faults of the leader; without service: {figure}; {acknowledged} of "
           f"{len(told)} enqueues acknowledged, {sum(lost.values())} of them lost {dict(lost)}; "
-          f"{len(runs)} jobs ran, {again} runs again; {kills} workers killed", flush=True)
+          f"{len(runs)} jobs ran, {again} runs again; {kills} workers killed; {scenario.mended} times an operator "
+          "was needed for the cluster", flush=True)
     n = len(away)
     note = results.note
     note(__file__, f"Patroni, {mode}: faults of the leader after which the service came back and "
@@ -472,7 +530,7 @@ def report(scenario, lost):
          "convicted, no late write of an old primary kept", f"{n} of {n}", n)
     note(__file__, f"Patroni, {mode}: time without service (ttl {patroni.TTL_S} s), from the fault "
          "to the first job that was claimed on the new timeline",
-         f"median {statistics.median(away):.1f} s, longest {away[-1]:.1f} s", n)
+         figure, n)
     note(__file__, f"Patroni, {mode}: acknowledged jobs that were lost",
          f"{sum(lost.values())} of {acknowledged}", acknowledged)
 
