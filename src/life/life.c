@@ -67,6 +67,13 @@ static void outage(struct life *l, int64_t now_ms)
 	l->outages++;
 }
 
+/* One that failed is tried again when it is due: what we see meanwhile is no reason to hurry. */
+static void renew_soon(struct life *l, int64_t now_ms)
+{
+	if (!l->lease.failed)
+		lease_renew_soon(&l->lease, now_ms);
+}
+
 static void registered(struct life *l, const struct life_event *e, int64_t now_ms)
 {
 	l->worker = e->worker;
@@ -106,7 +113,7 @@ static void compare_clocks(struct life *l, int64_t now_us, int64_t now_ms)
 	struct clocks now = {now_ms * 1000, now_us};
 	if (l->clocks.database_us && absence_jump_us(&l->clocks, &now)) {
 		outage(l, now_ms);
-		lease_renew_soon(&l->lease, now_ms);
+		renew_soon(l, now_ms);
 	}
 	l->clocks = now;
 }
@@ -144,7 +151,7 @@ static void looked(struct life *l, const struct life_event *e, int64_t now_ms)
 		l->look_ms = now_ms;
 	}
 	if (silence_wants_proof(&l->silence, l->worker))
-		lease_renew_soon(&l->lease, now_ms);
+		renew_soon(l, now_ms);
 	l->judging = l->set_fellows = true;
 	l->judge_at = 0;
 	l->left = l->left || seen.gone > 0;
@@ -162,7 +169,7 @@ static void locks_read(struct life *l, const struct life_event *e, int64_t now_m
 	free(gone);
 	/* Sessions end also because a server takes no writes: whether it does, our own renewal says. */
 	if (locks_last_gone_ms(&l->locks) > l->silence.renewed_ms)
-		lease_renew_soon(&l->lease, now_ms);
+		renew_soon(l, now_ms);
 }
 
 /*
@@ -221,7 +228,7 @@ static void done(struct life *l, const struct life_event *e, int64_t now_ms)
 		l->locked = e->yes;
 		/* Somebody of another version has it: when it vanishes, a renewal speaks for us. */
 		if (!e->yes)
-			lease_renew_soon(&l->lease, now_ms);
+			renew_soon(l, now_ms);
 		break;
 	case LIFE_RENEW:
 		renewed(l, e, now_ms);

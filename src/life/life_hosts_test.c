@@ -131,6 +131,19 @@ static void a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence(
 	life_release(&w.life);
 }
 
+static void a_server_that_takes_no_writes_is_asked_less_and_less_often(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	w.writes = w.beats[1] = w.locked[1] = false;
+	run(&w, 3000);
+	/* At once, and after 250, 500, 1000 ms. */
+	assert_in_range(w.life.lease.failed, 2, 5);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void a_session_that_is_lost_is_opened_at_once_and_tried_for_often(void **state)
 {
 	struct world w;
@@ -167,6 +180,7 @@ int main(void)
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
 		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),
 		cmocka_unit_test(a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence),
+		cmocka_unit_test(a_server_that_takes_no_writes_is_asked_less_and_less_often),
 		cmocka_unit_test(a_session_that_is_lost_is_opened_at_once_and_tried_for_often),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
