@@ -16,12 +16,11 @@ import subprocess
 import time
 
 import chaos_checks
-from chaos import Chaos, build_job
+from books import Books
 from databases import LiteDatabase, PgDatabase
 from workers import Queue, eventually
 
 HERE = pathlib.Path(__file__).parent
-SEED = 172754   # jobs 1, 2 and 3 end as permanent, done with a result and done, in short times
 LEASE = "600ms"
 FINAL_S = 60
 # Deaths a scene: as many as are named, spread over all its calls; 0 is one at every call.
@@ -126,25 +125,17 @@ class PgStage:
                    "DROP DATABASE IF EXISTS model WITH (FORCE)")
 
 
-class Scene(Chaos):
-    """play(): the scene once for each death; what the bookkeepers found wrong raises.
-
-    Of Chaos it has the bookkeeping; nothing here is drawn by chance but which calls are chosen.
-    """
+class Scene(Books):
+    """play(): the scene once for each death; what the bookkeepers found wrong raises."""
 
     epochs_most = 2     # one run that died and one retry
 
     def __init__(self, defib, stage, folder):
-        self.bin, self.stage, self.folder, self.db = defib.bin, stage, folder, stage.db
-        self.defib = defib
-        self.seed, self.server, self.sent = SEED, None, {}
-        self.program = build_job(folder)
+        super().__init__(defib.bin, stage.db, folder)
+        self.stage, self.defib = stage, defib
         self.die_at = build_die_at(folder)
-        self.effects = folder / "effects"
         self.spool = folder / "spool"
         self.log = folder / "victim.log"
-        self.env = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "CHAOS_SEED": str(SEED),
-                    "CHAOS_EFFECTS": str(self.effects)}
         self.leaving = folder / "leaving"
         self.calls = 0
         self.died = collections.Counter()
@@ -153,7 +144,7 @@ class Scene(Chaos):
 
     def set_up(self):
         """The state in which the scene begins."""
-        self.put(3)
+        assert self.put(3).returncode == 0
 
     def counts_from(self):
         return "start"
@@ -176,18 +167,11 @@ class Scene(Chaos):
                                   capture_output=True, text=True, timeout=FINAL_S, check=False)
             # 4: no answer from the database in time, as on a busy machine; a supervisor starts again.
             assert done.returncode in (0, 4), done.stderr
-            if self.sql(chaos_checks.OPEN) == [(0,)] and not self.sql(chaos_checks.ALIVE):
+            if self.is_final() and not self.sql(chaos_checks.ALIVE):
                 return
             assert time.monotonic() < end, f"not final within {FINAL_S} s:\n{done.stderr}"
 
     # ---- parts of scenes
-
-    def put(self, n):
-        lines = "".join(f'{{"n": {i}}}\n' for i in range(n))
-        done = self.command("enqueue", "chaos", "plain", "--bulk", "-", "--max-attempts", 20,
-                            given=lines)
-        assert done.returncode == 0, done.stderr
-        self.sent = {i: 1 for i in range(n)}
 
     def work_argv(self, *options, job=None):
         return [str(word) for word in (
@@ -196,16 +180,12 @@ class Scene(Chaos):
             "--pass-environment", "CHAOS_SEED", "--pass-environment", "CHAOS_EFFECTS",
             "--spool", self.spool, *options, "--", *(job or self.job()))]
 
-    def started(self):
-        return len(self.effects.read_text().splitlines())
-
     # ---- the play
 
     def prepare(self):
         self.effects.write_text("")
         Queue(self.defib, self.db)
-        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF[self.db.engine]):
-            self.db.sql(statement)
+        self.open()
         self.set_up()
         self.stage.keep()
         self.kept = self.effects.read_text(), dict(self.sent)
@@ -239,8 +219,7 @@ class Scene(Chaos):
         return child.returncode, int(calls), last
 
     def found_wrong(self):
-        self.load_evidence()
-        found = self.violations()
+        found = super().found_wrong()
         rows = self.sql("SELECT id, epoch, attempts FROM defib.job WHERE epoch > %s"
                         if self.db.engine == "postgres" else
                         "SELECT id, epoch, attempts FROM defib.job WHERE epoch > ?",

@@ -44,7 +44,7 @@ class Recover(Scene):
     epochs_most = 3  # its own, the victim's, and the one after
 
     def set_up(self):
-        self.put(3)
+        assert self.put(3).returncode == 0
         with open(self.log, "wb") as log:
             first = subprocess.Popen(self.work_argv(job=["/bin/sh", "-c", STAYS]), env=self.env,
                                      cwd=self.folder, stdout=log, stderr=log)
@@ -72,7 +72,7 @@ class Drain(Scene):
     """Three results in the spool of a worker that was killed while the database was away."""
 
     def set_up(self):
-        self.put(3)
+        assert self.put(3).returncode == 0
         with open(self.log, "wb") as log:
             first = subprocess.Popen(self.work_argv(job=["/bin/sh", "-c", SPOOLS]), env=self.env,
                                      cwd=self.folder, stdout=log, stderr=log)
