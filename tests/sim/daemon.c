@@ -89,6 +89,7 @@ static void looked(struct sim *s, struct process *p, const struct call *c)
 	const char *const *gone;
 	int ngone;
 	begin_guard(s, p, c);
+	bool silent = all_fell_silent(s, p, c);
 	if (!p->passes) {
 		daemon_go(s, p);
 		return;
@@ -96,8 +97,11 @@ static void looked(struct sim *s, struct process *p, const struct call *c)
 	struct call *next = call_begin(s, p, THREAD_SWEEP, CALL_APPLY);
 	for (int i = 0; i < c->nseen; i++) {
 		struct seen one = c->seen[i];
-		if (is_let(s, p, c, &one))
-			next->seen[next->nseen++] = one;
+		if (!is_let(s, p, c, &one))
+			continue;
+		next->seen[next->nseen++] = one;
+		if (silent)
+			broken(s, "all fell silent at once, and a daemon took their jobs");
 	}
 	guard_end(p->guard, &gone, &ngone);
 	struct guard_report r;

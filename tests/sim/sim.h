@@ -247,6 +247,8 @@ struct process {
 	bool asked, leads, passes; /* asked: when the server was started */
 	int64_t first_us;          /* the server's clock at its first look */
 	int64_t led_until_us, lead_us, due_us;
+	int64_t fresh[WATCHED]; /* signs of life that it read while they were fresh, … */
+	int64_t disturbed;      /* … and nothing had disturbed it since */
 	/* a worker of the watched table */
 	int row; /* in hand; -1: none */
 	int64_t claim, ends_us, beat_us;
@@ -558,6 +560,8 @@ void foreign_go(struct sim *s, struct process *p);
 void foreign_answered(struct sim *s, struct process *p, const struct call *c);
 void operator_acts(struct sim *s);
 bool watched_final(const struct sim *s);
+/* Whether all that this daemon saw beating fell silent at once, so that the brake must hold. */
+bool all_fell_silent(struct sim *s, struct process *p, const struct call *c);
 struct facts watched_facts(const struct sim *s, const struct seen *one, int64_t now_us,
                            char text[2][16]);
 

@@ -133,6 +133,32 @@ static void write_one(struct sim *s, struct call *c, struct seen *one)
 	                      .undo_sign_us = r->sign_us};
 }
 
+bool all_fell_silent(struct sim *s, struct process *p, const struct call *c)
+{
+	int silent = 0, owners = 0;
+	int64_t least_us = INT64_MAX, most_us = 0;
+	bool disturbed = p->disturbed != p->absence.doubt.total;
+	p->disturbed = p->absence.doubt.total;
+	if (disturbed)
+		memset(p->fresh, 0, sizeof p->fresh);
+	for (int i = 0; i < c->nseen; i++) {
+		int64_t sign_us = c->seen[i].as.sign_us, *fresh = &p->fresh[c->seen[i].row];
+		bool is_fresh = c->now_us - sign_us <= STUCK_US;
+		silent += !is_fresh && *fresh == sign_us;
+		int k = 0; /* one may have lost the answer to a claim, and have another row */
+		while (c->seen[k].as.owner != c->seen[i].as.owner)
+			k++;
+		owners += k == i;
+		*fresh = is_fresh ? sign_us : *fresh;
+		least_us = sign_us < least_us ? sign_us : least_us;
+		most_us = sign_us > most_us ? sign_us : most_us;
+	}
+	/* None is held for longer than the ceiling; the first of them may be for so long. */
+	return silent == c->nseen && owners > s->watch.guard.brake_owners &&
+	       most_us - least_us <= STUCK_US &&
+	       c->now_us - least_us - STUCK_US < s->watch.guard.brake_ceiling_us;
+}
+
 static void do_apply(struct sim *s, struct call *c)
 {
 	int leading = 0;
