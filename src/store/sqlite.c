@@ -186,7 +186,7 @@ static int step_all(sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows
 		cells_add_row(&cells, stmt);
 	}
 	cells_finish(&cells);
-	return rc;
+	return rc == SQLITE_DONE && cells.refused ? SQLITE_NOMEM : rc;
 }
 
 static defib_err run(struct lite *l, sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows,
@@ -253,10 +253,13 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 	*ncols = sqlite3_column_count(stmt);
 	*cols = ARENA_ARRAY(a, struct store_column, *ncols);
 	for (int i = 0; i < *ncols; i++) {
-		const char *type = sqlite3_column_decltype(stmt, i);
+		const char *name = sqlite3_column_name(stmt, i), *type = sqlite3_column_decltype(stmt, i);
 		struct store_column *col = &(*cols)[i];
 
-		col->name = arena_strdup(a, sqlite3_column_name(stmt, i));
+		if (!name) {
+			return lite_fail(of(s), SQLITE_NOMEM, false, f);
+		}
+		col->name = arena_strdup(a, name);
 		col->type = arena_strdup(a, type ? type : "");
 		col->base = upper(a, col->type);
 	}

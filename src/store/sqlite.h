@@ -15,6 +15,7 @@ struct cells {
 	struct arena *arena;
 	const char **grown; /* cells while their number is unknown */
 	size_t room;        /* in rows */
+	bool refused;       /* SQLite had no memory for one of them */
 };
 
 void cells_start(struct cells *c, sqlite3_stmt *stmt);

@@ -51,8 +51,17 @@ static const char *real_text(struct arena *a, double value)
 	return arena_printf(a, "%s%s", text, whole ? ".0" : "");
 }
 
-static const char *cell_text(struct arena *a, sqlite3_stmt *stmt, int col)
+/* What SQLite could not make, for want of memory, is NULL: the rows are not whole then. */
+static const char *copied(struct cells *c, const char *text)
 {
+	c->refused = c->refused || !text;
+	return text ? arena_strdup(c->arena, text) : NULL;
+}
+
+static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
+{
+	struct arena *a = c->arena;
+
 	switch (sqlite3_column_type(stmt, col)) {
 	case SQLITE_NULL:
 		return NULL;
@@ -65,7 +74,7 @@ static const char *cell_text(struct arena *a, sqlite3_stmt *stmt, int col)
 		return blob_text(a, bytes, (size_t)sqlite3_column_bytes(stmt, col));
 	}
 	default:
-		return arena_strdup(a, (const char *)sqlite3_column_text(stmt, col));
+		return copied(c, (const char *)sqlite3_column_text(stmt, col));
 	}
 }
 
@@ -76,7 +85,7 @@ void cells_start(struct cells *c, sqlite3_stmt *stmt)
 	rows->ncols = sqlite3_column_count(stmt);
 	rows->names = ARENA_ARRAY(c->arena, const char *, rows->ncols);
 	for (int i = 0; i < rows->ncols; i++) {
-		rows->names[i] = arena_strdup(c->arena, sqlite3_column_name(stmt, i));
+		rows->names[i] = copied(c, sqlite3_column_name(stmt, i));
 	}
 }
 
@@ -90,7 +99,7 @@ void cells_add_row(struct cells *c, sqlite3_stmt *stmt)
 		c->grown = mem_grow(c->grown, c->room * ncols * sizeof(*c->grown));
 	}
 	for (size_t i = 0; i < ncols; i++) {
-		c->grown[row * ncols + i] = cell_text(c->arena, stmt, (int)i);
+		c->grown[row * ncols + i] = cell_text(c, stmt, (int)i);
 	}
 	c->rows->nrows++;
 }
