@@ -31,7 +31,7 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
-                 "test_strangers", "test_library")
+                 "test_strangers", "test_library", "test_hardened", "test_secrets")
 # These wait as much, and run under sanitizers in `make proof`.
 PATIENT_FILES = ("test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside")
 # Files that take longest, longest first: whoever starts last ends last.
