@@ -4,7 +4,8 @@
 Each connection is carried by two tasks of one event loop in a thread. Faults
 hit one connection at random: cut (both ends get a reset), answer lost (what
 the client asked reaches the server, the answer does not come back), or a
-silence (nothing moves for a while, as when packets vanish).
+silence (nothing moves for a while, as when packets vanish). close_for() hits
+all of them: nothing moves either way until the time is over, and nothing is lost.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class Link:
 
 
 class Proxy:
-    """start(), stop(); cut(), lose_answer(), be_silent(): False when there is no connection."""
+    """start(), stop(), close_for(); cut(), lose_answer(), be_silent(): False without connection."""
 
     def __init__(self, port, seed=0):
         self.target = port
@@ -46,6 +47,7 @@ class Proxy:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._main, daemon=True)
         self.ready = threading.Event()
+        self.closed_until = 0.0  # by the loop's clock
 
     def start(self):
         self.thread.start()
@@ -91,6 +93,8 @@ class Proxy:
                 if link.silence:
                     await asyncio.sleep(link.silence)
                     link.silence = 0.0
+                while (left := self.closed_until - self.loop.time()) > 0:
+                    await asyncio.sleep(left)
                 sink.write(data)
                 await sink.drain()
         except (OSError, asyncio.IncompleteReadError):
@@ -119,6 +123,12 @@ class Proxy:
             link.silence = seconds
 
         return self._one(act)
+
+    def close_for(self, seconds):
+        async def close():
+            self.closed_until = self.loop.time() + seconds
+
+        asyncio.run_coroutine_threadsafe(close(), self.loop).result(10)
 
     def stop(self):
         self.loop.call_soon_threadsafe(self.loop.stop)
