@@ -62,7 +62,8 @@ class History:
     def __init__(self, job):
         self.job, self.rows, self.runs, self.late, self.owners = job, [], [], [], {}
 
-    def worker(self, us, worker, state, cause=None, age_ms=0, lease_ms=0, seen=False):
+    def worker(self, us, worker, state, cause=None, age_ms=0, lease_ms=0, seen_us=0):
+        """`seen_us`: its process was there so long after it was declared dead; 0: it was not."""
         of = {"of": worker}
         if state == "alive":
             step = Step(us, "enter", f"worker {worker} registers", of)
@@ -71,8 +72,10 @@ class History:
         else:
             least_ms = lease_ms if cause == "silent" else GRACE_MS
             step = Step(us, "declared", f"worker {worker} is declared dead ({cause}), "
-                        f"renewed {age_ms} ms ago, its process {'there' if seen else 'gone'}",
-                        {**of, "why": CAUSES[cause], "fresh": age_ms < least_ms, "seen": seen})
+                        f"renewed {age_ms} ms ago, its process " +
+                        (f"seen {seen_us / 1000:.1f} ms later" if seen_us else "gone"),
+                        {**of, "why": CAUSES[cause], "fresh": age_ms < least_ms,
+                         "seen": seen_us > 0})
         self.rows.append(step)
 
     def row(self, us, was, became, was_epoch, epoch, was_owner, owner, attempts=0, max_attempts=0,
@@ -194,13 +197,13 @@ def told(rows, workers, runs, late, recovered, seen_until, coarse_us=0):
 
     rows, workers, late, recovered as chaos_checks.py asks for them; runs: (us, what, job, epoch);
     seen_until: {incarnation: when its process was last there}. The database's clock may be
-    coarse: what a run must have written before may seem to be later by so much.
+    coarse, and its times early by so much: what came before seems to come later.
     """
     ends, owned, steps = {}, {}, {}
     for at, us, worker, state, cause, age_ms, lease_ms, incarnation in workers:
         ends.setdefault(worker, []).append((at, "worker", (
             us, worker, state, cause, int(age_ms or 0), lease_ms,
-            seen_until.get(incarnation, 0) > us)))
+            max(0, seen_until.get(incarnation, 0) - us - coarse_us))))
     for at, us, job, was, *more in rows:
         us += coarse_us if was in ("running", "cancelling") else 0
         steps.setdefault(job, []).append((at, "row", (us, was, *more)))

@@ -112,7 +112,7 @@ FORGED = {
                                          "db_state[x] == DEAD"),
     "declared dead by its session, and heard since": (lost("session gone", age_ms=100),
                                                       "db_state[x] == DEAD"),
-    "its exit was seen, and it is there": (lost(seen=True), "re_cause != EXIT || is_nobodys(x)"),
+    "its exit was seen, and it is there": (lost(seen_us=1), "re_cause != EXIT || is_nobodys(x)"),
     "declared dead twice": (lost().dies(8), "db_state[x] == ALIVE"),
     "claimed by nobody that is registered": (Forged().becomes("running", 1, 8),
                                              "db_state[x] != UNKNOWN"),
@@ -153,6 +153,40 @@ def test_a_refusal_tells_the_whole_history(said):
     assert "job left open: the model has 'is_final', which does not hold after:" in text
     assert "\n  worker 8 is declared dead (exit seen)" in text
     assert text.endswith("the test is over")
+
+
+def told(coarse_us, seen_us):
+    """One job whose worker is declared dead at 5,000 µs; its process was there at `seen_us`."""
+    rows = [(2, 2000, 1, "queued", "running", 0, 1, None, 8, 1, 5, False),
+            (4, 6000, 1, "running", "queued", 1, 1, 8, None, 1, 5, True),
+            (6, 8000, 1, "queued", "running", 1, 2, None, 9, 2, 5, False),
+            (7, 9000, 1, "running", "done", 2, 2, 9, None, 2, 5, False)]
+    workers = [(1, 1000, 8, "alive", None, 0, LEASE_MS, "a"),
+               (3, 5000, 8, "dead", "exit seen", 10, LEASE_MS, "a"),
+               (5, 7000, 9, "alive", None, 0, LEASE_MS, "b")]
+    # The end of the run is behind its settlement, by as little as a coarse clock hides.
+    runs = [(2500, "start", 1, 1), (8500, "start", 1, 2), (9900, "end", 1, 2)]
+    histories, complaints = ledger_history.told(rows, workers, runs, [], [(1, 1)],
+                                                {"a": seen_us}, coarse_us)
+    assert not complaints
+    return [one.rule for one in ledger_history.refusals(histories)]
+
+
+def test_a_run_is_told_by_its_rows_its_workers_and_its_file():
+    assert told(coarse_us=1000, seen_us=4000) == []
+    assert told(coarse_us=1000, seen_us=5900) == []
+
+
+def test_a_clock_that_is_not_coarse_excuses_nothing():
+    assert "phase == ENDED" in told(coarse_us=0, seen_us=4000)[0]
+    assert told(coarse_us=1000, seen_us=6100) == ["re_cause != EXIT || is_nobodys(x)"]
+
+
+def test_ledger_and_rows_must_tell_of_the_same_recoveries():
+    row = (1, 1000, 1, "running", "queued", 1, 1, 8, None, 1, 5, True)
+    for said in ([], [(1, 2)], [(1, 1), (1, 1)], [(2, 1)]):
+        assert ledger_history.told([row], [], [], [], said, {})[1], said
+    assert not ledger_history.told([row], [], [], [], [(1, 1)], {})[1]
 
 
 def test_no_history_is_no_search():
