@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/coverage: what was not run is seen, and a bar that is not reached fails."""
 
+import importlib.machinery
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -19,7 +21,8 @@ int step(int a, int b)
 	return 0;
 }
 """
-MAIN = """int step(int a, int b);
+MAIN = """#include <stdlib.h>
+int step(int a, int b);
 int never(void);
 int never(void)
 {
@@ -86,6 +89,33 @@ def test_a_branch_and_a_line_that_no_test_takes(tree):
     said = coverage(root, "--missing", "src/worker/engine.c").stdout
     assert said.count("\n") == 1 and "if (a && b)" in said
     assert "never run" in coverage(root, "--missing", "src/base/main.c").stdout
+
+
+def test_counters_of_two_stages_are_one(tree):
+    """What the one has run need not be run by the other; a spoilt file spoils its own stage only."""
+    root = tree("getenv(\"LATER\") ? step(0, 1) : step(1, 1) - 1 + step(1, 0)")
+    loader = importlib.machinery.SourceFileLoader("coverage_script", str(ROOT / "scripts" / "coverage"))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader("coverage_script", loader))
+    loader.exec_module(script)
+    build = root / "build-coverage"
+    script.keep(build, "unit")
+    assert not list(build.glob("*.gcda")) and list(build.glob("kept/unit/*.gcda"))
+    coverage(root, "--report")
+    assert shares(root)["branches of engine"] == (3, 4)
+    subprocess.run([build / "program"], check=True, env={"LATER": "yes"})
+    script.keep(build, "e2e")
+    coverage(root, "--report")
+    assert shares(root)["branches of engine"] == (4, 4)
+
+
+def test_counters_of_another_source_are_refused(tree):
+    root = tree(ALL)
+    (root / "src" / "base" / "main.c").write_text(MAIN.replace("CALLS", "0"))
+    subprocess.run(["gcc", "--coverage", "-O0", "-c", "../src/base/main.c", "-o", "main.c.o"],
+                   cwd=root / "build-coverage", check=True)
+    ran = coverage(root, "--report")
+    assert ran.returncode == 1 and "other than the source" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 def test_a_file_that_is_not_there(tree):
