@@ -1,6 +1,8 @@
 # A thin front: meson and ninja build, scripts/ does the rest.
 PREFIX ?= /usr/local
 export PREFIX
+# What long runs show is kept for docs/tested.md, as `make proof` does: scripts/tested.
+RECORD = DEFIB_PROOF_RESULTS=$${DEFIB_PROOF_RESULTS:-$(CURDIR)/build/proof-results}
 
 all:
 	@scripts/setup build
@@ -56,12 +58,12 @@ model:
 # Everything at work for long, with faults: does anything grow? make soak MINUTES=600.
 soak: all
 	@scripts/setup test
-	@scripts/soak $(MINUTES) </dev/null
+	@$(RECORD) scripts/soak $(MINUTES) </dev/null
 
 # How much of the source the tests run.
 coverage:
 	@scripts/setup test
-	@scripts/coverage </dev/null
+	@$(RECORD) scripts/coverage </dev/null
 
 bench: all
 	@scripts/setup test

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+import proof_results
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENGINE = """#include <assert.h>
 int step(int a, int b);
@@ -77,6 +79,12 @@ def test_all_is_run_and_the_other_branch_of_an_assertion_does_not_count(tree):
     assert ran.returncode == 1
     assert [line.split()[2] for line in ran.stdout.splitlines() if "UNDER" in line] == [
         "judge", "decide", "guard"]
+
+
+def test_of_another_tree_nothing_is_recorded(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv(proof_results.FOLDER, str(tmp_path / "results"))
+    coverage(tree(ALL), "--report")
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_branch_and_a_line_that_no_test_takes(tree):
