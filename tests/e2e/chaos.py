@@ -137,10 +137,12 @@ class Chaos:
     """run(): everything; raises AssertionError with all that was found wrong."""
 
     def __init__(self, defib, db, folder, seed, jobs, kills, others, server=None, workers=4,
-                 concurrency=6, step_s=(0.05, 0.3), settle_s=60):
+                 concurrency=6, step_s=(0.05, 0.3), settle_s=60, restarts=None):
         self.bin, self.db, self.folder, self.server = defib, db, folder, server
         self.seed, self.jobs, self.kills, self.others = seed, jobs, kills, others
         self.concurrency, self.step_s, self.settle_s = concurrency, step_s, settle_s
+        usual = max(1, others // 30) if server else 0
+        self.restarts = usual if restarts is None else restarts
         self.random = random.Random(seed)
         self.program = build_job(folder)
         self.effects = folder / "effects"
@@ -211,7 +213,7 @@ class Chaos:
 
     def progress(self):
         """How much of the jobs should be there by now: a little ahead of the faults."""
-        return 0.1 + sum(self.injected.values()) / (self.kills + self.others)
+        return 0.1 + sum(self.injected.values()) / (self.kills + self.others + self.restarts)
 
     # ---- faults
 
@@ -265,7 +267,7 @@ class Chaos:
         return True
 
     def plan(self):
-        """All faults of this run in their order; restarts are few, for each costs a second."""
+        """All faults of this run in their order; usually few restarts, for each costs a second."""
         common = [self.term, self.stop]
         kinds = common + ([self.terminate_session, self.terminate_session, self.cut, self.cut,
                            self.lose_answer, self.lose_answer, self.be_silent]
@@ -273,7 +275,7 @@ class Chaos:
         faults = [self.kill] * self.kills
         faults += [kinds[i % len(kinds)] for i in range(self.others)]
         if self.server:
-            faults += [self.restart] * max(1, self.others // 30)
+            faults += [self.restart] * self.restarts
         self.random.shuffle(faults)
         return faults
 

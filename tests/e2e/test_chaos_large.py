@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chaos, large: 20,000 jobs and 500 kills on each engine."""
+"""Chaos, large: 3,000 kills and 100 restarts of the server, on 20,000 jobs of each engine."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from proof_results import record
 from test_chaos import chosen_seed, durable_server  # noqa: F401
 
 pytestmark = pytest.mark.proof
+LIMIT_S = 3600
 
 
 def tell(chaos):
@@ -24,17 +25,19 @@ def tell(chaos):
            "make proof", f"0 of {chaos.replayed:,} histories are forbidden", chaos.replayed)
 
 
-def test_twenty_thousand_jobs_and_500_kills_on_postgres(durable_server, defib,  # noqa: F811
-                                                        tmp_path):
+@pytest.mark.timeout(LIMIT_S)
+def test_2000_kills_and_100_restarts_on_postgres(durable_server, defib,  # noqa: F811
+                                                 tmp_path):
     db = databases.PgDatabase(durable_server)
-    chaos = Chaos(defib.bin, db, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
-                  server=durable_server, workers=5, concurrency=8, settle_s=240)
+    chaos = Chaos(defib.bin, db, tmp_path, chosen_seed(), jobs=20000, kills=2000, others=250,
+                  server=durable_server, workers=5, concurrency=8, settle_s=240, restarts=100)
     chaos.run()
     tell(chaos)
 
 
-def test_twenty_thousand_jobs_and_500_kills_on_sqlite(lite, defib, tmp_path):
-    chaos = Chaos(defib.bin, lite, tmp_path, chosen_seed(), jobs=20000, kills=500, others=250,
+@pytest.mark.timeout(LIMIT_S)
+def test_1000_kills_on_sqlite(lite, defib, tmp_path):
+    chaos = Chaos(defib.bin, lite, tmp_path, chosen_seed(), jobs=20000, kills=1000, others=250,
                   workers=5, concurrency=8, settle_s=240)
     chaos.run()
     tell(chaos)
