@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counts.h: numbers from the ledger's tables. The first ones are each one statement whose cost does
- * not grow with the ledger.
+ * counts.h: numbers from the ledger's tables. Each of the first functions is one statement whose
+ * cost does not grow with the ledger.
  */
 #ifndef LEDGER_COUNTS_H
 #define LEDGER_COUNTS_H
@@ -8,18 +8,18 @@
 #include "ledger/ledger.h"
 #include "store/store.h"
 
-/* Holds of a watch, of which some may be over (watch/facts.h), and retries that wait. */
+/* Holds of a watch, some of which may be over (watch/facts.h), and waiting retries. */
 MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds,
                                        int64_t *retries, struct failure *f);
 struct retries_of {
 	const char *watch;
 	int64_t retries;
 };
-/* Retries of all watches that have any, in one look. */
+/* Retries of all watches that have any, in one query. */
 MUST_CHECK defib_err ledger_retries_all(struct store *s, struct arena *a, struct retries_of **out,
                                         int *n, struct failure *f);
 
-/* So many entries of one kind. */
+/* Number of entries of one kind. */
 struct event_count {
 	const char *watch, *event;
 	const char *verdict; /* NULL: the job was not judged stuck */
@@ -27,66 +27,65 @@ struct event_count {
 	unsigned counts; /* what each of them counts as (events.h) */
 	int64_t n;
 };
-/* How long it took to find a stuck job, and to recover it. */
+/* Time to find a stuck job, and to recover it. */
 enum detection_time {
-	TO_DETECTION, /* to the reading that found it stuck */
-	TO_RECOVERY,  /* to the entry */
+	TO_DETECTION, /* until the reading that found it stuck */
+	TO_RECOVERY,  /* until the entry */
 	DETECTION_TIMES
 };
-/* So many jobs that automation found stuck, by how long that took. */
+/* Number of jobs that a scan found stuck, by how long that took. */
 struct detection_count {
 	const char *watch;
 	int bucket[DETECTION_TIMES]; /* the first bound that was not exceeded; -1: not known */
 	int64_t sum_ms[DETECTION_TIMES];
 	int64_t n;
 };
-/* Upper bounds in seconds, rising. What exceeds all of them is in bucket `n`. */
+/* Upper bounds in seconds, ascending. Values above all bounds are in bucket `n`. */
 struct time_bounds {
 	const double *upper;
 	int n;
 };
-/* Ids that one call looks at: who is far behind comes again. */
+/* Ids that one call reads. A caller that is further behind calls again. */
 #define LEDGER_COUNT_IDS 50000
 
-/* The last entry that is older than this; 0: none is. */
+/* The last entry that is older than this; 0: none. */
 MUST_CHECK defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id,
                                       struct failure *f);
 
-/* Entries behind `after` up to `to`, added up. */
+/* Totals of the entries after `after` up to `to`. */
 MUST_CHECK defib_err ledger_events_between(struct store *s, int64_t after, int64_t to,
                                            struct arena *a, struct event_count **out, int *n,
                                            struct failure *f);
 
-/* Those of the same entries by which automation found a job stuck; bounds[DETECTION_TIMES]. */
+/* Of the same entries, those in which a scan found a job stuck; bounds[DETECTION_TIMES]. */
 MUST_CHECK defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
                                                const struct time_bounds *bounds, struct arena *a,
                                                struct detection_count **out, int *n,
                                                struct failure *f);
 
 /*
- * Entries behind `after`, added up. *last is the id up to which they were
- * looked at, from where the next call goes on; ids are committed in their order (ledger_top()).
+ * Totals of the entries after `after`. *last is the last id that was read, where the next call
+ * continues; ids are committed in order (ledger_top()).
  */
 MUST_CHECK defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
                                          struct event_count **out, int *n, int64_t *last,
                                          struct failure *f);
 
-/* Whether there is a ledger with an entry of the watch. */
+/* Whether there is a ledger with an entry for the watch. */
 MUST_CHECK defib_err ledger_has_watch(struct store *s, const char *watch, bool *tells,
                                       struct failure *f);
-/* Whether the built-in queue has jobs, or had some that the ledger tells of. */
+/* Whether the built-in queue has jobs, or had jobs that the ledger mentions. */
 MUST_CHECK defib_err queue_in_use(struct store *s, bool *used, struct failure *f);
 
 /* ---- mistakes ---- */
 
 /*
- * Recoveries that were mistakes: the worker was alive, and finished
- * the job after all (LATE_COMPLETION after the recovery).
+ * Recoveries that were mistakes: the worker was alive and finished the job after all
+ * (LATE_COMPLETION after the recovery).
  *
- * Each recovery counts at most once, and only the last one before a late
- * completion is blamed. What persons did by hand is no verdict and not counted.
- * Only the newest entries of the ledger are looked at, so that the cost stays
- * the same however large it has grown.
+ * Each recovery counts at most once, and only the last one before a late completion is blamed.
+ * Operators' acts are not verdicts and are not counted. Only the newest entries of the ledger are
+ * read, so that the cost does not grow with it.
  */
 
 #define MISTAKES_ENTRIES 50000 /* of the ledger, the newest */
@@ -100,19 +99,19 @@ struct mistakes {
 MUST_CHECK defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,
                                     struct failure *f);
 
-/* A recovery of a job that nobody has called a mistake yet, the job's last. */
+/* The last recovery of a job, if it is not yet known to be a mistake. */
 struct recovered {
 	const char *job, *event;
 	const char *at;    /* ISO, UTC */
-	const char *owner; /* by the evidence; NULL: not known */
+	const char *owner; /* from the evidence; NULL: not known */
 };
 /* Not older than this, newest first. */
 MUST_CHECK defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within_us,
                                          int64_t limit, struct arena *a, struct recovered **out,
                                          int *n, struct failure *f);
 /*
- * Note the late completions of these jobs, in a transaction of its own; those
- * that another has noted meanwhile are left out. *noted is how many were.
+ * Record the late completions of these jobs in a transaction of its own; those that another process
+ * recorded meanwhile are left out. *noted is how many were recorded.
  */
 MUST_CHECK defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
                                    const struct ledger_entry *entries, int n, int64_t within_us,
@@ -121,26 +120,26 @@ MUST_CHECK defib_err mistakes_note(struct store *s, const struct ledger_context 
 /* ---- digests ---- */
 
 /*
- * What the ledger holds of one watch in a period, added up by the database:
- * a report over a million entries reads a few dozen rows.
+ * Totals of one watch over a period, computed by the database: a report over a million entries
+ * reads a few dozen rows.
  *
- * Every number is one statement that an index on (watch, at) serves. Where the tables
- * are older than that index they answer all the same, only more slowly.
+ * Every number is one statement that can use an index on (watch, at). Tables from before that index
+ * give the same answers, only more slowly.
  *
- * What counts as detected, recovered and held is told in events.h.
+ * events.h defines what counts as detected, recovered and held.
  */
 
-/* Microseconds since 1970; the end is not part of it. */
+/* Microseconds since 1970; the end is exclusive. */
 struct period {
 	int64_t from_us, to_us;
 };
 
-/* So many entries of one event on one day. */
+/* Number of entries of one event on one day. */
 struct digest_event {
-	bool before;     /* in the period of the same length before it */
+	bool before;     /* in the preceding period of the same length */
 	const char *day; /* "2026-01-02", UTC */
 	const char *event;
-	const char *rule; /* of guards only, which share one event; else NULL */
+	const char *rule; /* only for guards, which share one event; else NULL */
 	bool judged;      /* its jobs had been found stuck */
 	bool by_hand;
 	int64_t n;
@@ -154,11 +153,11 @@ enum digest_by {
 	DIGEST_KINDS,  /* detected, by kind */
 	DIGEST_OWNERS, /* detected, by owner */
 	DIGEST_JOBS,   /* recoveries by job */
-	DIGEST_ACTORS, /* what persons did, by who and what */
+	DIGEST_ACTORS, /* what operators did, by name and act */
 	DIGEST_LISTS
 };
 
-/* So many of one name; `also` is the second name where there are two. */
+/* A count for one name; `also` is the second name if there are two. */
 struct digest_count {
 	const char *name, *also; /* NULL: not known */
 	int64_t n;
@@ -167,12 +166,12 @@ struct digest_list {
 	struct digest_count *items;
 	int n;
 };
-/* The most frequent by each, so many at most: out[DIGEST_LISTS], in one reading of the period. */
+/* The most frequent of each, up to a limit: out[DIGEST_LISTS], in one read of the period. */
 MUST_CHECK defib_err digest_tops(struct store *s, const char *watch, const struct period *p,
                                  int64_t limit, struct arena *a, struct digest_list *out,
                                  struct failure *f);
 
-/* What was found stuck and recovered in each of `buckets` equal parts of a period. */
+/* How many jobs were found stuck and recovered in each of `buckets` equal parts of a period. */
 struct digest_bucket {
 	int64_t detected, recovered;
 };
@@ -180,27 +179,26 @@ MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const stru
                                   int buckets, struct arena *a, struct digest_bucket **out,
                                   struct failure *f);
 
-/* From lost_at to the recovery, of those recoveries of which it is known (sql_seconds_lost). */
+/* From lost_at to the recovery, for the recoveries for which it is known (sql_seconds_lost). */
 struct digest_times {
 	int64_t n, median_us, worst_us;
 };
 MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const struct period *p,
                                   struct digest_times *out, struct failure *f);
 
-/* Recoveries of the period that turned out to be mistakes, whenever that was. */
+/* Recoveries of the period that turned out to be mistakes, whenever that was found. */
 MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,
                                      int64_t *mistakes, struct failure *f);
 
-/* ---- how long a job had been without its worker, for other statements over the ledger */
+/* ---- how long a job had no worker, for other statements over the ledger ---- */
 
 /*
- * Seconds from `lost_at` in the evidence of an entry `l` to a moment (an expression of the
- * ledger's type of time), to the millisecond, never less than 0; null where it is not known. An
- * entry that is older than `lost_at` has its signs of life, of which a deadline counts only when it
- * was over.
+ * Seconds from `lost_at` in the evidence of an entry `l` to a moment (an expression of the ledger's
+ * time type), to the millisecond, at least 0; null if unknown. Entries from before `lost_at` was
+ * recorded use their signs of life; a deadline counts only if it had passed.
  */
 void sql_seconds_lost(const char *until, struct buf *out);
-/* The same to the reading that found the job stuck. */
+/* The same up to the reading that found the job stuck. */
 void sql_seconds_to_detection(struct buf *out);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * events.h: what a ledger entry can record, what people read of it, and what it counts as.
+ * events.h: what a ledger entry can record, how it reads to people, and what it counts as.
  *
- * Names are stable: people filter by them and programs that follow the ledger
- * act on them. A name is never given another meaning; new ones are added.
+ * Names are stable: people filter by them, and programs that follow the ledger act on them. A name
+ * never changes its meaning; new ones are added.
  *
- * This table is the only definition of the numbers that defib shows. Metrics, reports,
- * stats, top, alerts, the demonstration and the page all count entries by it, so that they
- * agree to the unit, whoever wrote the entry:
+ * This table is the only definition of the numbers that defib shows. Metrics, reports, stats, top,
+ * alerts, the demonstration and the page all count entries by it, so that their numbers agree
+ * exactly, whoever wrote the entry:
  *
- *   detected     a job was judged stuck and decided upon, by automation
+ *   detected     a scan judged a job stuck and decided on it
  *   recovered    a job that was judged stuck was requeued, retried, failed or began to be
- *                rolled back, by automation or by a person
+ *                rolled back, by a scan or by an operator
  *   held         a job that was judged stuck was put on hold, by either
- *   rolled back  a rollback was carried through, whatever began it
+ *   rolled back  a rollback was completed, whatever began it
  *
- * That a job was judged stuck is told by the entry's verdict: a person who fails a job that
- * waits, and a saga that rolls back because a step failed, recover nothing. A rollback of a
- * stuck job is recovered when it starts, from when on the job is not stuck. RETRIED after a
- * wait has no verdict: it is how a RETRY_SCHEDULED goes on.
+ * An entry with a verdict is about a job that was judged stuck: an operator who fails a waiting
+ * job, and a saga that rolls back because a step failed, recover nothing. A rollback of a stuck job
+ * counts as recovered when it starts, because the job is no longer stuck from then on. RETRIED
+ * after a wait has no verdict: it continues a RETRY_SCHEDULED.
  */
 #ifndef LEDGER_EVENTS_H
 #define LEDGER_EVENTS_H
@@ -25,7 +25,7 @@
 #include "base/text.h"
 #include "watch/watch.h"
 
-/* Names as code writes and compares them; nowhere else stands one (scripts/rooms.py). */
+/* Names as code writes and compares them; they appear nowhere else (scripts/rooms.py). */
 #define ENTRY_ZOMBIE_DETECTED "ZOMBIE_DETECTED"
 #define ENTRY_REQUEUED "REQUEUED"
 #define ENTRY_RETRY_SCHEDULED "RETRY_SCHEDULED"
@@ -49,7 +49,7 @@
 #define ENTRY_RETRY_FROM_STEP "RETRY_FROM_STEP"
 #define ENTRY_PRUNED "PRUNED"
 
-/* The rule of what a person chose. */
+/* The rule of an operator's choice. */
 #define RULE_BY_HAND "chosen-by-hand"
 
 enum event_number {
@@ -58,20 +58,20 @@ enum event_number {
 	COUNTS_HELD = 4,
 	COUNTS_ROLLED_BACK = 8,
 };
-/* Columns of the table: what an event counts as where its job was judged stuck … */
+/* Columns of the table: what an event counts as if its job was judged stuck … */
 #define EVENT_GIVES (COUNTS_DETECTED | COUNTS_RECOVERED)
 #define EVENT_HOLDS (COUNTS_DETECTED | COUNTS_HELD)
 #define EVENT_FINDS COUNTS_DETECTED
-/* … and whether or not it was. */
+/* … and in any case. */
 #define EVENT_ROLLS COUNTS_ROLLED_BACK
 #define EVENT_NOTES 0
 
 enum event_mark {
-	MARK_CHANGES = 1,    /* the job was changed: can be undone, or stands in the way of an undo */
+	MARK_CHANGES = 1,    /* the job was changed: can be undone, or prevents an undo */
 	MARK_GIVES_BACK = 2, /* … so that it runs again */
-	MARK_CHARGED = 4,    /* counts against the crash budget, if nothing else excuses it */
-	MARK_LETS_GO = 8,    /* a person ended a hold; what it was of stands in the entry's `after` */
-	MARK_PERSONS = 16,   /* only persons write it */
+	MARK_CHARGED = 4,    /* counts against the crash budget, unless something excuses it */
+	MARK_LETS_GO = 8,    /* an operator ended a hold, which the entry's `after` describes */
+	MARK_PERSONS = 16,   /* written only by operators */
 };
 
 /*
@@ -179,16 +179,16 @@ struct event_name {
 };
 extern const struct event_name event_names[]; /* ends with name NULL */
 
-/* NULL: there is none of that name, which a newer defib may have written. */
+/* NULL: unknown name, perhaps written by a newer defib. */
 const struct event_name *event_named(const char *name);
-/* Whether a name is one of them; `near` gets the likeliest slip, or NULL. */
+/* Whether a name is known; `near` gets the likeliest intended name, or NULL. */
 _Bool event_known(const char *name, const char **near);
 /* Whether an event has one of these marks; an unknown one has none. */
 _Bool event_marked(const char *name, unsigned marks);
-/* What the ledger calls an act: enum remedy, enum act. */
+/* The event of an act: enum remedy, enum act. */
 const char *act_event(int act);
 
-/* What an entry counts as, of enum event_number. */
+/* What an entry counts as, from enum event_number. */
 unsigned event_counts(const char *name, _Bool judged, _Bool by_person);
 
 /* ---- the same in SQL, about the entry `alias`; each in parentheses ---- */
@@ -199,7 +199,7 @@ enum event_by { BY_ANYBODY, BY_AUTOMATION, BY_PERSONS };
 void event_marked_sql(struct buf *sql, const char *alias, unsigned marks);
 /* Its job was judged stuck. */
 void event_judged_sql(struct buf *sql, const char *alias);
-/* A person did it. */
+/* An operator did it. */
 void event_by_person_sql(struct buf *sql, const char *alias);
 /* It counts as one of `numbers`, and was done by these. */
 void event_counts_sql(struct buf *sql, const char *alias, unsigned numbers, enum event_by by);

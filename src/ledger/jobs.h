@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * jobs.h: many jobs at once: finding a job by its text in a list, to merge the answers of two
+ * jobs.h: many jobs at once: finds a job by its text in a list, to merge the results of two
  * statements; and, for the files of this room, statements over lists of jobs.
  */
 #ifndef LEDGER_JOBS_H
@@ -23,14 +23,14 @@ int job_index_find(const struct job_index *x, const char *job);
 
 /* ---- statements over many jobs, for the files of this room only ---- */
 
-/* Ids are drawn under this lock; any fixed pair of numbers will do. */
+/* Ids are drawn under this lock; the pair of numbers is arbitrary but fixed. */
 #define LEDGER_LOCK_CALL "pg_advisory_xact_lock(1684366953, 1)"
 #define LEDGER_LOCK "SELECT " LEDGER_LOCK_CALL
 
-/* Take it for this transaction; an engine with one writer needs none. */
+/* Take it for this transaction. An engine with one writer needs no lock. */
 MUST_CHECK defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f);
 
-/* The columns of an entry with the alias `l`, and what they say, in one order. */
+/* The columns of an entry with the alias `l`, in one order. */
 #define LEDGER_ROW_COLUMNS                                                                         \
 	"l.id, {iso l.at}, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "   \
 	"l.evidence, l.before, l.after, l.epoch"
@@ -39,12 +39,14 @@ struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, i
 /* A relation u(watch, job). */
 void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,
                    const char *const *jobs, int n);
-/* Run head, the relation as a SELECT, and tail, translated; `more` parameters follow the relation's
- * own. */
+/*
+ * Run `head`, the relation as a SELECT, and `tail`, translated; the `more` parameters follow the
+ * relation's own.
+ */
 MUST_CHECK defib_err run_over(struct store *s, struct relation *r, const char *head,
                               const char *tail, const struct store_param *more, int nmore,
                               struct arena *a, struct store_rows *rows, struct failure *f);
-/* Delete these jobs' rows of a table with (watch, job). */
+/* Delete these jobs' rows from a table with (watch, job). */
 MUST_CHECK defib_err drop_jobs(struct store *s, const char *table, const char *watch,
                                const char *const *jobs, int n, struct arena *a, struct failure *f);
 

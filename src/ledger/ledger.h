@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger.h: the append-only record of what was decided and done, and the holds, in the user's own
+ * ledger.h: the append-only record of decisions and changes, and the holds, in the user's own
  * database.
  *
  * The room keeps what defib must remember: entries, holds, pending retries (retries.h), steps,
- * overrides by operators, and for how long (retention.h). Its tables are sql/postgres_ledger.sql,
- * made and brought up to date by schema.h. Entries are written in the transaction of the change
- * they record, as its last statement, and chained by seals (seal.h). Where the role may not create
- * the tables, defib works without them and says what is off. Begin with ledger_append() here and
- * with events.h: what an entry can record, and what counts as a recovery.
+ * overrides by operators, and how long to keep them (retention.h). Its tables are in
+ * sql/postgres_ledger.sql; schema.h creates and upgrades them. Entries are written in the
+ * transaction of the change they record, as its last statement, and chained by seals (seal.h). If
+ * the role may not create the tables, defib works without them and says which features are off.
+ * Begin with ledger_append() here and with events.h: what an entry can record, and what counts as a
+ * recovery.
  */
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
@@ -17,14 +18,13 @@
 
 struct ledger {
 	bool ready;
-	bool made;             /* this open created it, or brought it up to date */
+	bool made;             /* this call created or upgraded it */
 	char off_because[256]; /* why it is not ready */
 };
 
 /*
- * Look for the ledger; create it, or bring an older one up to date, when
- * `create` is set. A missing privilege is not a failure: then `ready` is false
- * and says why.
+ * Look for the ledger; with `create`, create it or upgrade an older one. A missing privilege is not
+ * a failure: `ready` is then false, and `off_because` says why.
  */
 MUST_CHECK defib_err ledger_open(struct store *s, bool create, struct ledger *out,
                                  struct failure *f);
@@ -36,7 +36,7 @@ struct ledger_entry {
 	int64_t epoch;
 };
 
-/* Who acts, on what, in which batch: the same for all entries of one append. */
+/* The actor, the watch and the batch: the same for all entries of one append. */
 struct ledger_context {
 	const char *watch, *batch, *actor;
 };
@@ -45,11 +45,11 @@ struct ledger_context {
 MUST_CHECK defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
                                    const struct ledger_entry *entries, int n, struct arena *a,
                                    struct failure *f);
-/* Whether a batch was committed: how an unknown outcome is resolved. */
+/* Whether a batch was committed. Resolves an unknown outcome. */
 MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, bool *found,
                                       struct failure *f);
 
-/* ---- reading */
+/* ---- reading ---- */
 
 struct ledger_row {
 	int64_t id;
@@ -63,49 +63,48 @@ struct ledger_row {
 /*
  * PostgreSQL: the end of a statement that begins "WITH defib_w AS (a write that returns defib_at,
  * defib_job, defib_verdict, defib_rule, defib_reason, defib_evidence, defib_before, defib_after,
- * defib_epoch and defib_running)" and adds an entry for each of its rows, if they are as many as
- * expected and none is running. It returns a row of how many were written, how many are running,
- * and the number, before and after of one of the first; at least one row. Its own parameters are
- * from `first` on.
+ * defib_epoch and defib_running)". It adds an entry for each of those rows, if they have the
+ * expected number and none is running. It returns at least one row: how many were written, how many
+ * are running, and the number, before and after of one of the first. Its own parameters start at
+ * `first`.
  */
 #define LEDGER_WITH_PARAMS 6
 void ledger_with(struct buf *sql, int first);
 void ledger_with_params(const struct ledger_context *ctx, const char *event, int64_t expected,
                         int64_t returned, struct store_param *params);
 
-/* What is asked for; NULL and 0 ask for any. */
+/* What to select; NULL and 0 select any. */
 struct ledger_filter {
 	const char *watch, *job, *event, *actor;
 	const char *batch; /* this one, or all parts of a scan: "X" is also "X.1", "X.2", … */
 	int64_t since_us;  /* not older than this, by the database's clock */
 	int64_t after_id;  /* only ids above */
 	int64_t up_to_id;  /* only ids up to this one */
-	int64_t limit;     /* at most so many; 0: LEDGER_READ_MAX */
+	int64_t limit;     /* at most this many; 0: LEDGER_READ_MAX */
 	bool newest_first;
 };
 #define LEDGER_READ_MAX 10000
 
-/* Whether there is a ledger to read, of whatever version, also for who may not write to it. */
+/* Whether there is a ledger to read, of any version, even for a role that may not write to it. */
 MUST_CHECK defib_err ledger_exists(struct store *s, bool *exists, struct failure *f);
 MUST_CHECK defib_err ledger_read(struct store *s, const struct ledger_filter *filter,
                                  struct arena *a, struct ledger_row **out, int *n,
                                  struct failure *f);
 /*
- * The highest id that can be seen; 0: no entries. Ids are committed in their
- * order, so that nothing below it comes later: a cursor for who reads on.
+ * The highest visible id; 0: no entries. Ids are committed in order, so no lower id appears later:
+ * readers can use it as a cursor.
  */
 MUST_CHECK defib_err ledger_top(struct store *s, int64_t *id, struct failure *f);
 
-/* ---- what is known of jobs (history.c) */
+/* ---- what is known about jobs (history.c) ---- */
 
-/* The rule, and the actor, of what is done for gone instances at the start of a worker or daemon.
- */
+/* The rule, and the actor, of the cleanup after dead instances when a worker or daemon starts. */
 #define RULE_STARTUP "startup"
 
-/* Of which owner and sign of life something was said, and with how many attempts. */
+/* The owner, sign of life and attempts that an entry is about. */
 struct noted {
 	bool is;
-	bool of_job; /* false: the entry says nothing of the job as it was */
+	bool of_job; /* false: the entry does not describe the job's state */
 	const char *owner;
 	bool has_sign, has_attempts;
 	int64_t sign_us, attempts;
@@ -113,7 +112,7 @@ struct noted {
 
 struct history {
 	/*
-	 * Recoveries within the time asked for, since an operator last acted on the job. Those of a
+	 * Recoveries within the given time, since an operator last acted on the job. Recoveries from a
 	 * mass event or a start do not count: they are not the job's fault.
 	 */
 	int64_t recoveries;
@@ -123,21 +122,21 @@ struct history {
 	int64_t hold_sign_us; /* … and this sign of life */
 	const char *hold_cause, *hold_reason, *hold_at;
 	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
-	struct noted noted;     /* as what it was reported stuck, last */
-	struct noted let_go;    /* as what a person let it go, last, without a write to its row */
+	struct noted noted;     /* when it was last reported stuck */
+	struct noted let_go;    /* when an operator last released it without a write to its row */
 };
 
 /*
- * Fill history[i] for jobs[i]; jobs without any are zeroed. What was noted is
- * the `after` of the latest ZOMBIE_DETECTED: {"owner": text, "sign_us": number},
- * either may be null; what was let go likewise, with "attempts" where they are known.
+ * Fill history[i] for jobs[i]; jobs without any are zeroed. `noted` is the `after` of the latest
+ * ZOMBIE_DETECTED: {"owner": text, "sign_us": number}, either may be null; `let_go` likewise, with
+ * "attempts" if known.
  */
 MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs,
                                     int n, int64_t within_us, struct arena *a,
                                     struct history *history, struct failure *f);
 /*
- * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older
- * than the microseconds in parameter `within`. For statements of other rooms; to be translated
+ * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older than the
+ * microseconds in parameter `within`. For statements of other rooms; needs translation
  * (store/dialect.h).
  */
 void ledger_counted(struct buf *out, const char *watch, const char *job, int within);
@@ -146,7 +145,7 @@ MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const
                                        int64_t within_us, struct arena *a, struct ledger_row **out,
                                        int *n, struct failure *f);
 
-/* ---- holds */
+/* ---- holds ---- */
 
 struct hold {
 	const char *job, *cause, *reason, *owner;
@@ -166,7 +165,7 @@ struct held_job {
 	int64_t sign_us;
 };
 
-/* Holds, oldest first; `watch` and `job` NULL: of all. */
+/* Holds, oldest first; `watch` and `job` NULL: all. */
 MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
@@ -179,10 +178,10 @@ MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const
  */
 MUST_CHECK defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs,
                                         int n, struct arena *a, bool *held, struct failure *f);
-/* Let jobs go inside the caller's transaction; jobs without a hold are no failure. */
+/* Release jobs inside the caller's transaction. Jobs without a hold are not a failure. */
 MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs,
                                        int n, struct arena *a, struct failure *f);
-/* Forget one hold, where it is still this one, in a transaction of its own. */
+/* Delete one hold, if it is still the same one, in a transaction of its own. */
 MUST_CHECK defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
                                         struct failure *f);
 

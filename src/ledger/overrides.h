@@ -8,8 +8,8 @@
 #include "store/store.h"
 
 /*
- * Whether the tables are there, and the role may read this one of them; with `create`, may
- * write to it, and they are made when they are not there. DEFIB_PERMISSION: it may not.
+ * Whether the tables exist and the role may read this one; with `create`, may write to it, and
+ * missing tables are created. DEFIB_PERMISSION: it may not.
  */
 MUST_CHECK defib_err daemon_table_open(struct store *s, const char *table, bool create, bool *there,
                                        struct failure *f);
@@ -19,29 +19,29 @@ MUST_CHECK defib_err daemon_table_open(struct store *s, const char *table, bool 
 
 /* An override in force: neither cleared nor expired. */
 struct override {
-	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or that one */
+	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or the one above */
 	int64_t at_us, until_us;                           /* until 0: until it is cleared */
 };
 
-/* All that is in force, by the database's clock. */
+/* All overrides in force, by the database's clock. */
 MUST_CHECK defib_err override_read(struct store *s, struct arena *a, struct override **out, int *n,
                                    struct failure *f);
-/* What all of them together say of one watch. */
+/* The combined effect on one watch. */
 struct override_sum {
 	bool paused;
-	double factor;         /* of its thresholds, 1 where nobody raised them */
-	const char *raised_by; /* NULL: nobody */
-	int64_t override_us;   /* when a pass past the guards was asked for; 0: it was not */
+	double factor;         /* on its thresholds, 1 if not raised */
+	const char *raised_by; /* NULL: not raised */
+	int64_t override_us;   /* when a pass without guards was requested; 0: it was not */
 };
 struct override_sum override_of(const struct override *words, int n, const char *watch);
-/* Set it for `for_us` (0: until it is cleared); an earlier one of that name is replaced. */
+/* Set it for `for_us` (0: until it is cleared); replaces an earlier one of that name. */
 MUST_CHECK defib_err override_write(struct store *s, const struct override *word, int64_t for_us,
                                     struct failure *f);
-/* Clear an override; *was is false when there was none. */
+/* Clear an override; *was is false if there was none. */
 MUST_CHECK defib_err override_remove(struct store *s, const char *watch, const char *name,
                                      bool *was, struct failure *f);
 
-/* How a watch is, by its leader. */
+/* The state of a watch, as its leader wrote it. */
 struct status_row {
 	const char *watch, *holder, *info; /* info: JSON */
 	int64_t at_us, age_us;
@@ -55,22 +55,22 @@ MUST_CHECK defib_err status_read(struct store *s, struct arena *a, struct status
 /* ---- learned run times ---- */
 
 /*
- * A document per kind, and the row of the kind "" that all writers of a watch agree on.
+ * One document per kind. All writers of a watch use the row of kind "" to detect concurrent writes.
  *
- * A writer states what the row of "" was when it read it: if another wrote in between, nothing is
- * written, and no run is counted twice.
+ * A writer passes the "" row that it read: if another wrote in between, nothing is written, and no
+ * run is counted twice.
  */
 
 struct learned_row {
-	const char *kind, *document; /* JSON; when written, NULL takes the row away */
+	const char *kind, *document; /* JSON; in a write, NULL deletes the row */
 };
 
 /* All rows of a watch, "" first. */
 MUST_CHECK defib_err learned_read(struct store *s, const char *watch, struct arena *a,
                                   struct learned_row **out, int *n, struct failure *f);
 /*
- * Write these, in a transaction of its own, if the row of "" is still `was`
- * (NULL: there was none). *taken is false when it was not.
+ * Write these in a transaction of its own, if the "" row is still `was` (NULL: there was none).
+ * *taken is false if it was not.
  */
 MUST_CHECK defib_err learned_write(struct store *s, const char *watch, const char *was,
                                    const struct learned_row *rows, int n, struct arena *a,

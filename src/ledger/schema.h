@@ -13,55 +13,55 @@ enum schema_part { SCHEMA_LEDGER, SCHEMA_DAEMON, SCHEMA_QUEUE, SCHEMA_PARTS };
 const char *schema_script(enum schema_part part, enum store_engine engine);
 /* Run the statements of a script, one by one, in the caller's transaction. */
 MUST_CHECK defib_err schema_run(struct store *s, const char *script, struct failure *f);
-/* Run the parts up to `last` in one transaction; running them again changes nothing. */
+/* Run the parts up to `last` in one transaction. Repeating it changes nothing. */
 MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
 
-/* Whether the role may run them where nothing of them is there. */
+/* Whether the role may run them if nothing exists yet. */
 MUST_CHECK defib_err schema_may_install(struct store *s, bool *may, struct failure *f);
 
-/* Whether a table of ours is there and the role may use it: not there, not to be used, both. */
+/* Whether one of our tables exists and the role may use it: missing, no privilege, or usable. */
 enum schema_presence { SCHEMA_MISSING, SCHEMA_CLOSED, SCHEMA_THERE };
 /* "leader" is defib.leader, or defib_leader on SQLite. `write`: to insert, update and delete. */
 MUST_CHECK defib_err schema_look(struct store *s, const char *table, bool write,
                                  enum schema_presence *out, struct failure *f);
-/* Whether it is there and may be read. */
+/* Whether it exists and may be read. */
 MUST_CHECK defib_err schema_has(struct store *s, const char *table, bool *there, struct failure *f);
 /*
- * The same; where it is not and `create` is set, the parts up to `last` are installed.
- * DEFIB_PERMISSION: it is there and may not be read (with `create`: written), or may not be
- * made; with what to do about it.
+ * The same; if it does not exist and `create` is set, the parts up to `last` are installed.
+ * DEFIB_PERMISSION, with advice: it exists but may not be read (with `create`: written), or may not
+ * be created.
  */
 MUST_CHECK defib_err schema_ready(struct store *s, const char *table, enum schema_part last,
                                   bool create, bool *there, struct failure *f);
 
-/* DEFIB_PERMISSION: the role lacks a right; the failure says who can grant it, and how. */
+/* DEFIB_PERMISSION: the role lacks a privilege; the failure says who can grant it, and how. */
 defib_err schema_refused(struct failure *f, const char *what);
 
 /* ---- rights ---- */
 
 /*
- * What each kind of command needs to do with defib's own tables.
+ * The privileges that each kind of command needs on defib's own tables.
  *
- * One table says it. `defib init --print` writes its GRANTs for a DBA, doctor names
- * what a role lacks of it, and the tests run every command under a role that has
- * exactly that. PostgreSQL only: who has an SQLite file may do everything in it.
+ * They are defined in one table. `defib init --print` writes its GRANTs for a DBA, doctor names
+ * those that a role lacks, and the tests run every command under a role that has exactly these.
+ * PostgreSQL only: a role that can open an SQLite file may do everything in it.
  */
 
-/* By what a role does; each has all that it needs, so that one is enough. */
+/* By what a role does; each group is complete by itself. */
 enum rights_group {
 	RIGHTS_VIEW,   /* scan, list, show, explain, status, ledger, report, … */
 	RIGHTS_ACT,    /* scan --fix, acts by hand, undo, pause and raise */
 	RIGHTS_DAEMON, /* defib daemon */
 	RIGHTS_WORK,   /* defib work, enqueue, the functions for other languages */
-	RIGHTS_RUN,    /* defib run, on a table that was attached */
+	RIGHTS_RUN,    /* defib run, on an attached table */
 	RIGHTS_GROUPS
 };
 extern const char *const rights_names[]; /* "view" …, NULL at the end */
 extern const char *const rights_of_commands[RIGHTS_GROUPS];
 
-/* The GRANTs of a group for a role (quoted), one a line, in any database. */
+/* The GRANTs of a group for a role (quoted), one per line, for any database. */
 void rights_grants(enum rights_group group, const char *role, struct buf *out);
-/* The statements that give the session's role what it lacks, of what is there; "" for none. */
+/* The statements that grant the session's role what it lacks on existing objects; "" if nothing. */
 MUST_CHECK defib_err rights_lacking(struct store *s, enum rights_group group, struct arena *a,
                                     const char **grants, struct failure *f);
 

@@ -13,17 +13,16 @@ struct fellows;
 MUST_CHECK defib_err fellows_open(struct fellows **out, struct failure *f);
 void fellows_close(struct fellows *x); /* NULL is allowed */
 /*
- * Watch exactly these workers: ids are the caller's names for them. Those not
- * of this host are ignored; those that are gone already (no such process, or
- * another start time) are reported as dead at the next fellows_dead(). A death
- * is reported once while the incarnation stays in the set.
+ * Watch exactly these workers; ids are chosen by the caller. Workers of other hosts are ignored.
+ * Workers that are already gone (no such process, or another start time) are reported as dead by
+ * the next fellows_dead(). A death is reported once while the incarnation stays in the set.
  */
 void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation *who, int n);
-/* A descriptor that becomes readable (poll, epoll) when somebody has died. */
+/* A descriptor that becomes readable (poll, epoll) when a watched process has died. */
 int fellows_fd(const struct fellows *x);
 /*
- * The next death that was not reported yet; false: none. A dead one is watched no more. `seen`:
- * it ended while it was watched, so that this is the moment; else it was gone before.
+ * The next death that was not reported yet; false: none. A dead worker is no longer watched.
+ * `seen`: it ended while it was watched, so it died just now; else it was gone before.
  */
 bool fellows_dead(struct fellows *x, int64_t *id, bool *seen);
 int fellows_count(const struct fellows *x);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lease.h: a worker's hold on life, as a step function over (state, event,
- * now). No I/O: the driver renews when told to and reports what came of it.
+ * lease.h: a worker's lease, as a step function over (state, event, now). No I/O: the driver renews
+ * when this says so, and reports the result.
  *
- * Time since the last confirmed renewal counts from before it was sent, on a
- * clock that goes on through a suspend (milliseconds of CLOCK_BOOTTIME).
+ * The time since the last confirmed renewal counts from before it was sent, on a clock that keeps
+ * counting during a suspend (milliseconds of CLOCK_BOOTTIME).
  */
 #ifndef LIFE_LEASE_H
 #define LIFE_LEASE_H
@@ -14,38 +14,40 @@
 struct lease_rules {
 	int64_t lease_ms; /* 15000 */
 	int64_t beat_ms;  /* 5000 */
-	int64_t retry_ms; /* 250: how soon a failed renewal is tried again */
+	int64_t retry_ms; /* 250: pause before a failed renewal is repeated */
 };
 
-/* The rules of a lease of that length: three beats, a failed one tried again soon. */
+/*
+ * The rules for a lease of this length: three beats per lease, and a quick retry after a failure.
+ */
 struct lease_rules lease_rules_of(int64_t lease_ms);
 /*
- * How long a call on the session that renews may take. Opening another session may take twice as
- * long: a call that hangs and a session that is slow to open leave time for a renewal.
+ * The time limit of a call on the session that renews. Opening another session may take twice as
+ * long: a call that hangs followed by a slow connect still leaves time for a renewal.
  */
 int64_t lease_call_ms(const struct lease_rules *rules);
 
 enum lease_contact {
-	CONTACT_GOOD,    /* renewed within the beat, more or less */
-	CONTACT_LOST,    /* a renewal failed or is late: stop claiming, finish what is in hand, spool */
-	CONTACT_EXPIRED, /* the lease has run out by our own clock: exclusive work must stop */
-	CONTACT_TAKEN,   /* the database said so: LEASE_LOST; everything in hand is no longer ours */
+	CONTACT_GOOD,    /* renewed within about one beat */
+	CONTACT_LOST,    /* a renewal failed or is late: stop claiming, finish running jobs, spool */
+	CONTACT_EXPIRED, /* the lease has expired by our own clock: exclusive work must stop */
+	CONTACT_TAKEN,   /* the database said LEASE_LOST: all running jobs are no longer ours */
 };
 
 struct lease {
 	struct lease_rules rules;
-	int64_t confirmed_ms; /* when the last renewal that succeeded was *sent* */
-	int64_t sent_ms;      /* when the renewal under way was sent; 0: none */
+	int64_t confirmed_ms; /* when the last successful renewal was *sent* */
+	int64_t sent_ms;      /* when the pending renewal was sent; 0: none */
 	int64_t next_ms;      /* when the next one is due */
-	int failed;           /* renewals that failed since the last confirmed one */
+	int failed;           /* failed renewals since the last confirmed one */
 	bool taken;
 };
 
-/* A lease that was just granted by a registration sent at `sent_ms`. */
+/* A lease just granted by a registration that was sent at `sent_ms`. */
 void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_ms);
 /* Should a renewal be sent now? Marks it as sent. */
 bool lease_renew_due(struct lease *l, int64_t now_ms);
-/* Something has happened that makes others doubt us: renew at the next chance. */
+/* Something happened that may make others doubt this worker: renew at the next opportunity. */
 void lease_renew_soon(struct lease *l, int64_t now_ms);
 enum lease_answer { RENEWED, RENEW_FAILED, RENEW_REFUSED };
 void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_ms);

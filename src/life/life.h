@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * life.h: how a worker lives and notices the end of others, as a step function over (state,
- * event, now): life_tell() takes what happened, life_next() says what is to be done next. One
- * thing is under way at a time; what came of it is the next event. No I/O, no clock, no thread:
- * the driver (worker/life_thread.c) has a session and does as it is told.
+ * life.h: keeps a worker alive and detects dead workers, as a step function over (state, event,
+ * now): life_tell() takes an event, life_next() returns the next thing to do. One thing is under
+ * way at a time; its result is the next event. No I/O, no clock, no thread: the driver
+ * (worker/life_thread.c) has a session and carries out the actions.
  *
- *   itself   renews its lease, tries for its own lock, registers anew when it was declared dead
- *   others   reads the list of workers (part.h), watches processes and locks, declares dead whom
- *            silence.h convicts, whose exit was seen or whose lock is gone (locks.h)
- *   jobs     has those of the dead recovered, and asks now and then whether somebody left any
+ *   itself   renews its lease, takes its own lock, registers again if it was declared dead
+ *   others   reads the list of workers (part.h), watches processes and locks, declares workers
+ *            dead: silent too long (silence.h), exit seen, or lock gone (locks.h)
+ *   jobs     has those of dead workers recovered, and checks from time to time for jobs left behind
  */
 #ifndef LIFE_LIFE_H
 #define LIFE_LIFE_H
@@ -18,71 +18,71 @@
 #include "life/part.h"
 #include "life/silence.h"
 
-#define LIFE_PENDING 64 /* ends that were seen and could not be told to the database yet */
-#define MASS_DEATHS 2   /* more than so many … */
+#define LIFE_PENDING 64 /* ends that were seen but not yet written to the database */
+#define MASS_DEATHS 2   /* more than this many … */
 #define MASS_MS 500     /* … within this time are one event */
 
 struct life_rules {
 	struct lease_rules lease;
 	int64_t brake_ms; /* see silence_init() */
-	int64_t look_ms;  /* the list is read at least so often */
+	int64_t look_ms;  /* the list is read at least this often */
 	bool tables;      /* there are other watches than the built-in queue */
 };
 
 enum life_do {
-	LIFE_WAIT,     /* until wait_ms have passed or something happens */
+	LIFE_WAIT,     /* until wait_ms have passed or an event arrives */
 	LIFE_REGISTER, /* as a new incarnation */
 	LIFE_OPEN,     /* another session: the last one was lost, and our lock with it */
-	LIFE_LOCK,     /* try for our own lock */
-	LIFE_RENEW,    /* the lease */
-	LIFE_RETURN,   /* we were declared dead: all in hand is lost */
-	LIFE_LOOK,     /* read the list of workers: all, or what registry_near() reads */
+	LIFE_LOCK,     /* try to take our own lock */
+	LIFE_RENEW,    /* renew the lease */
+	LIFE_RETURN,   /* we were declared dead: all running jobs are lost */
+	LIFE_LOOK,     /* read the list of workers: the whole list, or what registry_near() reads */
 	LIFE_FELLOWS,  /* watch the processes of part_fellows() */
 	LIFE_LOCKS,    /* read which locks are held */
-	LIFE_DECLARE,  /* one dead */
-	LIFE_RECOVER,  /* what a dead one had */
-	LIFE_COMPARE,  /* the database says that we have more jobs than we do, and stays with it */
-	LIFE_LEFT,     /* ask whether a job of the built-in queue is in the hands of nobody alive */
+	LIFE_DECLARE,  /* declare one worker dead */
+	LIFE_RECOVER,  /* recover the jobs of a dead worker */
+	LIFE_COMPARE,  /* the database keeps saying that we have more jobs than we do */
+	LIFE_LEFT,     /* check whether a job of the built-in queue has no live owner */
 	LIFE_SWEEP,    /* look for stuck jobs */
 };
 
 struct life_action {
 	enum life_do what;
 	int64_t wait_ms;
-	bool whole;         /* LOOK: at all */
+	bool whole;         /* LOOK: the whole list */
 	int64_t worker;     /* DECLARE, RECOVER */
 	struct death death; /* DECLARE */
-	bool mass;          /* RECOVER: it did not die alone, which is no job's fault */
+	bool mass;          /* RECOVER: several died at once, which is not the jobs' fault */
 	bool queue, tables; /* SWEEP: which watches */
-	bool upkeep;        /* SWEEP: and what need be done by one of all */
+	bool upkeep;        /* SWEEP: and the upkeep that one worker does for all */
 	bool dead_only;     /* SWEEP: silence proves nothing at the moment */
 };
 
 enum life_happened {
-	LIFE_TIME,     /* nothing but that */
-	LIFE_DONE,     /* what was to be done */
-	LIFE_FAILED,   /* it could not be */
-	LIFE_OPENED,   /* the session is a new one */
+	LIFE_TIME,     /* only time passed */
+	LIFE_DONE,     /* the action succeeded */
+	LIFE_FAILED,   /* the action failed */
+	LIFE_OPENED,   /* a new session was opened */
 	LIFE_ENDED,    /* the session was lost */
-	LIFE_EXIT,     /* of a process that was watched */
-	LIFE_NEWCOMER, /* somebody has registered */
-	LIFE_STARTED,  /* the start-up is over: until then we only live */
+	LIFE_EXIT,     /* a watched process exited */
+	LIFE_NEWCOMER, /* a worker registered */
+	LIFE_STARTED,  /* the start-up is over: until then we only renew */
 };
 
 struct life_event {
 	enum life_happened what;
-	/* of LIFE_DONE, by what was done */
+	/* of LIFE_DONE, by action */
 	int64_t worker;                /* REGISTER: our id */
 	const struct incarnation *who; /* … and who we are */
-	bool yes;               /* LOCK: held; DECLARE: it was so; LOCKS: we read often; LEFT: some */
-	bool refused;           /* RENEW: we were declared dead */
-	int64_t owned, holding; /* RENEW: jobs, by the database and in hand */
+	bool yes; /* LOCK: held; DECLARE: it was declared; LOCKS: we read often; LEFT: there are some */
+	bool refused;                  /* RENEW: we were declared dead */
+	int64_t owned, holding;        /* RENEW: number of jobs, by the database and by our own count */
 	const struct registered *rows; /* LOOK, by id */
 	const int64_t *ids;            /* LOCKS */
-	int n;                         /* of either */
+	int n;                         /* length of either */
 	bool locks;                    /* LIFE_OPENED: it can hold locks */
 	int64_t id;                    /* LIFE_EXIT */
-	bool seen;                     /* LIFE_EXIT: at this moment; else before */
+	bool seen;                     /* LIFE_EXIT: it ended just now; else before */
 };
 
 struct life_end {
@@ -107,11 +107,12 @@ struct life {
 	int judge_at, mismatches;
 	struct life_end ends[LIFE_PENDING];
 	int nends;
-	int64_t dead;                    /* to be recovered */
-	int64_t outages;                 /* ever */
-	struct clocks clocks;            /* when the list was read */
-	int64_t deaths_ms[MASS_DEATHS];  /* when the last few were declared dead, in a ring */
-	int64_t group_ms, group_highest; /* the last of a group of deaths; known before its first */
+	int64_t dead;                   /* to be recovered */
+	int64_t outages;                /* ever */
+	struct clocks clocks;           /* when the list was read */
+	int64_t deaths_ms[MASS_DEATHS]; /* when the last few were declared dead; a ring buffer */
+	int64_t group_ms,
+		group_highest; /* time of the last death in a group; highest id known before its first */
 	int deaths;
 };
 
@@ -121,7 +122,7 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms);
 struct life_action life_next(struct life *l, int64_t now_ms);
 /* Both. */
 struct life_action life_step(struct life *l, const struct life_event *e, int64_t now_ms);
-/* Another exit can be told. */
+/* Whether another exit can be recorded. */
 bool life_has_room(const struct life *l);
 enum lease_contact life_contact(const struct life *l, int64_t now_ms);
 

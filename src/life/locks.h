@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * locks.h: noticing that a worker on another host has lost its session, as a
- * step function. Each worker's life session holds an advisory lock; one leader
- * reads which locks are held. A lock that is gone starts a grace in which a
- * living worker reconnects; a held lock proves nothing. Where readings are slow, so
- * is everything else, also a worker that reconnects: a late reading counts no more
- * of the grace than one that is on time.
+ * locks.h: detects that a worker on another host lost its session, as a step function. Each
+ * worker's life session holds an advisory lock; one leader reads which locks are held. A missing
+ * lock starts a grace period in which a live worker can reconnect; a held lock proves nothing. If
+ * readings are slow, so is a reconnecting worker: a late reading counts no more of the grace than
+ * one on time.
  *
- * The reader's own troubles come first: after it lost its session, or its
- * readings had a gap, nobody is reported before everybody had a quiet time to
- * come back.
+ * The reader's own outages come first: after it lost its session, or its readings had a gap, no
+ * worker is reported until all had a quiet time to return.
  */
 #ifndef LIFE_LOCKS_H
 #define LIFE_LOCKS_H
@@ -20,14 +18,14 @@
 
 struct locks_rules {
 	int64_t grace_ms; /* 250 */
-	int64_t quiet_ms; /* 10000: after an outage of our own */
+	int64_t quiet_ms; /* 10000: wait after an outage of our own */
 	int64_t gap_ms;   /* 2000: readings further apart than this are an outage */
-	int64_t step_ms;  /* 40: as much of the grace a reading may count at most; 0: all of it */
+	int64_t step_ms;  /* 40: the most that one reading may count of the grace; 0: no limit */
 };
 
 struct locks_worker {
 	int64_t id;
-	bool held_once;  /* its lock was seen: only then can it vanish */
+	bool held_once;  /* its lock was seen: only then can it disappear */
 	int64_t gone_ms; /* first reading without the lock; 0: held */
 	int64_t away_ms; /* how much of the grace the readings since have counted */
 	bool reported;
@@ -44,7 +42,7 @@ struct locks {
 
 void locks_init(struct locks *x, const struct locks_rules *rules);
 void locks_release(struct locks *x);
-/* The workers to look after (not those of this host); knowledge about the others is dropped. */
+/* The workers to watch (not those of this host); what is known about others is dropped. */
 void locks_set(struct locks *x, const int64_t *ids, int n);
 /* Our own session was lost. */
 void locks_outage(struct locks *x, int64_t now_ms);
@@ -53,14 +51,14 @@ struct locks_gone {
 	int64_t id, since_ms;
 };
 /*
- * One reading: the ids whose lock is held. Writes those whose grace is over to `gone` (room
- * for x->n) and returns how many; each disappearance is reported once, and again after an outage
- * of ours, before which it may not have been told. It proves nothing
- * against a worker that has renewed its lease since: its old session may have lingered.
+ * One reading: the ids whose lock is held. Writes those whose grace is over to `gone` (room for
+ * x->n) and returns how many. Each disappearance is reported once, and again after an outage of
+ * ours, because the first report may have been lost. It proves nothing against a worker that
+ * renewed its lease since: its old session may have lingered.
  */
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
                   struct locks_gone *gone);
-/* When the last of those that are away was first missed; 0: all are held. */
+/* When the most recent of the missing locks was first missed; 0: all are held. */
 int64_t locks_last_gone_ms(const struct locks *x);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * programs.h: programs that know nothing of us and run under `defib run`, as
- * the database knows them (defib.program).
+ * programs.h: foreign programs that run under `defib run`, as the database knows them
+ * (defib.program).
  *
- * A row is written before the program runs its first instruction, and goes
- * when all it had is freed. Who finds a row whose watcher and program are gone
- * from this host takes over: nothing depends on `defib run` living to the end.
+ * A row is written before the program runs its first instruction, and is deleted when all its jobs
+ * are recovered. Any process of this host that finds a row whose watcher and program are gone takes
+ * over, so nothing depends on `defib run` surviving to the end.
  */
 #ifndef LIFE_PROGRAMS_H
 #define LIFE_PROGRAMS_H
@@ -12,7 +12,7 @@
 #include "life/incarnation.h"
 #include "store/store.h"
 
-#define PROGRAM_NAME_SIZE 64 /* of an application_name, with its end */
+#define PROGRAM_NAME_SIZE 64 /* of an application_name, including the NUL */
 
 struct program {
 	const char *application; /* the name of its sessions */
@@ -21,36 +21,40 @@ struct program {
 	const char *command;
 	const char *ending;    /* how it ended; NULL: not known */
 	bool clean;            /* with exit status 0 */
-	int64_t ended_boot_us; /* when its watcher saw its end, by the clock since boot; 0: not here */
-	int64_t ended_at_us;   /* the same as the database knows it; 0: not known */
-	bool old;              /* it ended a good while ago */
+	int64_t ended_boot_us; /* when its watcher saw its end, by the clock since boot; 0: not on this
+	                          host */
+	int64_t ended_at_us;   /* the same by the database's clock; 0: not known */
+	bool old;              /* it ended some time ago */
 };
 
-/* "defib-run:NAME:NONCE"; what a session's name cannot hold is left out of NAME. */
+/* "defib-run:NAME:NONCE"; characters that a session's name cannot hold are left out of NAME. */
 void program_application(const char *name, const char *nonce, char out[PROGRAM_NAME_SIZE]);
 
 MUST_CHECK defib_err program_add(struct store *s, const struct program *p, struct failure *f);
-/* The program's end, for whoever has to finish what its watcher began. */
+/* Record the program's end, for the process that finishes what its watcher began. */
 MUST_CHECK defib_err program_ended(struct store *s, const struct program *p, struct failure *f);
-/* Claims of the program whose jobs were freed, or which nobody can free. */
+/* Delete claims of the program whose jobs were recovered, or cannot be. */
 MUST_CHECK defib_err claims_forget(struct store *s, const struct program *p, const int64_t *claims,
                                    int n, struct failure *f);
-/* The last thing that goes: *removed is false, and its row stays, while it has a claim left. */
+/*
+ * The last row to be deleted: *removed is false, and the row stays, while the program has a claim
+ * left.
+ */
 MUST_CHECK defib_err program_remove(struct store *s, const struct program *p, bool *removed,
                                     struct failure *f);
-/* How many sessions have its name at this moment. */
+/* How many sessions have this name now. */
 MUST_CHECK defib_err program_sessions(struct store *s, const char *application, int64_t *n,
                                       struct failure *f);
 
 /*
- * Programs of a watch (NULL: of all) that are gone from this host, with their
- * watchers. *n is 0 where the tables are not there.
+ * Programs of a watch (NULL: of all) that are gone from this host, with their watchers. *n is 0 if
+ * the tables do not exist.
  */
 MUST_CHECK defib_err programs_gone(struct store *s, const char *watch, struct arena *a,
                                    struct program **out, int *n, struct failure *f);
 /*
- * Programs of all watches whose end nobody has seen or can see from here. The caller knows that
- * the table is there and may be read.
+ * Programs of all watches whose end was not seen, and cannot be seen from here. The caller has
+ * checked that the table exists and may be read.
  */
 MUST_CHECK defib_err programs_running(struct store *s, struct arena *a, struct program **out,
                                       int *n, struct failure *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * roster.h: the registry of workers as a person wants to see it: who lives, who ended
- * lately and why, and what one of them has in hand.
+ * roster.h: the registry of workers for display: who is alive, who ended recently and why, and
+ * which jobs one of them has.
  */
 #ifndef LIFE_ROSTER_H
 #define LIFE_ROSTER_H
@@ -13,17 +13,17 @@ struct roster_row {
 	const char *name, *state; /* state: alive, left or dead */
 	bool known;               /* `who` could be read */
 	struct incarnation who;
-	bool expired; /* its lease has run out, by the database's clock */
+	bool expired; /* its lease has expired, by the database's clock */
 	int64_t started_us, renewed_us, expires_us, lease_us;
 	bool has_ended;
 	int64_t ended_us;
 	const char *cause;
 	int64_t holding;
-	const char *serves; /* names of watches, one a line; NULL: not known */
-	const char *info;   /* JSON, what it says of itself; NULL: nothing */
+	const char *serves; /* names of watches, one per line; NULL: not known */
+	const char *info;   /* JSON, its description of itself; NULL: none */
 };
 
-/* Those alive first, then who ended, the latest first. `id` 0: all. */
+/* Live workers first, then ended ones, the latest first. `id` 0: all. */
 MUST_CHECK defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
                                  struct roster_row **out, int *n, struct failure *f);
 
@@ -36,12 +36,12 @@ struct roster_job {
 MUST_CHECK defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
                                  struct roster_job **out, int *n, struct failure *f);
 
-/* When one that is alive last renewed its lease. */
+/* When a live worker last renewed its lease. */
 struct roster_beat {
 	int64_t worker, renewed_us; /* the database's clock */
 };
 
-/* Those alive, the oldest first, and the database's clock; !*there: there is no registry. */
+/* Live workers, oldest renewal first, and the database's clock; !*there: there is no registry. */
 MUST_CHECK defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
                                   struct roster_beat **out, int *n, int64_t *now_us,
                                   struct failure *f);
