@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * job.h: a job in hand, and what is said of one between the database, the engine and who
- * runs it: how it was claimed, how it ended, its beat. No database is seen from here.
+ * job.h: a job in hand, and the data about a job that database, engine and runner exchange: how it
+ * was claimed, how it ended, its beat. No database is used here.
  */
 #ifndef WORKER_JOB_H
 #define WORKER_JOB_H
@@ -12,22 +12,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A job that was claimed. Texts live in the arena of the claim. */
+/* A claimed job. Texts live in the arena of the claim. */
 struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
-	int64_t timeline; /* of the server that gave it; 0: not known. With … */
-	uint64_t nonce;   /* … this, what its token (source.h) says beside worker and epoch */
+	int64_t timeline; /* of the server that granted the claim; 0: not known. With … */
+	uint64_t nonce;   /* … this, what its token (source.h) contains besides worker and epoch */
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */
 	const char *kind, *payload;                /* may be NULL */
-	const char *step;     /* the last one an earlier attempt told of; may be NULL */
-	const char *workflow; /* whose steps it runs; NULL: that of its kind, if there is one */
-	bool undoing; /* a workflow that is rolled back: what is recorded as done is to be undone */
+	const char *step;     /* the last one that an earlier attempt reported; may be NULL */
+	const char *workflow; /* the workflow to run; NULL: that of its kind, if there is one */
+	bool undoing;         /* a workflow in rollback: undo the steps recorded as done */
 	/*
 	 * What is recorded of a workflow's steps, in order; NULL: nothing. A JSON array of
-	 * {"step":…,"state":…,"output":…}, the output as text: its numbers are the user's.
+	 * {"step":…,"state":…,"output":…}. The output is text, so that its numbers are not changed.
 	 */
 	const char *steps;
 	bool alone; /* it was lost with its worker before: nothing else runs beside it this time */
@@ -37,12 +37,12 @@ struct claimed {
 #define SETTLE_LIST(X)                                                                             \
 	X(DONE, "done")                                                                                \
 	X(FAILED, "failed")       /* an error; attempts decide */                                      \
-	X(RETRY, "retry")         /* the job asked to be tried again */                                \
-	X(PERMANENT, "permanent") /* the job said never again */                                       \
+	X(RETRY, "retry")         /* the job asked to be retried */                                    \
+	X(PERMANENT, "permanent") /* the job asked not to be retried */                                \
 	X(TIMED_OUT, "timed_out") /* at its time limit; attempts decide */                             \
 	X(CRASHED, "crashed")     /* killed by a signal that was not ours; attempts decide */          \
-	X(STOPPED, "stopped")     /* asked to stop: cancelled, or handed back */                       \
-	X(RELEASED, "released")   /* handed back, the attempt returned */
+	X(STOPPED, "stopped")     /* asked to stop: cancelled, or released */                          \
+	X(RELEASED, "released")   /* released; the attempt does not count */
 
 enum settle_as {
 #define X(id, name) SETTLE_##id,
@@ -52,16 +52,16 @@ enum settle_as {
 };
 extern const char *const settle_names[];
 
-/* The step of a workflow that ended (workflow.h); all zero where the job is none. */
+/* The step of a workflow that ended (workflow.h); all zero if the job has none. */
 enum step_side { STEP_SIDE_NONE, STEP_SIDE_RUN, STEP_SIDE_UNDO };
 struct step_end {
 	enum step_side side;
 	const char *name; /* NULL: there was nothing to run, or to undo */
 	int64_t position; /* in the configuration; orders the records */
-	bool more;        /* another step is to be run, or undone, after it */
-	bool saga;        /* of the workflow: from now on a failure for good undoes */
+	bool more;        /* another step follows, to run or to undo */
+	bool saga;        /* of the workflow: from now on a permanent failure rolls back */
 	/*
-	 * Undo only: steps that end together with it, with nothing run. A JSON array of
+	 * Undo only: steps that end together with it without running anything. A JSON array of
 	 * {"step":…,"state":"undone" or "undo_failed","error":…}; NULL: none.
 	 */
 	const char *passed;
@@ -73,126 +73,124 @@ struct settlement {
 	enum settle_as as;
 	const char *result;   /* JSON or NULL */
 	const char *error;    /* text or NULL */
-	int64_t delay_ms;     /* before it may run again, where it may; -1: the source's own backoff */
-	struct step_end step; /* `result` is its output then */
+	int64_t delay_ms;     /* before it may run again, if it may; -1: the source's own backoff */
+	struct step_end step; /* then `result` is its output */
 	bool accepted;        /* out */
 };
 
-/* A job in hand, as a beat tells of it. */
+/* A job in hand, as reported by a beat. */
 struct beat {
 	const char *key;
 	int64_t epoch, attempt;
-	const char *step; /* that is being run; NULL: not known */
+	const char *step; /* the running step; NULL: not known */
 	bool lost;        /* out: it is no longer ours */
 };
 
-/* What a job said of its progress, last; "" where it has said nothing of that. */
+/* The last progress that a job reported; "" if none. */
 struct job_said {
 	char step[128], text[1024];
 };
 
-/* Where a job in hand is. */
+/* The stage of a job in hand. */
 enum job_place {
 	JOB_HELD,    /* claimed, and not started yet */
-	JOB_RUNS,    /* with whoever runs it */
-	JOB_ENDED,   /* its end is to be recorded */
+	JOB_RUNS,    /* with its runner */
+	JOB_ENDED,   /* its end must be recorded */
 	JOB_ASKED,   /* its end is in the turn under way */
-	JOB_SPOOLED, /* its end is being kept */
+	JOB_SPOOLED, /* its end is being stored */
 };
 #define JOB_STEP_MAX 128
 
 /*
- * A job that was claimed and is not settled. It belongs to the engine, but for the time in
- * between ACTION_START and EVENT_ENDED, when it belongs to whoever runs it; then the engine
- * changes only `stop` and `lost`.
+ * A job that was claimed and is not settled. It belongs to the engine, except between ACTION_START
+ * and EVENT_ENDED, when it belongs to its runner; then the engine changes only `stop` and `lost`.
  */
 struct job {
 	struct job *next, *prev; /* in hand */
-	struct job *queued;      /* a list that it waits in */
+	struct job *queued;      /* the list it waits in */
 	int pool;
-	int64_t slot;         /* of its pool; -1: it has none, nothing was run */
+	int64_t slot;         /* in its pool; -1: none, nothing was run */
 	int64_t worker;       /* the incarnation that claimed it */
 	struct claimed claim; /* texts owned by this job */
 	atomic_bool stop;     /* asked to stop: cancelled, shutdown or lost */
-	atomic_bool lost;     /* its lease was lost: the result is of no use */
+	atomic_bool lost;     /* its lease was lost: the result is useless */
 	/* how it ended, set before EVENT_ENDED; texts owned by this job */
 	enum settle_as as;
 	char *result, *error;
 	int64_t delay_ms; /* -1: the source's own backoff */
 	struct step_end step_end;
-	bool settled;                    /* by its handler, in a transaction of its own */
+	bool settled;                    /* by its handler, in the handler's own transaction */
 	int64_t began_ms;                /* when it was started here */
 	int64_t ran_ms;                  /* how long its program ran; -1: not known */
-	void *run;                       /* the runner's own */
-	_Atomic(struct job_said *) said; /* progress that was not told yet */
-	struct job_said *says;           /* all that it said last; of its runner alone */
-	/* Which step is being run, written by its runner alone: even where nobody writes. */
+	void *run;                       /* private to the runner */
+	_Atomic(struct job_said *) said; /* progress that was not reported yet */
+	struct job_said *says;           /* everything last reported; private to its runner */
+	/* The running step, written only by its runner (a seqlock): even while nobody writes. */
 	atomic_uint step_version;
 	_Atomic uint64_t step_now[JOB_STEP_MAX / 8];
-	/* the engine's own */
+	/* private to the engine */
 	enum job_place place;
-	bool stray;          /* the database said that we have it, and nobody had */
-	bool unclaimed;      /* a fail-over lost its claim: its end is nobody's to record */
-	int64_t came, seen;  /* the turn that claimed it; the last one whose answer named it */
-	int64_t ended_ms;    /* when its end was told */
-	struct failure *why; /* why its end could not be recorded; NULL: it is not known */
+	bool stray;          /* the database says that we have it, but it is not running here */
+	bool unclaimed;      /* a failover lost its claim: its end cannot be recorded */
+	int64_t came, seen;  /* the turn that claimed it; the last one whose result named it */
+	int64_t ended_ms;    /* when its end was reported */
+	struct failure *why; /* why its end could not be recorded; NULL: not known */
 };
 
-/* Its texts are copied. */
+/* Copies the texts. */
 struct job *job_new(int pool, int64_t worker, const struct claimed *c);
 void job_free(struct job *j);
-/* Which step of a workflow it is at; its texts are copied. */
+/* Set its current step of a workflow; copies the texts. */
 void job_at_step(struct job *j, const struct step_end *end);
-/* It is at none any more: what is run is chosen anew. */
+/* Clear the step: what to run is chosen again. */
 void job_off_step(struct job *j);
-/* Remember what it says of its progress, from the thread that runs it; NULL leaves a part as it
- * was. */
+/* Store its progress, from the thread that runs it; NULL leaves a part unchanged. */
 void job_say(struct job *j, const char *step, const char *text);
-/* Take what it said, from any other thread; NULL: nothing new. The caller's to free. */
+/* Take its latest progress, from any other thread; NULL: nothing new. The caller frees it. */
 struct job_said *job_take_said(struct job *j);
-/* Which step is being run, of as many bytes as fit; NULL: not known. From any thread. */
+/* The running step, as many bytes as fit; NULL: not known. From any thread. */
 const char *job_step(const struct job *j, char out[JOB_STEP_MAX]);
-/* How it ended, as a source is told. Texts stay the job's. */
+/* How it ended, in the form that a source takes. Texts belong to the job. */
 struct settlement job_end(const struct job *j);
 
 /* ---- a turn ---- */
 
 /*
- * What a worker asks of its database in one go, and what it is answered.
- * A part is of one source: the ends of jobs are recorded and free slots are filled in one
- * call and one commit. One turn is under way at a time; what ends meanwhile joins the next,
- * so that batches grow by themselves under load. Data only.
+ * What a worker asks of its database at once, and the results. A part belongs to one source: ends
+ * of jobs are recorded and free slots are filled in one call and one commit. One turn is under way
+ * at a time; what ends meanwhile joins the next one, so that batches grow by themselves under load.
+ * Data only.
  */
 struct turn_part {
-	int pool; /* whose source is asked */
+	int pool; /* the pool whose source is used */
 
-	/* Ends of jobs that the incarnation `worker` claimed; jobs[i] is whose end ends[i] is. */
+	/* Ends of jobs that the incarnation `worker` claimed; ends[i] is the end of jobs[i]. */
 	int64_t worker;
 	struct settlement *ends;
 	struct job **jobs;
 	int nends;
-	bool drain; /* first what waits in the spool of this source: it ended before */
+	bool drain; /* first drain the spool of this source: those jobs ended before */
 
-	/* In the name of the present incarnation; 0: nothing is claimed or asked. */
+	/* The current incarnation; 0: claim and ask for nothing. */
 	int64_t claimer;
-	int64_t room;  /* jobs to claim at most */
-	bool promote;  /* work that comes due by time becomes ready first */
-	bool cancels;  /* which of its jobs were asked to stop? */
-	bool compares; /* which jobs does the database say it has? Asked behind ends, without claims */
+	int64_t room;  /* most jobs to claim */
+	bool promote;  /* first make jobs available whose time has come */
+	bool cancels;  /* read which of its jobs were asked to stop */
+	bool compares; /* read which jobs the database says it has; after ends, without claims */
 	bool timeline; /* … because it failed over: ends that are set aside may be of lost claims */
 	struct beat *beats;
 	int nbeats;
 
-	/* Answers. `err` is of the call; all that was asked failed with it. */
+	/* Results. `err` is of the call; if set, everything in it failed. */
 	defib_err err;
 	struct failure f;
-	bool away; /* the database is: what failed may succeed later as it is */
+	bool away; /* the database is unavailable: the same call may succeed later */
 	/*
-	 * Of each end where the call succeeded: NULL: it was answered (ends[i].accepted), or why
-	 * it cannot be recorded (its table refuses it, or those before it wait in the spool).
+	 * For each end if the call succeeded: NULL: it was processed (ends[i].accepted); else why it
+	 * cannot be recorded (its table refuses it, or earlier ones wait in the spool).
 	 */
 	const struct failure **why;
-	bool gone; /* the claimer is not alive for the database: it was given nothing */
+	bool gone; /* the database does not consider the claimer alive: it got no jobs */
 	struct claimed *claims;
 	int nclaims;
 	struct settlement *cancelling; /* keys and epochs */
@@ -200,7 +198,7 @@ struct turn_part {
 	/* Keys and epochs, without those whose end is in the spool or set aside. */
 	struct settlement *has;
 	int nhas;
-	int64_t spooled; /* what is left in the spool of this source; set where drain was asked */
+	int64_t spooled; /* what is left in the spool of this source; set if drain was requested */
 	defib_err beat_err;
 	struct failure beat_f;
 };
@@ -209,10 +207,10 @@ struct turn {
 	struct arena arena;
 	struct turn_part *parts;
 	int nparts;
-	/* Jobs that have said something of their progress (job_take_said()): it is to be told. */
+	/* Jobs with new progress (job_take_said()) to report. */
 	struct turn_progress {
 		struct job *job;
-		bool lost; /* answer: the job is no longer ours */
+		bool lost; /* result: the job is no longer ours */
 	} * progress;
 	int nprogress;
 };

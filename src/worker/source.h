@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source.h: where a worker's jobs come from: a queue of the built-in table, or
- * a user's own table with leases beside it. One interface, so that the worker
- * knows nothing of either.
+ * source.h: where a worker's jobs come from: the built-in queue, or a user's own table with leases
+ * beside it. One interface, so that the worker depends on neither.
  *
- * Every write presents (key, epoch, worker); what is refused is answered
- * job by job and means that its lease is lost.
+ * Every write carries (key, epoch, worker). A refusal is reported per job and means that its lease
+ * is lost.
  */
 #ifndef WORKER_SOURCE_H
 #define WORKER_SOURCE_H
@@ -18,23 +17,27 @@ struct source_ops {
 	                   struct arena *a, struct claimed **out, int *nout, struct failure *f);
 	defib_err (*settle)(struct source *src, struct store *s, int64_t worker, struct settlement *all,
 	                    int n, struct arena *a, struct failure *f);
-	/* What the database says this worker has: keys and epochs. */
+	/* The jobs that this worker has according to the database: keys and epochs. */
 	defib_err (*owned)(struct source *src, struct store *s, int64_t worker, struct arena *a,
 	                   struct settlement **out, int *n, struct failure *f);
 	/* Which of its jobs were asked to stop: keys and epochs. */
 	defib_err (*cancelling)(struct source *src, struct store *s, int64_t worker, struct arena *a,
 	                        struct settlement **out, int *n, struct failure *f);
-	/* Work that comes due by time becomes ready. */
+	/* Make jobs available whose time has come. */
 	defib_err (*promote)(struct source *src, struct store *s, struct failure *f);
-	/* Step and progress of one job; DEFIB_LEASE_LOST when it is not ours. */
+	/* Step and progress of one job; DEFIB_LEASE_LOST if it is not ours. */
 	defib_err (*progress)(struct source *src, struct store *s, int64_t worker, const char *key,
 	                      int64_t epoch, const char *step, const char *text, struct failure *f);
 	void (*free)(struct source *src);
-	/* Say that jobs are alive, where the source has a beat_ms. Those that are not ours are passed.
+	/*
+	 * Report that jobs are alive, if the source has a beat_ms. Jobs that are not ours are skipped.
 	 */
 	defib_err (*beat)(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
 	                  struct arena *a, struct failure *f);
-	/* A part of a turn in a way of its own; NULL: by the others, in one transaction. */
+	/*
+	 * A part of a turn in the source's own way; NULL: through the other functions, in one
+	 * transaction.
+	 */
 	defib_err (*turn)(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
 	                  struct failure *f);
 };
@@ -42,27 +45,27 @@ struct source_ops {
 struct source {
 	const struct source_ops *ops;
 	const char *name; /* queue or watch */
-	const char *keys; /* sources with the same text have the same jobs; NULL: with no other */
-	bool announced;   /* new jobs wake workers (queue.h) */
-	int64_t beat_ms;  /* how often jobs in hand are to beat; 0: never */
+	const char
+		*keys;       /* sources with the same text have the same jobs; NULL: shared with no other */
+	bool announced;  /* new jobs wake workers (queue.h) */
+	int64_t beat_ms; /* how often jobs in hand beat; 0: never */
 };
 
 /*
- * A part of a turn, all in one transaction (job.h): ends first, each answered by itself, then
- * what is claimed, asked and told for p->claimer. A claimer that is not alive is answered by
- * p->gone, and costs the ends nothing. Answers live in the arena; what is returned stands in
- * p->err and p->f too. Whether ends are refused by rows of their own is for the caller to find
- * out: then the whole part failed (store_blames_rows()) and nothing was written. A user's table
- * that can be settled but not claimed from is settled: its claims fail by themselves, in the
- * first turn that has no ends.
+ * A part of a turn, in one transaction (job.h): first the ends, each with its own result, then
+ * claims, queries and progress for p->claimer. If the claimer is not alive, p->gone is set, and the
+ * ends are still recorded. Results live in the arena; the return value is also in p->err and p->f.
+ * If a row rejects its end, the whole part fails (store_blames_rows()) and nothing is written; the
+ * caller finds out which row it is. A user's table that can be settled but not claimed from is
+ * settled: its claims fail separately, in the first turn without ends.
  */
 defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, struct arena *a);
 
-/* The same without beats, by what every source can do. */
+/* The same without beats, using only what every source has. */
 MUST_CHECK defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_part *p,
                                           struct arena *a, struct failure *f);
 
-/* What their tokens need: where they were claimed, and a nonce each. */
+/* What their tokens need: the timeline of the claim, and a nonce each. */
 void source_tokens(const struct store *s, struct claimed *all, int n);
 /* Keys and epochs from a query with one parameter, the worker. */
 MUST_CHECK defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
@@ -72,8 +75,8 @@ struct source *source_queue(const char *queue, const char *kind);
 /* Jobs of these kinds only; n 0: all kinds. */
 struct source *source_queue_kinds(const char *queue, const char *const *kinds, int n);
 /*
- * Inside a transaction: is this job of the built-in queue ours and not settled?
- * If so it stays that way until the transaction ends; else DEFIB_LEASE_LOST.
+ * Inside a transaction: is this job of the built-in queue ours and not settled? If so, it stays
+ * that way until the transaction ends; else DEFIB_LEASE_LOST.
  */
 MUST_CHECK defib_err source_queue_hold(struct store *s, int64_t worker, const char *key,
                                        int64_t epoch, struct failure *f);
@@ -81,23 +84,23 @@ MUST_CHECK defib_err source_queue_hold(struct store *s, int64_t worker, const ch
 /* ---- the token of a claim ---- */
 
 /*
- * What a program is told of its claim, so that an effect can be fenced: unique for each
- * claim, and in the order of claims of a job as plain text.
+ * A text that a program gets with its claim, so that it can fence its effects: unique per claim,
+ * and the tokens of one job sort as plain text in the order of its claims.
  *
  *   TIMELINE-EPOCH-WORKER-NONCE     00000002-000000000000000c-41-9f3c52d1a07be866
  *
- * The epoch rises with each claim. But an asynchronous fail-over loses the last claims, and gives
- * the same epochs, of the same workers' incarnations, again: so the server's timeline stands
- * first, which rises with each fail-over, and a nonce last, for where no timeline is known.
+ * The epoch rises with each claim. But an asynchronous failover loses the last claims and assigns
+ * the same epochs, to the same incarnations of workers, again. So the server's timeline, which
+ * rises with each failover, comes first, and a nonce comes last, in case no timeline is known.
  */
 #define TOKEN_SIZE 80 /* with the NUL */
 
 /* `timeline` 0: not known. */
 void token_write(int64_t timeline, int64_t epoch, int64_t worker, uint64_t nonce,
                  char out[TOKEN_SIZE]);
-/* Of a claim by this incarnation. */
+/* For a claim by this incarnation. */
 void token_of(const struct claimed *c, int64_t worker, char out[TOKEN_SIZE]);
-/* A number that nobody else draws: counted from where chance began. Any thread. */
+/* A unique number, counted up from a random start. Any thread. */
 uint64_t token_nonce(void);
 
 #endif

@@ -31,14 +31,14 @@ enum work_list {
 		LIST_NONE
 };
 
-/* Columns of `claimed` and `facts` behind the key. */
+/* Columns of `claimed` and `facts` after the key. */
 enum work_column {
 	WORK_KIND,
 	WORK_ATTEMPTS,
 	WORK_MAX,
 	WORK_RUNNING,
 	WORK_CANCEL,
-	WORK_UNDO, /* it is one of those that are to be undone */
+	WORK_UNDO, /* the row must be undone */
 	WORK_NOW,
 	WORK_PAYLOAD
 };
@@ -46,21 +46,21 @@ enum work_column {
 struct table_sql {
 	struct binding binding;
 	const char *live; /* $1 worker: its name and the database's clock, if it is alive */
-	/* By whether rows are to be undone; [true] is NULL where none ever is. */
-	const char *peek[2]; /* a row if there is anything to claim */
-	const char *pick[2]; /* $1 limit: keys, then enum pick_column; first to be worked on first */
-	const char *take;    /* $1 worker, relation of job: enum take_column of each lease taken */
-	const char *claimed; /* relation of keys: enum work_column */
-	const char *lock_leases;           /* $1 worker, relation of given: enum lease_column */
-	const char *beat_leases;           /* the same, without those that somebody else has locked */
-	const char *repeated;              /* $1 worker, relation of given: pos */
-	const char *lock_rows;             /* relation of keys; PostgreSQL only */
-	const char *facts;                 /* relation of keys: enum work_column without the payload */
-	const char *end_leases;            /* $1 worker, relation of ended */
-	const char *now_held;              /* relation of given: pos, epoch, owner */
-	const char *owned;                 /* $1 worker: job, epoch */
-	const char *cancelling;            /* $1 worker: job, epoch; NULL: the watch has no cancel */
-	const char *holds;                 /* $1 worker, $2 job, $3 epoch */
+	/* By whether rows must be undone; [true] is NULL if none ever is. */
+	const char *peek[2];     /* a row if there is anything to claim */
+	const char *pick[2];     /* $1 limit: keys, then enum pick_column; in the order of work */
+	const char *take;        /* $1 worker, relation of job: enum take_column of each lease taken */
+	const char *claimed;     /* relation of keys: enum work_column */
+	const char *lock_leases; /* $1 worker, relation of given: enum lease_column */
+	const char *beat_leases; /* the same, without those that another transaction has locked */
+	const char *repeated;    /* $1 worker, relation of given: pos */
+	const char *lock_rows;   /* relation of keys; PostgreSQL only */
+	const char *facts;       /* relation of keys: enum work_column without the payload */
+	const char *end_leases;  /* $1 worker, relation of ended */
+	const char *now_held;    /* relation of given: pos, epoch, owner */
+	const char *owned;       /* $1 worker: job, epoch */
+	const char *cancelling;  /* $1 worker: job, epoch; NULL: the watch has no cancel */
+	const char *holds;       /* $1 worker, $2 job, $3 epoch */
 	struct write_sql lists[LIST_NONE]; /* sql is NULL where the watch has none */
 	const char *steps;                 /* relation of job: enum step_column */
 	const char *record_runs;           /* relation of runs */
@@ -77,14 +77,14 @@ enum step_column { STEP_JOB, STEP_NAME, STEP_STATE, STEP_OUTPUT, STEP_ERROR };
 MUST_CHECK defib_err table_sql_compile(const struct watch *w, const char *kind, struct store *s,
                                        struct arena *a, struct table_sql *out, struct failure *f);
 
-/* Relations that statements on our own tables are run over. */
+/* Relations over which statements on our own tables run. */
 enum own_rows {
 	ROWS_NONE,
 	ROWS_GIVEN, /* pos, job, epoch of settlements */
 	ROWS_JOBS,  /* job */
-	ROWS_RUNS,  /* job, step, position, epoch, output: steps that were done */
-	ROWS_UNDOS, /* job, step, state, error, epoch: what became of steps that were done */
-	ROWS_ENDED, /* job, settled (its epoch, or null where it was refused), attempts, pause_ms */
+	ROWS_RUNS,  /* job, step, position, epoch, output: finished steps */
+	ROWS_UNDOS, /* job, step, state, error, epoch: new states of finished steps */
+	ROWS_ENDED, /* job, settled (its epoch, or null if it was refused), attempts, pause_ms */
 };
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r);
 
@@ -96,28 +96,28 @@ struct table_source {
 	struct chance chance;
 };
 
-/* A job that a SET list is written to, and what its parameters are. */
+/* A job that a SET list is written to, and the values of its parameters. */
 struct work_row {
 	const char *key[WATCH_KEYS_MAX];
 	const char *job, *kind, *worker, *error, *result, *reason;
-	const char *step;                         /* the one that is run, or that ended; NULL: none */
+	const char *step;                         /* the running or ended one; NULL: none */
 	int64_t attempt, epoch, now_us, retry_us; /* retry_us 0: none */
 	bool undoing;
-	const char *steps_done, *owner; /* of a claim: what the row says */
-	bool leased;                    /* a worker of ours has had it before */
+	const char *steps_done, *owner; /* of a claim: as the row has them */
+	bool leased;                    /* one of our workers had it before */
 	bool alone;                     /* as in struct claimed */
 	bool has_sign;
 	int64_t sign_us;
-	const struct workflow *workflow; /* NULL: it is none */
+	const struct workflow *workflow; /* NULL: it has none */
 	const char *steps;               /* as in struct claimed */
 	bool written;                    /* out */
 };
 
-/* Write one list to rows; a list that is not given writes nothing and says it did. */
+/* Write one list to rows. A list that is not given writes nothing and reports success. */
 MUST_CHECK defib_err work_write(const struct table_sql *q, struct store *s, enum work_list list,
                                 struct work_row *const *rows, int n, struct arena *a,
                                 struct failure *f);
-/* Run a statement over a relation, which is released; `worker` 0: it takes none. */
+/* Run a statement over a relation, which is then released; `worker` 0: it takes none. */
 MUST_CHECK defib_err work_over(struct store *s, const char *sql, int64_t worker, struct relation *r,
                                struct arena *a, struct store_rows *rows, struct failure *f);
 /* Run statements over the relation `work` of rows. */
@@ -127,7 +127,7 @@ MUST_CHECK defib_err work_run(const struct table_sql *q, struct store *s,
                               struct failure *f);
 /* A relation with the keys of rows. */
 void work_keys(const struct table_sql *q, struct work_row *const *rows, int n, struct relation *r);
-/* The rows by their job, and the one that a returned row is about; NULL: none. */
+/* The rows by job, and the one that a returned row belongs to; NULL: none. */
 struct work_index;
 struct work_index *work_index(const struct table_sql *q, struct work_row *const *rows, int n,
                               struct arena *a);
@@ -136,19 +136,19 @@ struct work_row *work_find(const struct work_index *x, const struct store_rows *
 
 /* source_table_steps.c */
 /*
- * What is recorded of rows, and from it which step is next. What rows say that others have
- * finished is recorded with it. A row that has run elsewhere, and of which nobody knows how far,
- * is held and taken out of rows[0..*n-1].
+ * Read what is recorded of rows, and determine each next step. Steps that rows say others have
+ * finished are recorded too. A row that ran elsewhere, and whose progress is unknown, is held and
+ * removed from rows[0..*n-1].
  */
 MUST_CHECK defib_err steps_plan_rows(const struct table_source *src, struct store *s,
                                      int64_t worker, struct work_row **rows, int *n,
                                      struct arena *a, struct failure *f);
-/* What a settlement changes in the records of its job's steps. */
+/* What a settlement changes in the step records of its job. */
 struct step_mark {
 	const char *job, *step, *output, *error;
 	enum step_state state;
 	int64_t position, epoch;
-	bool ran; /* it was run: recorded anew; else only what is recorded as done is changed */
+	bool ran; /* it was run: recorded anew; else only a step recorded as done is changed */
 };
 struct step_marks {
 	int n, cap;
@@ -159,7 +159,7 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 MUST_CHECK defib_err steps_record(const struct table_sql *q, struct store *s,
                                   const struct step_marks *marks, struct arena *a,
                                   struct failure *f);
-/* What is known of a rollback that is over, with marks that are not recorded yet. */
+/* The result of a completed rollback, including marks that are not recorded yet. */
 struct undo_report {
 	const char *error; /* what could not be undone; NULL: nothing */
 	const char *evidence;
@@ -169,7 +169,7 @@ MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, co
                                   struct undo_report *out, struct failure *f);
 
 /* source_table.c */
-/* The source in memory of its own; what fails frees it. */
+/* The source in memory of the caller; a failure frees it. */
 MUST_CHECK defib_err table_open(struct table_source *t, const struct watch *w, const char *kind,
                                 struct store *s, struct failure *f);
 void table_free(struct source *src);
@@ -178,19 +178,19 @@ void table_free(struct source *src);
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,
                        int n, struct arena *a, struct failure *f);
 
-/* ---- jobs that are being settled ---- */
+/* ---- jobs being settled ---- */
 
 struct ending {
 	struct settlement *given;
 	struct work_row row;
 	bool leased; /* the lease is ours, and locked */
-	bool found;  /* the row is there, and as the claim left it */
+	bool found;  /* the row exists, and is as the claim left it */
 	bool cancelled;
-	bool undoing; /* the row is one that is being undone */
+	bool undoing; /* the row is being undone */
 	int64_t lease_attempts, max_attempts;
 	int64_t pause_ms;      /* before it may be claimed again */
-	bool retry;            /* it will be tried again */
-	bool over;             /* its attempts are */
+	bool retry;            /* it will be retried */
+	bool over;             /* no attempts are left */
 	enum step_after after; /* of a step */
 	struct undo_report report;
 	enum work_list list;
@@ -203,7 +203,7 @@ struct settling {
 	struct ending *all;
 	int n;
 	struct arena *arena;
-	struct step_marks marks; /* of what was accepted */
+	struct step_marks marks; /* of accepted ends */
 };
 
 static inline bool leased(const struct ending *e)
@@ -227,7 +227,7 @@ static inline bool is_step(const struct ending *e)
 	return e->given->step.side != STEP_SIDE_NONE || e->undoing;
 }
 
-/* What becomes of each: no database is asked, and no clock. */
+/* Decide the outcome of each, without database or clock. */
 void decide_endings(struct settling *z);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sweeper.h: the thread of a worker that recovers what dead workers had, on a
- * session of its own. However slow the statements of a watch are, and whatever
- * becomes of their session, the lease of the worker is renewed beside it.
+ * sweeper.h: the thread of a worker that recovers the jobs of dead workers, on a session of its
+ * own. Slow statements of a watch, or the loss of that session, do not delay the renewal of the
+ * worker's lease.
  *
- * It decides nothing about workers: whose end was noticed, and when silence
- * proves something, is told to it by the life thread. In the built-in queue it takes only what the
- * dead left: silence convicts workers there (life/silence.h), and not their rows. Everywhere the
- * daemon's guard holds (guard/guard.h): absence, doubt, brake, second look and pace, and what
- * people said; a watch that a daemon leads is left to it. The session is open only while there
- * is something to do.
+ * It decides nothing about workers: the life thread tells it which workers are dead and whether
+ * silence proves anything. In the built-in queue it only recovers jobs of dead workers, because
+ * silence is judged per worker there (life/silence.h), not per row. Everywhere the daemon's guard
+ * applies (guard/guard.h): absence, doubt, brake, second look, pace and overrides. A watch that a
+ * daemon leads is left to it. The session is open only while there is something to do.
  */
 #ifndef WORKER_SWEEPER_H
 #define WORKER_SWEEPER_H
@@ -23,42 +22,45 @@ struct sweeper_options {
 	struct store_options store;
 	const struct watch **watches; /* watches[0] is the built-in queue */
 	int nwatches;
-	const struct retention *retention; /* of defib's tables, where no daemon leads; NULL: never */
-	void (*wake)(void *ctx);           /* from the sweeper's thread: there may be work */
+	const struct retention *retention; /* of defib's tables, if no daemon leads; NULL: never */
+	void (*wake)(void *ctx);           /* called from the sweeper's thread: there may be new jobs */
 	void *ctx;
 };
 
 struct sweeper *sweeper_new(const struct sweeper_options *o);
 /*
- * Cleanup after dead instances in watches[1…], before the thread runs and before anybody
- * claims; `self` is the worker that starts.
+ * Cleanup after dead instances in watches[1…], before the thread runs and before any job is
+ * claimed; `self` is the worker that starts.
  */
 void sweeper_start_up(struct sweeper *s, int64_t self);
 MUST_CHECK defib_err sweeper_run(struct sweeper *s, struct failure *f);
-/* A worker is dead: its jobs, soon. `mass`: it did not die alone, which is no job's fault. */
+/*
+ * A worker is dead: recover its jobs soon. `mass`: several died at once, which is not the jobs'
+ * fault.
+ */
 void sweeper_recover(struct sweeper *s, int64_t owner, bool mass);
 /*
- * Those of the watches that are marked, soon. `dead_only`: silence proves nothing at the moment.
- * `upkeep`: defib's own tables are kept small, too.
+ * Sweep the marked watches soon. `dead_only`: silence proves nothing at the moment. `upkeep`: also
+ * apply retention to defib's own tables.
  */
 void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool upkeep);
-/* We were away: nobody is condemned for silence that began then. */
+/* We were away: silence that began then is not held against any worker. */
 void sweeper_doubt(struct sweeper *s);
-void sweeper_stop(struct sweeper *s); /* ends the thread after its batch */
-void sweeper_free(struct sweeper *s); /* stopped, or never run; NULL is allowed */
+void sweeper_stop(struct sweeper *s); /* ends the thread after its current batch */
+void sweeper_free(struct sweeper *s); /* after it was stopped, or never ran; NULL is allowed */
 
 /* ---- the log line of a lost job, with its owner as the watch lets it be shown ---- */
 
-/* What was said of jobs, by hash; one that is pushed out may be said again. */
+/* What was logged about jobs, by hash; one that is displaced may be logged again. */
 #define LOST_JOBS_KEPT 8192
 struct lost_jobs {
 	uint64_t states[LOST_JOBS_KEPT];
 };
 
-/* Whether this is to be said: what became of the job has not been said, of this owner and run. */
+/* Whether this is new: the outcome for the job, this owner and this run was not logged yet. */
 bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch,
                      const struct candidate *c);
-/* Say it: news as a warning, what was said before at the level debug. */
+/* Log it: as a warning if it is new, else at level debug. */
 void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker.h: a worker as its callers see it (cli/cmd_work.c, lib/worker.c): claims jobs into slots,
- * runs them as child processes or through a handler in threads, and records their ends. The engine
- * (engine.h) decides, and is where to begin reading; worker_inside.h names the files and threads
- * around it. Two sessions: one for turns, one for its life; a third only while it recovers what
- * others left.
+ * worker.h: a worker as its callers see it (cli/cmd_work.c, lib/worker.c). It claims jobs into
+ * slots, runs them as child processes or through a handler in threads, and records their ends. The
+ * engine (engine.h) decides; begin reading there. worker_inside.h names the files and threads
+ * around it. It has two sessions: one for turns, one for its life; a third only while it recovers
+ * jobs of others.
  */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
@@ -14,10 +14,10 @@
 #include "watch/workflow.h"
 #include "worker/source.h"
 
-/* The exit code of a process one of whose handlers will not stop (EX_SOFTWARE). */
+/* The exit code of a process with a handler that does not stop (EX_SOFTWARE). */
 #define WORKER_EXIT_STUCK 70
 
-/* What a handler sees of its job, and how it answers. Called from a thread of the pool. */
+/* A handler's view of its job, and how it returns results. Called from a thread of the pool. */
 struct handler_job;
 typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
 
@@ -28,21 +28,23 @@ struct worker_pool {
 	struct text_list pass_environment; /* of the command, and of steps besides their workflow's */
 	handler_fn handler;                /* … a handler */
 	void *handler_ctx;
-	/* Jobs of these kinds run their steps; NULL: none. `command` may be NULL then. */
+	/* Jobs of these kinds run the workflows' steps; NULL: none. `command` may be NULL then. */
 	const struct workflow_list *workflows;
-	const char *no_session_error;   /* of a job whose program got none; NULL: as watch.h has it */
-	const char *unrecorded_message; /* of a job whose end could not be recorded; the same */
+	const char
+		*no_session_error; /* of a job whose program got none; NULL: the default in watch.h */
+	const char *unrecorded_message; /* of a job whose end could not be recorded; NULL: likewise */
 	int64_t poll_ms;                /* 1000 */
-	int64_t batch;       /* jobs taken at most in a poll interval; 0: as many as there are slots */
-	int64_t timeout_ms;  /* where the job has none of its own; 0: none */
-	int64_t grace_ms;    /* between TERM and KILL; for a handler, between asked and stuck */
-	int64_t stagger_ms;  /* slots start so far apart, across pools too */
-	int64_t burst_limit; /* jobs a slot takes at most within burst_ms of its start; 0: no limit */
+	int64_t batch;      /* most jobs claimed per poll interval; 0: as many as there are slots */
+	int64_t timeout_ms; /* if the job has none of its own; 0: none */
+	int64_t grace_ms; /* between SIGTERM and SIGKILL; for a handler, between the request to stop and
+	                     stuck */
+	int64_t stagger_ms;  /* pause between the starts of two slots, across pools too */
+	int64_t burst_limit; /* most jobs a slot takes within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
 	bool exclusive;
-	bool noted;      /* claims and ends are worth a line each: their number is small */
-	bool own_grace;  /* a stop lets its jobs finish for grace_ms, not for the worker's */
-	bool wait_first; /* no claim before the first poll interval is over */
+	bool noted;      /* log a line for each claim and end: there are few */
+	bool own_grace;  /* a stop lets its jobs finish for grace_ms instead of the worker's */
+	bool wait_first; /* no claim before the first poll interval has passed */
 };
 
 struct worker_options {
@@ -61,12 +63,12 @@ struct worker_options {
 	bool drain;              /* end when there is nothing left to claim */
 	int64_t brake_ms;        /* see struct life_thread_options */
 	bool no_startup;
-	/* A beat that failed is tried so often again, so far apart; 0: 3 times, 5000 ms. */
+	/* How often, and with which pause, a failed beat is retried; 0: 3 times, 5000 ms. */
 	int64_t beat_tries, beat_retry_ms;
 	/*
-	 * A handler was asked to stop and has not within its pool's grace; it cannot
-	 * be killed. Called once a job, from worker_run(); NULL: the process exits
-	 * with WORKER_EXIT_STUCK, and what it held is recovered like any dead worker's.
+	 * A handler was asked to stop and did not within its pool's grace; it cannot be killed. Called
+	 * once per job, from worker_run(); NULL: the process exits with WORKER_EXIT_STUCK, and its jobs
+	 * are recovered like those of any dead worker.
 	 */
 	void (*stuck)(void *ctx, const char *source, const char *job);
 	void *stuck_ctx;
@@ -76,12 +78,11 @@ struct worker;
 
 MUST_CHECK defib_err worker_open(const struct worker_options *o, struct worker **out,
                                  struct failure *f);
-/* Runs until it is stopped and everything in hand is settled, spooled or handed back. */
+/* Runs until it is stopped and everything in hand is settled, spooled or released. */
 void worker_run(struct worker *w);
 /*
- * Ask it to stop; may be called from any thread and from a signal thread. The
- * first call stops claiming and lets jobs finish up to the grace, the second
- * hands back at once.
+ * Ask it to stop; may be called from any thread and from a signal thread. The first call stops
+ * claiming and lets jobs finish within the grace, the second releases them at once.
  */
 void worker_stop(struct worker *w);
 /* New sizes and thresholds for pool i, at the next tick. */
@@ -100,29 +101,28 @@ void handler_result(struct handler_job *j, const char *json);
 void handler_error(struct handler_job *j, const char *text);
 void handler_delay(struct handler_job *j, int64_t delay_ms);
 struct source *handler_source(const struct handler_job *j);
-/* The incarnation that claimed it: with key and epoch, the fencing token. */
+/* The incarnation that claimed it: part of the fencing token, with key and epoch. */
 int64_t handler_worker(const struct handler_job *j);
-/* The step of a workflow that is run or undone, NULL where the job is none; and its end. */
+/* The step of a workflow being run or undone, NULL if the job has none; and its end. */
 const struct workflow_step *handler_step(const struct handler_job *j);
 const struct step_end *handler_step_end(const struct handler_job *j);
 const char *handler_given_result(const struct handler_job *j); /* may be NULL */
-/* It was settled in a transaction of the handler's own: the worker only forgets it. */
+/* It was settled in the handler's own transaction: the worker only forgets it. */
 void handler_settled(struct handler_job *j);
 
 /* ---- how long jobs ran ---- */
 
 /*
- * What a worker says of itself at each renewal of its lease, and how long its jobs
- * ran, in the buckets that metrics show: a fixed size however many there were. Not a sample of
- * ended rows, as run_times.h is, and without forgetting: counters that only grow, from the
- * worker's start.
+ * What a worker reports about itself at each renewal of its lease, and how long its jobs ran, in
+ * the buckets of the metrics: a fixed size however many there were. Unlike run_times.h it is not a
+ * sample of ended rows and does not forget: the counters only grow, from the worker's start.
  */
 
-/* Upper bounds in seconds, rising. */
+/* Upper bounds in seconds, ascending. */
 #define JOB_TIME_BOUNDS                                                                            \
 	0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200,  \
 		21600, 86400
-#define JOB_TIME_BUCKETS 22 /* the last: above them all */
+#define JOB_TIME_BUCKETS 22 /* the last: above all bounds */
 extern const double job_time_bounds[JOB_TIME_BUCKETS - 1];
 
 struct job_times {
@@ -131,7 +131,7 @@ struct job_times {
 };
 
 void job_times_add(struct job_times *t, int64_t ms);
-/* {"sum":12.5,"buckets":{"0.5":3,"+Inf":1}}: how many fell into each, empty ones left out. */
+/* {"sum":12.5,"buckets":{"0.5":3,"+Inf":1}}: the count of each bucket, without empty ones. */
 void job_times_json(const struct job_times *t, struct buf *out);
 
 #endif

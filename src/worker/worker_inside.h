@@ -32,94 +32,94 @@
 
 #include <pthread.h>
 
-/* A child at work, or between two tries. */
+/* A running child, or one between two tries. */
 struct run {
-	struct child *child; /* NULL: it got no session, and is tried again when it is due */
+	struct child *child; /* NULL: it got no session, and is retried when due */
 	struct job *job;
 	int at; /* in worker.runs */
 	int64_t due_ms;
 	int unserved; /* tries without a session */
 };
 
-/* How many children of a pool run, and may. */
+/* How many children of a pool run, and may run. */
 struct places {
-	int running;       /* the caller's thread alone counts them */
-	atomic_llong most; /* set by the thread that turns */
+	int running;       /* counted only by the caller's thread */
+	atomic_llong most; /* set by the turn thread */
 };
 
-/* A new size of a pool that the engine has not heard of. */
+/* A new pool size that the engine does not know yet. */
 struct resize {
 	bool wanted;
 	int64_t concurrency, poll_ms;
 };
 
-/* What other threads have to tell the engine; guarded by the worker's lock. */
+/* Messages of other threads to the engine; guarded by the worker's lock. */
 struct messages {
 	bool woken, compare, progress;
 	int stops;
-	int served, unserved; /* jobs that got the session that they need, or did not */
+	int served, unserved; /* jobs that got the session they need, or did not */
 	int able, lacking;    /* programs that this host could start, or could not */
 	struct resize *resizes;
 };
 
-/* What the spools hold, for others to read. */
+/* The contents of the spools, for other threads. */
 struct spool_news {
 	int64_t waiting, bytes;
 	int64_t set_aside;  /* results that the database refused */
 	char why[256];      /* source and reason of the first of them */
-	char unserved[256]; /* sources with something in the spool that nobody here serves */
+	char unserved[256]; /* sources with spooled results that this worker does not serve */
 };
 
 /* ---- jobs that are over ---- */
 
 /*
- * Jobs that are over, from those who ran them to the one who turns, without a lock.
+ * Ended jobs, passed without a lock from the threads that ran them to the turn thread.
  *
- * The one who takes them sleeps until enough are there. It says how many that is before it
- * looks again how many there are, and whoever pushes counts its job before it reads that
- * number: so one of the two always sees the other, and no wake-up is lost.
+ * The turn thread sleeps until enough jobs are there. It stores that number before it checks the
+ * count again, and a thread that pushes counts its job before it reads the number: so one of the
+ * two always sees the other, and no wake-up is lost.
  */
 
 struct ended {
-	_Atomic(struct job *) last; /* the newest first, linked by `queued` */
+	_Atomic(struct job *) last; /* newest first, linked by `queued` */
 	atomic_llong pushed;        /* how many were not taken yet */
-	atomic_llong wake_at;       /* it sleeps until so many are there */
+	atomic_llong wake_at;       /* it sleeps until this many are there */
 	int event;                  /* eventfd: made readable to wake it */
 };
 
-/* DEFIB_IO when there is no descriptor to be had. */
+/* DEFIB_IO if no descriptor is available. */
 MUST_CHECK defib_err ended_open(struct ended *e, struct failure *f);
 void ended_close(struct ended *e);
 /* From any thread. */
 void ended_push(struct ended *e, struct job *j);
-/* Wake it whatever is there. */
+/* Wake it regardless of the count. */
 void ended_wake(struct ended *e);
 /* All that are there, in the order of their ends, linked by `queued`. */
 struct job *ended_take(struct ended *e);
-/* About to sleep until `enough` (1 at least) are there: false: they are there already. */
+/* About to sleep until `enough` (at least 1) are there; false: they are there already. */
 bool ended_may_sleep(struct ended *e, int64_t enough);
-/* Awake again; it looks by itself from now on. */
+/* Awake again; it checks by itself from now on. */
 void ended_awake(struct ended *e);
 
 /* ---- the worker ---- */
 
-/* The thread that turns. */
+/* The turn thread. */
 struct turn_thread {
 	pthread_t thread;
 	bool started;
 	struct session session;
-	int64_t opened;    /* of the session, when it was last looked at */
-	int64_t reopen_ms; /* when a lost session is tried for again */
+	int64_t opened;    /* of the session, when it was last checked */
+	int64_t reopen_ms; /* when to try to reopen a lost session */
 	int64_t timeline;  /* of the server, as last seen */
-	bool failed_over;  /* it changed, and the engine has not heard of it */
+	bool failed_over;  /* it changed, and the engine does not know yet */
 	struct wake *wake;
 	struct spools *spools; /* NULL: none */
 	struct stored_jobs_timer stored;
-	int64_t worker; /* what the engine was told of our life */
-	int64_t locked; /* whose lock the session was asked to hold; 0: nobody's */
+	int64_t worker; /* what the engine was told about our life */
+	int64_t locked; /* the worker whose lock the session was asked to hold; 0: none */
 	enum lease_contact contact;
 	struct chance chance;
-	bool nudge; /* the caller's thread has something to hear of */
+	bool nudge; /* the caller's thread has something to process */
 	struct ended ended;
 };
 
@@ -130,24 +130,24 @@ struct worker {
 	struct life_thread *life;
 	struct threads *threads;
 	struct keeper *keeper;
-	struct source **sources; /* one a pool */
-	int *same_jobs;          /* of each pool: the first one that has the same jobs */
-	struct places *places;   /* one a pool */
+	struct source **sources; /* one per pool */
+	int *same_jobs;          /* for each pool: the first one that has the same jobs */
+	struct places *places;   /* one per pool */
 	struct run **runs;
 	int nruns, cap_runs;
 	int epoll, event;
 	int64_t started_us;   /* wall clock */
-	int64_t host_told_ms; /* until then what this host lacks is not said again */
+	int64_t host_told_ms; /* until then, what this host lacks is not logged again */
 	atomic_bool finished;
 	/* shared */
 	pthread_mutex_t lock;
 	struct messages messages;
-	struct job *begin, **begin_end; /* jobs that a child is to be started for */
+	struct job *begin, **begin_end; /* jobs whose child is to be started */
 	struct engine_counts counts;    /* as of the last turn */
 	struct spool_news spooled;
 	struct job_times ran; /* jobs that ended by themselves */
 	int stops;
-	bool stop_asked; /* jobs were asked to stop: their runners must hear of it */
+	bool stop_asked; /* jobs were asked to stop: notify their runners */
 };
 
 /* worker.c */
@@ -155,26 +155,24 @@ void worker_wake(struct worker *w);
 bool worker_stopping(struct worker *w);
 
 /* worker_jobs.c */
-/* Run a job, from the thread that turns: a handler's waits for a thread, a child's for
- * worker_run(). */
+/* Run a job, from the turn thread: a handler waits for a thread, a child for worker_run(). */
 void jobs_start(struct worker *w, struct job *j);
-/* Hand back those of a pool that wait to be started. */
+/* Release the jobs of a pool that wait to be started. */
 void jobs_return(struct worker *w, int pool);
 /*
- * Start some of the children that wait to be and that there is a place for. True: there may be
- * more, to be started when it was seen which have ended, so that ends are recorded while others
- * start.
+ * Start some of the waiting children that there is a place for. True: there may be more, to be
+ * started after a check for ended ones, so that ends are recorded while others start.
  */
 bool jobs_begin(struct worker *w, int64_t now);
 void jobs_step_child(struct worker *w, struct run *r, int64_t now);
-/* Children that are due, or all of them. When the next one is due. */
+/* Step the children that are due, or all of them. Returns when the next one is due. */
 int64_t jobs_step_children(struct worker *w, int64_t now, bool all);
 /*
- * Handlers that are over their time limit or will not stop. `stop_asked`: some were asked to stop
- * since the last step. When to look again.
+ * Handlers that exceed their time limit or do not stop. `stop_asked`: some were asked to stop since
+ * the last step. Returns when to check again.
  */
 int64_t jobs_step_handlers(struct worker *w, int64_t now, bool stop_asked);
-/* Callbacks of the threads: a handler returned, has said something, or will not stop. */
+/* Callbacks of the threads: a handler returned, reported progress, or does not stop. */
 void jobs_on_handler_ended(void *ctx, struct job *j);
 void jobs_on_progress(void *ctx);
 void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago);
@@ -182,10 +180,10 @@ void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago);
 /* worker_turns.c */
 MUST_CHECK defib_err turn_thread_open(struct worker *w, struct failure *f);
 MUST_CHECK defib_err turn_thread_start(struct worker *w, struct failure *f);
-/* Wait for its end: everything in hand is settled, spooled or handed back then. */
+/* Wait for its end: by then everything in hand is settled, spooled or released. */
 void turn_thread_join(struct worker *w);
 void turn_thread_release(struct worker *w);
-/* A job is over, from any thread: the engine hears of it soon. */
+/* A job has ended, from any thread: the engine learns of it soon. */
 void turn_thread_over(struct worker *w, struct job *j);
 /* The messages have changed. */
 void turn_thread_wake(struct worker *w);
@@ -193,52 +191,54 @@ void turn_thread_wake(struct worker *w);
 /* turns.c */
 void turns_do(struct worker *w, struct turn *t);
 MUST_CHECK defib_err turns_ready(struct worker *w, struct failure *f);
-/* The ends of a part by themselves; p->why says of each what its row is to blame for. */
+/* Record the ends of a part alone; p->why gives for each the failure that its row caused. */
 MUST_CHECK defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a,
                                   struct failure *f);
 
 /* spooling.c */
 MUST_CHECK defib_err turns_spool_open(struct worker *w, struct failure *f);
 void turns_spool_news(const struct worker *w, struct spool_news *out);
-/* Is the end of this claim kept? Then its job is not forgotten. */
+/* Is the end of this claim stored? Then its job is not lost. */
 bool turns_spool_holds(const struct worker *w, int pool, int64_t worker, const char *key,
                        int64_t epoch);
-/* Tell the engine how much waits in each spool. */
+/* Report to the engine how much waits in each spool. */
 void turns_spool_tell(struct worker *w, int64_t now_us);
 /*
  * Offer what waits for the sources of `pool` and of others with the same jobs, oldest first, and
- * what was set aside when it is due. How much still waits.
+ * what was set aside when it is due. Returns how much still waits.
  */
 int64_t turns_spool_drain(struct worker *w, int pool);
-/* After a fail-over: set-aside ends of the claimer that are not among what it has. */
+/* After a failover: drop set-aside ends of the claimer that do not belong to jobs it has. */
 void turns_spool_forget(struct worker *w, const struct turn_part *p);
-/* Whether what was set aside is to be offered again. */
+/* Whether it is time to offer what was set aside again. */
 bool turns_spool_due(const struct worker *w, int pool);
-/* A pool's source has taken ends: what it refused before may be welcome now. */
+/* A pool's source has accepted ends: it may now accept what it refused before. */
 void turns_spool_taken(struct worker *w, int pool);
-/* Keep the ends of `j` and those behind it, which are of one source; kept[i] says which were. */
+/*
+ * Store the ends of `j` and those linked to it, which belong to one source; kept[i] says which were
+ * stored.
+ */
 void turns_spool_keep(struct worker *w, struct job *j, const struct failure *why, bool *kept,
                       struct failure *f);
 
 /* ---- handlers in threads ---- */
 
 /*
- * Handlers in a pool of threads. A thread cannot be killed: a
- * handler is asked to stop, and one that does not within its grace is reported
- * as stuck, after which only the end of the process helps.
+ * Handlers in a pool of threads. A thread cannot be killed: a handler is asked to stop, and one
+ * that does not within its grace is reported as stuck. Then only ending the process helps.
  */
 
 struct threads;
 
 struct threads_options {
 	int count;
-	/* Called from a thread of the pool, or by threads_return(): the job is over. */
+	/* Called from a thread of the pool, or by threads_return(): the job has ended. */
 	void (*ended)(void *ctx, struct job *j);
 	/* Called from a thread of the pool: a handler with a time limit begins. */
 	void (*began)(void *ctx);
-	/* Called from a thread of the pool: a job has said something of its progress. */
+	/* Called from a thread of the pool: a job has reported progress. */
 	void (*said)(void *ctx);
-	/* Called by threads_look(), once a job: its handler does not stop. */
+	/* Called by threads_look(), once per job: its handler does not stop. */
 	void (*stuck)(void *ctx, const struct job *j, int64_t asked_ms_ago);
 	void *ctx;
 };
@@ -246,30 +246,28 @@ struct threads_options {
 MUST_CHECK defib_err threads_start(const struct threads_options *o, struct threads **out,
                                    struct failure *f);
 /*
- * Run a job; `pool` tells the handler, `step` that of a workflow or NULL. Never blocks. Jobs are
- * handed over together by threads_go(), from the same thread.
+ * Run a job; `pool` has the handler, `step` is that of a workflow or NULL. Never blocks.
+ * threads_go() hands the added jobs over together, from the same thread.
  */
 void threads_add(struct threads *t, struct job *j, const struct worker_pool *pool,
                  const struct workflow_step *step);
 void threads_go(struct threads *t);
-/* End what waits for a thread: all of it as released, or what was asked to stop. */
+/* End the jobs that wait for a thread: all of them as released, or only those asked to stop. */
 void threads_return(struct threads *t, bool all);
 /* Ask those to stop that must, running or not. True: there were some. */
 bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j), void *ctx);
 /* Ask handlers over their time limit to stop; report the stuck. When to look again. */
 int64_t threads_look(struct threads *t, int64_t now_ms);
-/* Ends the threads after what they run now. NULL is allowed. */
+/* Ends the threads after the handlers they run now. NULL is allowed. */
 void threads_stop(struct threads *t);
 
-/* ---- the thread of its life ---- */
+/* ---- the life thread ---- */
 
 /*
- * The thread of a worker that proves its own life and notices the
- * death of others, on a session of its own.
+ * The thread of a worker that renews its lease and detects dead workers, on a session of its own.
  *
- * It decides nothing: it asks, watches and tells as the step function of a life says
- * (life/life.h). What the dead had in hand goes through the same pipeline as every
- * other stuck job (sweeper.h).
+ * It decides nothing: it carries out what the step function in life/life.h says. Jobs of dead
+ * workers go through the same pipeline as every other stuck job (sweeper.h).
  */
 
 struct life_thread;
@@ -284,33 +282,33 @@ struct life_thread_options {
 	const struct retention *retention; /* see sweeper.h */
 	struct lease_rules lease;
 	/*
-	 * How long most of those who were seen beating are not declared dead when they
-	 * fall silent at once; 0: 10 minutes, below 0: they always are.
+	 * If most of the workers seen beating fall silent at once, how long they are not declared dead;
+	 * 0: 10 minutes, below 0: no delay.
 	 */
 	int64_t brake_ms;
 	bool no_startup; /* no cleanup after dead instances in watches[1…] */
 	/*
-	 * Called from this thread. `holding`: how many jobs the worker has in hand.
-	 * `taken`: we were declared dead; all in hand is lost, and a new incarnation is about to be
-	 * registered. `compare`: the database says that we have more jobs than that. `wake`: there
-	 * may be work, or our contact has changed.
+	 * Called from this thread. `holding`: how many jobs the worker has in hand. `taken`: we were
+	 * declared dead; all jobs in hand are lost, and a new incarnation is about to register.
+	 * `compare`: the database says that we have more jobs than that. `wake`: there may be new jobs,
+	 * or our contact has changed.
 	 */
 	int64_t (*holding)(void *ctx);
 	void (*taken)(void *ctx);
 	void (*compare)(void *ctx);
 	void (*wake)(void *ctx);
-	/* What the worker says of itself at each renewal, a JSON object; may add nothing. */
+	/* The worker's description of itself for each renewal, a JSON object; may add nothing. */
 	void (*info)(void *ctx, struct buf *out);
 	void *ctx;
 };
 
 /*
- * Registers the worker, cleans up after dead instances (watches[0], whose
- * workers all register, needs no such care), and starts the thread.
+ * Registers the worker, cleans up after dead instances (not in watches[0], whose workers all
+ * register), and starts the thread.
  */
 MUST_CHECK defib_err life_thread_start(const struct life_thread_options *o,
                                        struct life_thread **out, struct failure *f);
-/* The id of the present incarnation; 0 while a dead one is not registered anew. */
+/* The id of the current incarnation; 0 from its death until the next is registered. */
 int64_t life_thread_worker(struct life_thread *w);
 enum lease_contact life_thread_contact(struct life_thread *w);
 /* When the lease of the present incarnation is over by our own clock; 0: there is none. */

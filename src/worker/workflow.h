@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * workflow.h: what a claimed job of a workflow is to do, and what the end of
- * a step means for the job. Pure: no database, no clock, no process.
+ * workflow.h: what a claimed job of a workflow does next, and what the end of a step means for the
+ * job. Pure: no database, no clock, no process.
  *
- * One step a claim. A job is claimed, runs one step, and its settlement
- * records the step with its output and gives the job back for the next one,
- * in one fenced write. So every step is leased, fenced, retried and spooled
- * like any job, and a crash between two steps is nothing special. A rollback
- * is the same, backwards.
+ * One step per claim. A job is claimed and runs one step. Its settlement records the step with its
+ * output and makes the job available for the next one, in one fenced write. So every step is
+ * leased, fenced, retried and spooled like any job, and a crash between two steps is not a special
+ * case. A rollback is the same, backwards.
  *
  *   run:   steps without a `done` record, in the order of the configuration
  *   undo:  steps with a `done` record, in the reverse order of their recording
@@ -18,12 +17,12 @@
 #include "watch/workflow.h"
 #include "worker/source.h"
 
-/* X(enum, name): what is recorded of a step */
+/* X(enum, name): the recorded state of a step */
 #define STEP_STATE_LIST(X)                                                                         \
 	X(DONE, "done")                                                                                \
 	X(UNDONE, "undone")                                                                            \
-	X(UNDO_FAILED, "undo_failed") /* its undo failed for good */                                   \
-	X(AGAIN, "again")             /* was done, and is to be run again: counts as not done */
+	X(UNDO_FAILED, "undo_failed") /* its undo failed permanently */                                \
+	X(AGAIN, "again")             /* was done, and will run again: counts as not done */
 
 enum step_state {
 #define X(id, name) STEP_##id,
@@ -32,7 +31,7 @@ enum step_state {
 };
 extern const char *const step_state_names[];
 
-/* A step as it is recorded (defib.step), in the order of position. */
+/* A recorded step (defib.step), in the order of position. */
 struct step_record {
 	const char *name;
 	enum step_state state;
@@ -45,28 +44,30 @@ struct step_records {
 };
 
 /*
- * From claimed.steps; NULL is none. False when it cannot be read: then nothing
- * is known of the job, and nothing of it may be run.
+ * From claimed.steps; NULL is none. False if it cannot be read: then nothing is known about the
+ * job, and none of its steps may run.
  */
 bool step_records_parse(const char *json, struct arena *a, struct step_records *out);
 
-/* What a claim is to do. */
+/* What a claim has to do. */
 struct step_choice {
-	/* The step whose `run` or `undo` is to be started; NULL: nothing, settle it as done at once. */
+	/* The step whose `run` or `undo` to start; NULL: none, settle the job as done at once. */
 	const struct workflow_step *step;
-	const char *result;  /* where nothing is run: the output that the job ends with, or NULL */
-	struct step_end end; /* goes into the settlement as it is */
+	const char *result;  /* if nothing is run: the job's final output, or NULL */
+	struct step_end end; /* copied to the settlement unchanged */
 };
 
-/* Texts live in the arena, or are the workflow's and the records'. */
+/* Texts live in the arena, or belong to the workflow and the records. */
 struct step_choice workflow_choose(const struct workflow *w, const struct step_records *recorded,
                                    bool undoing, struct arena *a);
 
-/* {"payload":…, "outputs":{"reserve":…}, "step":"charge", "undo":false}: what its program reads. */
+/*
+ * {"payload":…, "outputs":{"reserve":…}, "step":"charge", "undo":false}: the input of its program.
+ */
 void workflow_input(const struct step_end *end, const struct step_records *recorded,
                     const char *payload, struct buf *out);
 
-/* The output of one step, if this one may see it; NULL: there is none. */
+/* The output of one step, if the current one may see it; NULL: there is none. */
 const char *workflow_output(const struct step_end *end, const struct step_records *recorded,
                             const char *name);
 
@@ -74,10 +75,10 @@ const char *workflow_output(const struct step_end *end, const struct step_record
 
 /* X(enum, name): what becomes of the job */
 #define STEP_AFTER_LIST(X)                                                                         \
-	X(NEXT, "next")         /* given back for what is next */                                      \
-	X(RELEASED, "released") /* given back as it was, the attempt returned */                       \
+	X(NEXT, "next")         /* available again for the next step */                                \
+	X(RELEASED, "released") /* available again unchanged; the attempt does not count */            \
 	X(RETRY, "again")       /* the same step again, after a wait */                                \
-	X(ROLLBACK, "rollback") /* given back, to be undone from now on */                             \
+	X(ROLLBACK, "rollback") /* available again, to be undone from now on */                        \
 	X(DONE, "done")                                                                                \
 	X(FAILED, "failed")                                                                            \
 	X(TIMED_OUT, "timed_out")                                                                      \
@@ -99,8 +100,8 @@ struct step_facts {
 	bool undoing;       /* of the job */
 	bool cancelling;    /* of the job */
 	bool saga;          /* of the job */
-	bool any_done;      /* some step is recorded as done */
-	bool attempts_left; /* for an outcome that attempts decide */
+	bool any_done;      /* at least one step is recorded as done */
+	bool attempts_left; /* for an outcome that depends on attempts */
 };
 
 /*
@@ -125,29 +126,29 @@ struct step_facts {
 /* What becomes of the job, by the rules. */
 enum step_after step_after(const struct step_facts *f);
 
-/* ---- what the end of a job that has no steps means ---- */
+/* ---- what the end of a job without steps means ---- */
 
 /* The facts that decide, read under the job's lock. */
 struct settle_facts {
 	enum settle_as as;
 	bool cancelling;                /* it was asked to stop */
-	bool retried;                   /* failures are tried again while attempts are left */
-	int64_t attempts, max_attempts; /* this one included */
-	int64_t delay_ms;               /* of the settlement; -1: none is said */
+	bool retried;                   /* failures are retried while attempts are left */
+	int64_t attempts, max_attempts; /* including this one */
+	int64_t delay_ms;               /* of the settlement; -1: not given */
 };
 
 struct settle_result {
-	enum step_after after; /* RELEASED, RETRY, or how it is over */
+	enum step_after after; /* RELEASED, RETRY, or how it ended */
 	const char *state;     /* of the built-in queue */
 	int64_t attempts;
 	bool crashed;      /* counts as a crash */
-	bool over;         /* for good */
-	bool kept;         /* cause and error stay as they were before it was claimed */
+	bool over;         /* permanently */
+	bool kept;         /* cause and error stay as they were before the claim */
 	const char *cause; /* NULL: none */
 	int64_t wait_ms;   /* of RETRY; -1: the source's own backoff */
 };
 
-/* By the same rules: a job is its own last step. */
+/* By the same rules: such a job is its own last step. */
 struct settle_result settle_after(const struct settle_facts *f);
 
 /* ---- as text ---- */
@@ -157,7 +158,7 @@ struct settle_result settle_after(const struct settle_facts *f);
  * element of the `steps` of defib.settle(), and a part of a spooled settlement.
  */
 void step_end_json(const struct step_end *e, struct buf *out);
-/* The way back; false when it is not such a text. NULL is a settlement of no step. */
+/* The inverse; false if the text has another form. NULL is a settlement without a step. */
 bool step_end_parse(const char *json, struct arena *a, struct step_end *out);
 
 #endif
