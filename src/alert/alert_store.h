@@ -8,8 +8,8 @@
  * a crash between the two it is sent again with the same id, by which receivers recognise it.
  *
  * A change of a rule's state and its messages are one transaction, which takes effect only if the
- * state is still as its writer read it: of two daemons that both believe to lead, one writes.
- * message.h describes the documents that sinks make their messages of.
+ * state is still as its writer read it: if two daemons both believe that they lead, only one
+ * writes. message.h describes the documents from which sinks make their messages.
  */
 #ifndef ALERT_ALERT_STORE_H
 #define ALERT_ALERT_STORE_H
@@ -22,58 +22,60 @@
 struct outgoing {
 	const char *sink;     /* by its name in the configuration */
 	const char *kind;     /* "alert", "report", "test" */
-	const char *id;       /* unlike any other's for this sink: put in again it is ignored */
-	const char *document; /* JSON: what the sink makes its message of */
-	const char *topic;    /* messages of one topic reach the sink in their order; NULL: of none */
-	const char *ended;    /* "sent": it is already, and only written down; NULL: to be sent */
+	const char *id;       /* unique for this sink: adding it again is ignored */
+	const char *document; /* JSON: the sink makes its message from it */
+	const char *topic;    /* messages of one topic reach the sink in order; NULL: no topic */
+	const char *ended;    /* "sent": it was already sent and is only recorded; NULL: to be sent */
 };
 
 /*
- * Whether the tables of alerts and messages are there; made, as all of the daemon's,
- * when `create` is set.
+ * Whether the tables of alerts and messages exist; with `create`, they are created with the other
+ * tables of the daemon.
  */
 MUST_CHECK defib_err outbox_ready(struct store *s, bool create, bool *there, struct failure *f);
 
-/* Put messages in, inside the caller's transaction. */
+/* Add messages, inside the caller's transaction. */
 MUST_CHECK defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct arena *a,
                                 struct failure *f);
 
 /* ---- sending ---- */
 
-#define OUTBOX_GIVE_UP_US (INT64_C(24) * 3600 * 1000000) /* from when it was put in */
+#define OUTBOX_GIVE_UP_US (INT64_C(24) * 3600 * 1000000) /* counted from when it was added */
 #define OUTBOX_WAIT_MAX_US (INT64_C(300) * 1000000)
 
 /* What waits for a sink. */
 struct outbox_line {
 	const char *sink;
 	int64_t waiting;
-	int64_t due_us; /* in so long the first may be taken; not above 0: now */
+	int64_t due_us; /* until the first may be taken; 0 or less: now */
 };
 MUST_CHECK defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **out,
                                   int *n, struct failure *f);
 
-/* A message in hand. */
+/* A message that was taken for sending. */
 struct delivery {
-	int64_t seq, tries; /* tries: with this one; who comes with another is late */
+	int64_t seq, tries; /* tries: including this one; a report with another number is too late */
 	const char *kind, *id, *document;
-	int64_t age_us; /* since it was put in */
+	int64_t age_us; /* since it was added */
 };
-/* The first that is due for a sink, ours for `lease_us`; *got is false when there is none. */
+/*
+ * The first message that is due for a sink, leased for `lease_us`; *got is false if there is none.
+ */
 MUST_CHECK defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us,
                                  struct arena *a, struct delivery *out, bool *got,
                                  struct failure *f);
-/* It is over: "sent", "refused", "given up". */
+/* It is finished: "sent", "refused", "given up". */
 MUST_CHECK defib_err outbox_end(struct store *s, const struct delivery *d, const char *how,
                                 const char *answer, struct failure *f);
-/* It is to be tried again. */
+/* It will be tried again. */
 MUST_CHECK defib_err outbox_again(struct store *s, const struct delivery *d, int64_t wait_us,
                                   const char *answer, struct failure *f);
-/* How long to wait after so many tries: full jitter, `chance` from 0 up to 1. */
+/* How long to wait after this many tries: full jitter, `chance` from 0 up to 1. */
 int64_t outbox_wait_us(int64_t tries, double chance);
-/* Messages that no daemon has a sink for are given up, those long over forgotten. */
+/* Give up messages for which no daemon has a sink, and delete old finished ones. */
 MUST_CHECK defib_err outbox_tidy(struct store *s, struct failure *f);
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 struct delivery_row {
 	int64_t seq, tries, made_us, due_us, ended_us; /* ended 0: not yet */
@@ -93,7 +95,7 @@ struct alert_row {
 	const char *sentence, *topic, *holder;
 };
 
-/* All that were ever told of, in the order of their names; *now_us is the database's clock. */
+/* All that ever fired, sorted by name; *now_us is the database's clock. */
 MUST_CHECK defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
                                  int64_t *now_us, struct failure *f);
 
@@ -102,8 +104,8 @@ struct alert_write {
 	struct alert before;
 };
 /*
- * All or nothing. *taken is false when one of them does not stand as `before` says: read
- * them again, and decide anew.
+ * All or nothing. *taken is false if one of them is not as `before` says: read them again and
+ * decide again.
  */
 MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *writes, int n,
                                   const struct outgoing *messages, int nmessages, bool *taken,
@@ -112,20 +114,20 @@ MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *wri
 /* ---- what the ledger says happened ---- */
 
 /*
- * For rules that count: behind a cursor, so that asking often costs nothing where nothing happened,
- * and from a day ago at first, so that a daemon that has just started knows of the hours before it.
- * What counts as what is told in ledger/events.h.
+ * For rules that count. It reads after a cursor, so that frequent calls cost nothing if nothing
+ * happened. The first call begins one day back, so that a daemon that has just started knows the
+ * hours before. ledger/events.h defines what counts as what.
  */
 struct happened {
 	const char *watch;
 	enum alert_counter what;
-	int64_t at_us; /* to a minute, where many happened */
+	int64_t at_us; /* to the minute, if there were many */
 	double n;
 };
 
 /*
- * What came after the cursor (0: a day ago), which is moved on; *more: that was not all, and
- * the next call goes on. No ledger: nothing.
+ * Entries after the cursor (0: one day ago), which moves forward; *more: there are more, for the
+ * next call. Without a ledger: nothing.
  */
 MUST_CHECK defib_err happened_read(struct store *s, int64_t *cursor, struct arena *a,
                                    struct happened **out, int *n, bool *more, struct failure *f);

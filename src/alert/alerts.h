@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alerts.h: the room of alerts, and what the configuration says of them: rules with their limits,
- * and the sinks that messages go to. Begin with rules.h, which decides and is pure. message.c
- * writes what is sent; alert_store.c stores it, and the state of each rule, until sinks.c has
- * delivered it. The thread that drives all of it is daemon/alert_loop.c.
+ * alerts.h: the room of alerts, and their configuration: rules with their limits, and the sinks
+ * that messages go to. Begin with rules.h, which decides and is pure. message.c writes what is
+ * sent; alert_store.c stores it, and the state of each rule, until sinks.c has delivered it. The
+ * thread that drives all of it is daemon/alert_loop.c.
  *
- * Every rule is there by default, with a limit that suits most. An entry under
- * `alerts: {rules: …}` changes what it names, for all watches or for one. Plain data;
- * what a rule measures, alert/rules.h knows.
+ * Every rule is on by default, with a limit that suits most users. An entry under `alerts: {rules:
+ * …}` changes what it names, for all watches or for one. Plain data; alert/rules.h defines what a
+ * rule measures.
  */
 #ifndef ALERT_ALERTS_H
 #define ALERT_ALERTS_H
@@ -27,7 +27,7 @@ struct sink_headers {
 struct alert_sink {
 	const char *name;
 	int type;                          /* enum sink_type */
-	const char *url;                   /* a secret: whoever has a chat's URL may write there */
+	const char *url;                   /* a secret: anyone who has a chat's URL may post there */
 	struct text_list run;              /* argv, ends with NULL */
 	struct text_list pass_environment; /* of the program: NAME or NAME=value */
 	const char *key;                   /* PagerDuty's routing key; a secret */
@@ -38,7 +38,7 @@ struct alert_sink {
 };
 
 struct sink_list {
-	int n; /* at least one: "log" is always there, the last unless it was described */
+	int n; /* at least one: "log" always exists, last unless it was configured */
 	struct alert_sink *items;
 };
 
@@ -47,17 +47,17 @@ struct sink_list {
 enum alert_severity { ALERT_WARNING, ALERT_CRITICAL, ALERT_PAGE };
 extern const char *const alert_severities[]; /* ends with NULL */
 
-/* What a rule's number counts. */
+/* The unit of a rule's number. */
 enum alert_unit {
 	UNIT_JOBS,
 	UNIT_SECONDS,
 	UNIT_SHARE,  /* of 1 */
-	UNIT_RATE,   /* jobs a second */
+	UNIT_RATE,   /* jobs per second */
 	UNIT_FACTOR, /* times as many */
-	UNIT_STATE,  /* it is so, or not */
+	UNIT_STATE,  /* true or false */
 };
 
-/* X(enum, name): names are stable, people route by them */
+/* X(enum, name): names are stable, because people route by them */
 #define ALERT_LIST(X)                                                                              \
 	X(STUCK_WARNING, "stuck_warning")                                                              \
 	X(STUCK_CRITICAL, "stuck_critical")                                                            \
@@ -82,43 +82,43 @@ enum alert_id {
 		ALERT_COUNT
 };
 
-/* Of rules about a database as a whole, where others have a watch. */
+/* Used instead of a watch by rules about a database as a whole. */
 #define ALERT_ANY "*"
 
 struct alert_rule {
 	enum alert_id id;
 	const char *name;
-	const char *watch; /* NULL: of all that have no rule of their own */
+	const char *watch; /* NULL: all watches without a rule of their own */
 	enum alert_unit unit;
-	bool whole;   /* of the database, not of single watches */
-	bool lowest;  /* alerts below its limit, not above */
+	bool whole;   /* about the database, not single watches */
+	bool lowest;  /* alerts below its limit instead of above */
 	int severity; /* enum alert_severity */
 	double limit;
-	double floor;      /* with fewer the number says nothing */
-	int64_t window_us; /* over which it is counted; 0: as it is now */
-	int64_t for_us;    /* it must be so for this long, to fire and to be over */
-	int64_t repeat_us; /* told again after so long; 0: never */
+	double floor;      /* below this count, the number says nothing */
+	int64_t window_us; /* over which it is counted; 0: the current value */
+	int64_t for_us;    /* how long the condition must hold to fire, and to resolve */
+	int64_t repeat_us; /* repeated after this long; 0: never */
 	bool enabled;
-	struct text_list sinks; /* n 0: where all go */
-	const char *says;       /* the sentence, of {value}, {limit}, {floor}, {window} */
+	struct text_list sinks; /* n 0: the default sinks */
+	const char *says;       /* the sentence, with {value}, {limit}, {floor}, {window} */
 	const char *about;      /* for people who choose limits */
 	struct cfg_mark at;
 };
 
-/* The rules as they are where nothing is said, without their names; by enum alert_id. */
+/* The rules without any configuration, without their names; by enum alert_id. */
 extern const struct alert_rule alert_defaults[];
 extern const char *const alert_names[]; /* ends with NULL */
 
 struct alert_settings {
-	struct text_list sinks; /* where messages go unless a rule says otherwise */
+	struct text_list sinks; /* where messages go unless a rule names other sinks */
 	int64_t every_us;
-	const char *link; /* where people look; NULL: not given */
-	int nrules;       /* of the configuration: whole rules, with what they leave out filled in */
+	const char *link; /* a URL for people; NULL: not given */
+	int nrules;       /* from the configuration: complete rules, with defaults filled in */
 	struct alert_rule *rules;
 	struct cfg_mark at;
 };
 
-/* The rule that holds for a watch. */
+/* The rule that applies to a watch. */
 struct alert_rule alert_rule_for(const struct alert_settings *s, enum alert_id id,
                                  const char *watch);
 /* Where its messages go. */
@@ -130,7 +130,7 @@ const struct alert_sink *alert_sink_named(const struct sink_list *all, const cha
 
 extern const struct section sinks_section, alerts_section;
 
-/* What a configuration that was read with them says. */
+/* From a configuration that was read with these sections. */
 static inline const struct sink_list *settings_sinks(const struct settings *s)
 {
 	return s->sections[SECTION_SINKS];

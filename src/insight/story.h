@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * story.h: all that is kept about one job: its row, its moments, the steps and
- * progress that workers told of, the ledger's entries, a hold, a pending retry.
+ * story.h: everything stored about one job: its row, its times, the steps and progress that workers
+ * reported, its ledger entries, a hold, a pending retry.
  */
 #ifndef INSIGHT_STORY_H
 #define INSIGHT_STORY_H
@@ -9,7 +9,7 @@
 #include "recover/attach.h"
 #include "recover/browse.h"
 
-/* When something happened that the row itself tells. */
+/* Times that the row itself records. */
 enum moment { MOMENT_CREATED, MOMENT_STARTED, MOMENT_FINISHED, MOMENT_COUNT };
 
 struct story_step {
@@ -25,7 +25,7 @@ struct story_progress {
 	int64_t epoch, at_us;
 };
 
-/* What a job of the built-in queue was given and what it gave, as JSON; NULL: nothing. */
+/* The input and output of a job of the built-in queue, as JSON; NULL: none. */
 struct story_data {
 	bool there; /* it is such a job, and they may be read */
 	const char *payload, *result, *tags;
@@ -36,9 +36,9 @@ struct story_data {
 struct story {
 	struct browsed row;
 	int ncolumns;
-	const char **names, **values; /* of the whole row, not masked */
-	bool failed;                  /* as the watch's stats say */
-	bool ready;                   /* as its work.ready says: a worker may take it */
+	const char **names, **values; /* of the whole row, unmasked */
+	bool failed;                  /* as the watch's stats define it */
+	bool ready;                   /* as its work.ready defines it: a worker may claim it */
 	bool has[MOMENT_COUNT];
 	int64_t at_us[MOMENT_COUNT];
 	int nsteps;
@@ -46,16 +46,16 @@ struct story {
 	struct story_progress progress;
 	struct story_data data;
 	int nentries;
-	struct ledger_row *entries; /* oldest first; the latest STORY_ENTRIES_MAX */
-	bool has_hold;              /* which may be over: row.facts.held says */
+	struct ledger_row *entries; /* oldest first; only the latest STORY_ENTRIES_MAX */
+	bool has_hold;              /* which may be over: see row.facts.held */
 	struct held_job hold;
 	bool has_retry;
 	struct pending_retry retry;
-	bool has_claim; /* its table tells which session took it */
+	bool has_claim; /* its table records which session claimed it */
 	struct claim claim;
 };
 
-/* *found is false when there is no such row. */
+/* *found is false if there is no such row. */
 MUST_CHECK defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                 const char *job, struct arena *a, struct story *out, bool *found,
                                 struct failure *f);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tally.h: the numbers of one watch: rows by state, what is stuck now, what is
- * held or pending, what was recovered lately, and how long jobs take.
+ * tally.h: the numbers of one watch: rows by state, what is stuck now, what is held or pending,
+ * what was recovered recently, and how long jobs take.
  *
- * Each number is asked for by itself: one that takes too long is missing and
- * says so, and the others still come. For who does not wait, rows of a large table
- * are counted in a sample, and the numbers are called estimated; what is stuck is
- * always counted, up to a bound.
+ * Each number is read separately: one that takes too long is left out and marked, and the others
+ * are still returned. For callers that cannot wait, rows of a large table are counted from a
+ * sample, and the numbers are marked as estimated; stuck jobs are always counted, up to a limit.
  */
 #ifndef INSIGHT_TALLY_H
 #define INSIGHT_TALLY_H
@@ -18,7 +17,7 @@ struct tally_count {
 	int64_t n;
 };
 
-/* What the ledger has of an event, lately. */
+/* Recent ledger entries of an event. */
 struct tally_event {
 	const char *name;
 	int64_t day, week; /* the last 24 hours, the last 7 days */
@@ -27,33 +26,35 @@ struct tally_event {
 enum tally_how { TALLY_ALL, TALLY_QUICK };
 
 struct tally {
-	bool estimated; /* states and ends: told by a sample */
+	bool estimated; /* states and ends: from a sample */
 	int nstates;
-	struct tally_count *states; /* as they stand in the rows */
+	struct tally_count *states; /* as stored in the rows */
 	struct failure states_failed;
 	int64_t running;
-	bool running_capped; /* there are at least so many */
-	int64_t stuck_total; /* counted by the database, those on hold included */
-	bool total_capped;   /* there are at least so many */
+	bool running_capped; /* the real number is at least this */
+	int64_t stuck_total; /* counted by the database, including those on hold */
+	bool total_capped;   /* the real number is at least this */
 	int64_t stuck[VERDICT_COUNT];
-	bool stuck_capped; /* by verdict: of those that were judged, which is not all */
+	bool stuck_capped; /* by verdict: only of those that were judged, which is not all */
 	struct failure stuck_failed;
-	int64_t held, held_running; /* of the held: still running, and so among the stuck */
+	int64_t held, held_running; /* of the held: still running, and so counted as stuck */
 	int64_t retries;            /* pending */
 	int nevents;
 	struct tally_event *events;
-	/* What they count as, by events.h; `recovered` includes what persons did, which is also apart.
+	/*
+	 * What they count as, by events.h; `recovered` includes operators' acts, which are also listed
+	 * separately.
 	 */
 	struct tally_event detected, recovered, recovered_by_hand, put_on_hold, rolled_back;
 	struct tally_event late;  /* reported by a worker that had lost the job */
-	struct mistakes mistakes; /* of what was not recovered by hand */
+	struct mistakes mistakes; /* of those not recovered by hand */
 	struct failure ledger_failed;
 	bool has_ends, has_failed, has_completed, has_duration;
 	int64_t failed, completed, measured, average_us, p95_us;
 	struct failure ends_failed;
 };
 
-/* Returns the class of what failed for the whole: a lost session. */
+/* Returns an error only if the whole call failed: a lost session. */
 MUST_CHECK defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                  enum tally_how how, struct arena *a, struct tally *out,
                                  struct failure *f);

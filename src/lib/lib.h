@@ -24,29 +24,29 @@ struct defib_db {
 	char *url;
 };
 
-/* Every call that can fail begins with it: DEFIB_MEMORY while there is no reserve of memory. */
+/* Every call that can fail begins with it: DEFIB_MEMORY while the memory reserve is used up. */
 MUST_CHECK defib_err lib_begin(struct failure *f);
 /* The same, and the session is open. */
 MUST_CHECK defib_err lib_ready(defib_db *db, struct failure *f);
-/* Put the words of a failure into `message` (may be NULL); returns err. */
+/* Copy the texts of a failure to `message` (may be NULL); returns err. */
 defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message);
 /*
- * A public option struct, whatever its version, as the one that we know: what
- * an older program does not give is 0. DEFIB_USAGE when it asks for more.
+ * Convert a public option struct of any version to the one we know: members that an older program
+ * does not have are 0. DEFIB_USAGE if it sets members that we do not know.
  */
 MUST_CHECK defib_err lib_options(void *to, size_t known, const void *from, const char *what,
                                  struct failure *f);
 bool lib_is_json(const char *text);
 
-/* ---- watches */
+/* ---- watches ---- */
 
-/* A watch that is to be used, and a session on its database. */
+/* A watch to use, and a session on its database. */
 struct lib_watch {
 	const struct watch *watch;
 	struct session session;
 	bool ledger_off;
 };
-/* By its name; NULL: the only one there is. Close the session afterwards. */
+/* By its name; NULL: the only one. Close the session afterwards. */
 MUST_CHECK defib_err lib_watch(defib_watches *watches, const char *name, bool read_only,
                                struct lib_watch *out, struct failure *f);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_check.h: what the checks of doctor share: the database and
- * watch under examination, and how to ask and to say what was found.
+ * doctor_check.h: what the checks of doctor share: the database and watch under examination, and
+ * functions to query and to report.
  */
 #ifndef SETUP_DOCTOR_CHECK_H
 #define SETUP_DOCTOR_CHECK_H
@@ -9,22 +9,22 @@
 #include "setup/doctor.h"
 #include "watch/compile.h"
 
-/* How far a watch got: a check that needs more than that is left out. */
+/* How far a watch got: checks that need more are skipped. */
 enum stage { STAGE_NONE, STAGE_FITS, STAGE_READS, STAGE_BOUNDED };
 
-/* From this many rows on, reading a whole table is a FAIL. */
+/* For tables of at least this many rows, reading the whole table is a FAIL. */
 #define LARGE_TABLE_ROWS 10000
 
 struct examination {
 	const struct doctor *doctor;
 	struct store *store;
-	const char *check; /* id of the one under way */
+	const char *check; /* id of the current one */
 	struct arena arena;
 	const char *role, *dbname; /* quoted; PostgreSQL only */
-	bool ledger_usable;        /* there, or the first --fix can make it */
+	bool ledger_usable;        /* it exists, or the first --fix can create it */
 	const char *ledger_fix;
 
-	/* Of the watch under examination; NULL while the database itself is. */
+	/* The watch under examination; NULL while the database itself is examined. */
 	const struct watch *watch;
 	const char *table; /* quoted */
 	struct binding binding;
@@ -32,15 +32,15 @@ struct examination {
 	enum stage stage;
 };
 
-/* Say what was found. `fix` may be NULL. */
+/* Report a finding. `fix` may be NULL. */
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
-/* Say that the check itself failed. */
+/* Report that the check itself failed. */
 void unclear(struct examination *x, const struct failure *f);
 /* Run one query in a read-only transaction of its own. */
 MUST_CHECK defib_err ask(struct examination *x, const char *sql, const struct store_param *params,
                          int nparams, struct store_rows *rows, struct failure *f);
-/* The same; a failure becomes a finding and the answer false. */
+/* The same; a failure becomes a finding, and the result is false. */
 bool asked(struct examination *x, const char *sql, const struct store_param *params, int nparams,
            struct store_rows *rows);
 /* "2h 5m", in the arena. */
@@ -67,11 +67,11 @@ void check_owner(struct examination *x);
 void check_loop(struct examination *x);
 void check_hold(struct examination *x);
 void check_signs(struct examination *x);
-/* Whether `running` asks for what is there (doctor_running.c). */
+/* Whether `running` matches existing rows (doctor_running.c). */
 void check_running(struct examination *x);
-/* Whether its remedies help, tried on a row (doctor_running.c). */
+/* Whether its remedies work, tried on a row (doctor_running.c). */
 void check_remedies(struct examination *x);
-/* Who takes its rows (doctor_watch.c). */
+/* Which sessions claim its rows (doctor_watch.c). */
 void check_attached(struct examination *x);
 /* Its privileges (doctor_rights.c) and its plan (doctor_plan.c). */
 void check_read(struct examination *x);
@@ -79,11 +79,13 @@ void check_write(struct examination *x);
 void check_policies(struct examination *x);
 void check_plan(struct examination *x);
 void check_plan_sqlite(struct examination *x);
-/* A statement that makes an index, as advice: a view takes none, the table behind it does. */
+/* A statement that creates an index, as advice: not on a view, but on the table behind it. */
 const char *index_advice(struct examination *x, const char *statement);
-/* Whether an index can be made beside writers: PostgreSQL, and no partitioned table. */
+/*
+ * Whether an index can be built without blocking writers: PostgreSQL, and not a partitioned table.
+ */
 bool indexes_concurrently(struct examination *x);
-/* The GRANTs that a statement lacks, or NULL when none can be told. */
+/* The GRANTs that a statement lacks, or NULL if they cannot be determined. */
 const char *missing_grants(struct examination *x, const char *sql);
 
 #endif

@@ -169,7 +169,7 @@ MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, co
                                   struct undo_report *out, struct failure *f);
 
 /* source_table.c */
-/* The source in memory of the caller; a failure frees it. */
+/* Make the source in memory that the caller allocated; a failure frees that memory. */
 MUST_CHECK defib_err table_open(struct table_source *t, const struct watch *w, const char *kind,
                                 struct store *s, struct failure *f);
 void table_free(struct source *src);

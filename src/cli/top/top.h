@@ -22,14 +22,14 @@
 
 /*
  * ---- the model ----
- * What is shown, apart from how it is drawn. Readings come from the databases, one part each, as
- * rows of cells. The model puts the parts together, filters them, and knows where the cursor is and
- * what is tagged: by the identity of a row, never by its place, so that nothing moves under the
- * fingers when a new reading comes. Pure: no database, no terminal, no clock.
+ * What is shown, independent of how it is drawn. Each database supplies one part, as rows of cells.
+ * The model joins the parts, filters them, and tracks the cursor and the tags by the identity of a
+ * row, never by its position, so that nothing moves under the cursor when a new reading arrives.
+ * Pure: no database, no terminal, no clock.
  */
 
 enum top_pane { TOP_WATCHES, TOP_JOBS, TOP_WORKERS, TOP_PANES };
-/* More would be no overview; the count of a watch still says how many there are. */
+/* More would not be an overview; the count of a watch still shows the total. */
 #define TOP_ROWS_MAX 200
 #define TOP_CELLS_MAX 8
 #define TOP_EVENTS_MAX 5
@@ -40,32 +40,32 @@ struct top_cell {
 };
 
 struct top_row {
-	const char *id; /* of its own among all rows of its pane */
+	const char *id; /* unique among all rows of its pane */
 	int part;       /* which database */
-	int watch;      /* its place among the watches of that database; -1: of none */
+	int watch;      /* its index among the watches of that database; -1: none */
 	const char *job;
-	bool paused; /* the watch: a person said so */
+	bool paused; /* the watch: paused by an operator */
 	struct top_cell cells[TOP_CELLS_MAX];
 };
 
-/* The last answer of one database; freed by its reader. */
+/* The last reading of one database; freed by its reader. */
 struct top_part {
 	struct arena arena;
 	const char *database;
-	const char *error; /* it is away, and why; NULL: it is not */
+	const char *error; /* why it is unavailable; NULL: it is available */
 	struct top_row *rows[TOP_PANES];
 	int n[TOP_PANES];
-	int64_t stuck; /* jobs of all watches, not only those that are listed, without those on hold */
-	bool stuck_more;                    /* there are at least so many */
+	int64_t stuck;   /* jobs of all watches, not only listed ones, without those on hold */
+	bool stuck_more; /* there are at least this many */
 	const char *events[TOP_EVENTS_MAX]; /* the newest first */
 	int nevents;
 };
 void top_part_free(struct top_part *p);
 
 struct top_model {
-	struct top_part **parts; /* one a database; NULL: nothing heard yet */
+	struct top_part **parts; /* one per database; NULL: no reading yet */
 	int nparts;
-	const struct top_row **shown[TOP_PANES]; /* what is left by the filter */
+	const struct top_row **shown[TOP_PANES]; /* rows that pass the filter */
 	int nshown[TOP_PANES];
 	enum top_pane focus;
 	int cursor[TOP_PANES];
@@ -77,12 +77,12 @@ struct top_model {
 
 void top_model_init(struct top_model *m, int nparts);
 void top_model_release(struct top_model *m);
-/* A new reading in the place of the old one, which is freed. */
+/* Replace the previous reading, which is freed. */
 void top_model_put(struct top_model *m, int part, struct top_part *p);
 
 extern const char *const top_titles[TOP_PANES][TOP_CELLS_MAX];
 
-/* Only jobs and workers of which some cell has this text, in any case; "": all. */
+/* Only jobs and workers with this text in some cell, ignoring case; "": all. */
 void top_filter(struct top_model *m, const char *text);
 void top_move(struct top_model *m, int by);
 void top_focus(struct top_model *m, int by);
@@ -91,10 +91,10 @@ const struct top_row *top_at(const struct top_model *m, enum top_pane pane);
 void top_tag(struct top_model *m, const struct top_row *row);
 bool top_tagged(const struct top_model *m, const struct top_row *row);
 void top_untag_all(struct top_model *m);
-/* The jobs that an act is about: the tagged ones, else the one under the cursor. */
+/* The jobs that an act applies to: the tagged ones, else the one under the cursor. */
 int top_targets(const struct top_model *m, const struct top_row **out, int room);
 
-/* What every reader knows; nobody changes it while they run. */
+/* Shared by all readers; not changed while they run. */
 struct top_context {
 	const char *actor;
 	bool ledger_off;
@@ -107,24 +107,24 @@ enum top_action_is { TOP_STORY, TOP_ACT, TOP_UNDO, TOP_PAUSE, TOP_RESUME };
 struct top_action {
 	enum top_action_is is;
 	struct arena arena; /* of all below */
-	int turn;  /* of whom it was asked: an answer that nobody waits for any more is dropped */
-	int part;  /* whose reader */
-	int watch; /* among the reader's */
+	int turn;           /* identifies the request: results that are no longer wanted are dropped */
+	int part;           /* whose reader */
+	int watch;          /* among the reader's */
 	const struct act_kind *kind;
-	const char **jobs; /* of a story or an act; of an undo where there is no batch */
+	const char **jobs; /* of a story or an act; of an undo without a batch */
 	int njobs;
 	const char *batch, *reason;
 	bool dry_run;
-	/* The answer: */
+	/* The result: */
 	struct buf text;
 	int64_t good;  /* jobs to which it was, or would be, done */
-	char made[64]; /* the batch that it left */
+	char made[64]; /* the batch that it wrote */
 	struct top_action *next;
 };
 struct top_action *top_action_new(enum top_action_is is, int part, int watch);
 void top_action_free(struct top_action *e);
 
-/* A watch, as a reader has it ready. */
+/* A watch, prepared by a reader. */
 struct top_bound {
 	const struct watch *watch;
 	struct bound bound;
@@ -135,13 +135,13 @@ struct top_bound {
 struct top_reader;
 struct top_reader *top_reader_start(const struct top_context *ctx, const struct database *d,
                                     const struct watch *const *watches, int n, int part);
-/* The newest reading, if one came since the last call, and an action that is done; else NULL. */
+/* The newest reading, if there is one since the last call, and a finished action; else NULL. */
 struct top_part *top_reader_reading(struct top_reader *d);
 struct top_action *top_reader_done(struct top_reader *d);
 void top_reader_send(struct top_reader *d, struct top_action *e);
-/* Ask it to end; false: it is still in a call to its database after `wait_ms`. */
+/* Ask it to end; false: it is still in a database call after `wait_ms`. */
 bool top_reader_stop(struct top_reader *d, int64_t wait_ms);
-/* Whether it is changing something at the moment. */
+/* Whether it is currently changing something. */
 bool top_reader_writes(struct top_reader *d);
 void top_reader_free(struct top_reader *d);
 
@@ -152,21 +152,20 @@ struct top_view {
 	const struct database *database;
 	int part;
 	struct session reads, writes;
-	int64_t opened; /* of `reads`, when the watches were made ready */
+	int64_t opened; /* of `reads`, when the watches were prepared */
 	struct top_bound *watches;
 	int n;
-	int64_t ledger_id; /* up to which events were counted; -1: not begun */
+	int64_t ledger_id; /* up to which events were counted; -1: not yet started */
 	int64_t begun_ms;
 };
 struct top_part *top_read(struct top_view *v);
-/* Ready to be asked; what was made on a lost session is made anew. */
+/* Prepare a watch; what was prepared on a lost session is prepared again. */
 MUST_CHECK defib_err top_ready(struct top_view *v, int watch, struct failure *f);
 
 /*
  * ---- lines ----
- * The model as lines of a screen of some size: text and its colours, which the drawing only has
- * to put there. Without UTF-8 every line is ASCII. What comes from a table is made visible by
- * out_padded().
+ * The model as lines for a screen of some size: text and colours, ready to be drawn. Without UTF-8
+ * every line is ASCII. out_padded() makes text from a table visible.
  */
 
 struct top_span {
@@ -186,27 +185,27 @@ struct top_size {
 	bool ascii;
 };
 
-/* The least that makes sense; on a smaller screen what does not fit is cut. */
+/* The smallest useful size; on a smaller screen the rest is cut. */
 #define TOP_HEIGHT_LEAST 8
 
-/* Exactly `width` columns of a text: cut with a mark, or filled. */
+/* Exactly `width` columns of a text: cut with a mark, or padded. */
 void top_fit(struct buf *out, const char *text, int width, bool ascii);
 /* A line of one text. */
 void top_line_text(struct top_line *l, struct arena *a, const char *text, struct top_span how,
                    const struct top_size *size);
-/* All but the last line, which is the caller's: size->height - 1 lines. */
+/* All lines except the last one, which the caller fills: size->height - 1 lines. */
 void top_lines(const struct top_model *m, const char *title, const struct top_size *size,
                struct arena *a, struct top_line *out);
-/* A page of text from line `from`; returns how many lines there are in all. */
+/* A page of text from line `from`; returns the total number of lines. */
 int top_page_lines(const char *text, int from, const struct top_size *size, struct arena *a,
                    struct top_line *out);
 
 /* ---- the terminal: opened with curses, restored on every exit ---- */
 
-/* Keys that are no characters; those are themselves. */
+/* Keys that are not characters; a character is its own code. */
 enum top_key {
 	TOP_KEY_NONE = -1,
-	TOP_KEY_UP = 0x110000, /* behind all of Unicode */
+	TOP_KEY_UP = 0x110000, /* above all of Unicode */
 	TOP_KEY_DOWN,
 	TOP_KEY_PAGE_UP,
 	TOP_KEY_PAGE_DOWN,
@@ -220,20 +219,20 @@ enum top_key {
 	TOP_KEY_RESIZE,
 };
 
-/* One line was printed where it returns false: this terminal is not known. */
+/* Returns false, after printing one line, if this terminal is not known. */
 bool top_screen_open(bool color);
 void top_screen_close(void);
 struct top_size top_screen_size(void);
-/* `cursor` is the column of the last line where one types; -1: nowhere. */
+/* `cursor` is the input column in the last line; -1: none. */
 void top_screen_draw(const struct top_line *lines, int n, int cursor);
-/* The next key that was pressed; TOP_KEY_NONE: none is waiting. */
+/* The next key that was pressed; TOP_KEY_NONE: none. */
 int top_screen_key(void);
 
 /*
  * ---- keys, and the dialogue before an act ----
- * An act goes the way of the commands: a reason, a dry run whose outcome is shown, a question
- * with the number of jobs and the database's name, and only then the act itself. All of it
- * runs at the readers; a key is never waited for behind a database.
+ * An act follows the commands: a reason, a dry run whose outcome is shown, a question with the
+ * number of jobs and the database's name, and only then the act itself. The readers do all of it; a
+ * key never waits for a database.
  */
 
 enum top_mode { MODE_LIST, MODE_FILTER, MODE_REASON, MODE_WAIT, MODE_ASK, MODE_PAGE };
@@ -246,7 +245,7 @@ struct top_place {
 	struct top_reader *reader;
 };
 
-/* What was done last from here, for an undo. */
+/* The last acts from here, for an undo. */
 #define TOP_LAST_MAX 16
 struct top_last {
 	int part, watch;
@@ -259,10 +258,10 @@ struct top_talk {
 	int nplaces;
 	enum top_mode mode;
 	char input[256];
-	struct top_action *plan; /* what is being agreed on */
+	struct top_action *plan; /* the act under discussion */
 	const char *verb;        /* of the plan */
-	int turn;                /* counts what was asked of the readers */
-	int waiting;             /* actions of this turn that are out */
+	int turn;                /* counts the requests to the readers */
+	int waiting;             /* pending actions of this request */
 	bool acting;             /* they change something */
 	struct buf page;
 	int page_from, page_lines;
@@ -275,9 +274,9 @@ struct top_talk {
 void top_talk_init(struct top_talk *t, struct top_place *places, int n);
 void top_talk_release(struct top_talk *t);
 void top_talk_key(struct top_talk *t, int key, const struct top_size *size);
-/* Take what the readers have left. */
+/* Take what the readers have finished. */
 void top_talk_hear(struct top_talk *t);
-/* All lines of the screen, size->height of them; the column where one types, or -1. */
+/* All lines of the screen, size->height of them; returns the input column, or -1. */
 int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena *a,
                    struct top_line *out);
 
