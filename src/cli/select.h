@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * select.h: which jobs a command is about: one grammar for all commands that
- * a person uses on jobs.
+ * select.h: which jobs a command applies to: one grammar for all commands on jobs.
  *
  *   WATCH/KEY            a job; a key of several parts is WATCH/["a","b"], and one with signs
  *                        that no line can hold, or that begins with [, is WATCH/["a\nb"]
- *   KEY                  the same with --watch NAME, or where there is one watch only
- *   -                    ids from stdin, one a line, as `defib list --ids` prints them
- *   --where TERM         all jobs that it holds for (watch/terms.h); repeated: all must hold
- *   --all                everything, where a command changes something and none of these stands
+ *   KEY                  the same with --watch NAME, or if there is only one watch
+ *   -                    ids from stdin, one per line, as `defib list --ids` prints them
+ *   --where TERM         all jobs that match it (watch/terms.h); repeated: all must match
+ *   --all                everything; required if a command changes jobs and none of these is given
  *
- * The built-in queue is the watch "queue". It is meant where it is named, and
- * where the configuration has no watches. Without names and --watch, terms are
- * asked of every enabled watch; a watch that does not know a term has no such jobs.
+ * The built-in queue is the watch "queue". It is selected if it is named, or if the configuration
+ * has no watches. Without names and --watch, terms apply to every enabled watch; a watch that does
+ * not know a term has no matching jobs.
  */
 #ifndef CLI_SELECT_H
 #define CLI_SELECT_H
@@ -39,44 +38,44 @@ struct selected {
 	const struct watch *watch;
 	const struct database *database;
 	struct session *session; /* of its database, shared by the groups of that database */
-	bool named;              /* by words or on stdin; else by terms alone */
-	const char **jobs;       /* as facts.h writes them; by_hand() takes them */
+	bool named;              /* by arguments or on stdin; else by terms alone */
+	const char **jobs;       /* in the form of facts.h, which by_hand() takes */
 	int njobs;
 	struct term terms[TERMS_MAX];
 	int nterms;
 };
 
 struct selection {
-	struct selected *groups; /* in the order of the configuration, none twice */
+	struct selected *groups; /* in the order of the configuration, without duplicates */
 	int n;
 	int64_t total; /* of jobs */
 	int64_t limit; /* 0: none */
-	bool limited;  /* --limit kept jobs out */
+	bool limited;  /* --limit left jobs out */
 	struct session *sessions;
 	int nsessions;
 };
 
 struct select_rules {
-	bool changes;  /* its sessions write; everything at once needs --all */
-	int64_t limit; /* where --limit is not given; 0: none */
+	bool changes;  /* its sessions write; selecting everything requires --all */
+	int64_t limit; /* if --limit is not given; 0: none */
 };
 
 /*
- * Reads the configuration (cli_load) and says who is meant, by words and
- * options; asks no database but for the queue's tables. Jobs that were named
- * stand in `jobs`. Prints one line and returns an exit code when that fails.
+ * Reads the configuration (cli_load) and resolves arguments and options; queries no database except
+ * for the queue's tables. Named jobs are in `jobs`. If that fails, prints one line and returns an
+ * exit code.
  */
 int select_read(struct cli *c, const struct select_rules *rules, struct selection *out);
 /*
- * The same, and finds the jobs that terms speak of. Named jobs without terms
- * are taken as they are: whoever acts on them says which are not there.
+ * The same, and finds the jobs that terms select. Named jobs without terms are not looked up: the
+ * code that acts on them reports the missing ones.
  */
 int select_jobs(struct cli *c, const struct select_rules *rules, struct selection *out);
-/* For a command whose words are names of watches; without any: all enabled ones. No jobs. */
+/* For a command whose arguments are names of watches; without any: all enabled ones. No jobs. */
 int select_watches(struct cli *c, struct selection *out);
 /*
- * For commands that tell of everything: where no watch was named, the built-in queue of each
- * database in which it is used, beside the watches of the configuration.
+ * For commands that show everything: if no watch was named, add the built-in queue of each database
+ * in which it is used.
  */
 void select_queues_too(struct cli *c, struct selection *s);
 bool select_takes_queues(const struct cli *c);
@@ -87,7 +86,7 @@ struct selected_sql {
 	struct store *store; /* the session's */
 	struct binding binding;
 	struct watch_sql sql;
-	struct ledger ledger; /* not ready: there is none, or it is off */
+	struct ledger ledger; /* not ready: it does not exist, or is off */
 };
 /* Prints nothing; a failure says what to do next. */
 MUST_CHECK defib_err selected_bind(struct cli *c, const struct selected *g,
@@ -102,26 +101,26 @@ struct picked {
 };
 
 /*
- * The named watch (NULL: the only one), opened and compiled. Prints one line
- * and returns an exit code when that fails.
+ * The named watch (NULL: the only one), opened and compiled. If that fails, prints one line and
+ * returns an exit code.
  */
 int pick_watch(struct cli *c, const char *name, struct picked *out);
 /* The same for a command that takes one watch; reads the configuration. */
 int pick_named(struct cli *c, struct picked *out);
 /*
- * For a command that removes what another one added for a watch: it may not be configured any more,
- * then it has a name only. Reads the configuration; prints one line and returns an exit code when
- * there is none.
+ * For a command that removes what another one added for a watch: the watch may no longer be
+ * configured, and then has only a name. Reads the configuration; if there is no such watch, prints
+ * one line and returns an exit code.
  */
 int pick_former(struct cli *c, const struct watch **w, const struct database **d);
 
 /*
  * ---- acts (cmd_act.c) ----
  *
- * One act on selected jobs: checked against the configuration, asked for, carried out watch by
- * watch through by_hand(), and reported. Nothing is changed unseen: on a terminal a person is
- * asked, with the number of jobs and the database's name; anywhere else --yes must stand on the
- * command line, or the command ends at once.
+ * One act on selected jobs: checked against the configuration, confirmed, applied watch by watch
+ * through by_hand(), and reported. Nothing is changed without confirmation: on a terminal the user
+ * is asked, with the number of jobs and the database's name; otherwise --yes is required, or the
+ * command fails at once.
  */
 
 /* Rows for the option tables. */

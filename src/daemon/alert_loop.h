@@ -28,26 +28,26 @@ struct alert_loop;
 /* For the database of that name; `url` and options must outlive it. */
 struct alert_loop *alert_loop_start(const struct daemon_options *o, const char *database,
                                     const char *url);
-/* A round of the database loop is over. `up`: the database answered. */
+/* A round of the database loop is complete. `up`: the database answered. */
 void alert_loop_round(struct alert_loop *a, struct watch_loop *const *loops, int n, bool up);
-/* Ask it to stop, then wait for it: messages on their way have a moment. */
+/* Ask it to stop, then wait for it: messages being sent have a moment to finish. */
 void alert_loop_ask_stop(struct alert_loop *a);
 void alert_loop_end(struct alert_loop *a);
 
 /* ---- what the files of the alert loop share ---- */
 
 /*
- * Messages on their way, a thread each while they are: a sink that hangs delays nothing but its own
- * next message. One per sink at a time.
+ * Messages being sent, one thread each: a sink that hangs delays nothing but its own next message.
+ * One per sink at a time.
  */
 struct senders {
 	struct live_settings_box *setups;
-	int wake; /* eventfd: written when one comes back */
+	int wake; /* eventfd: written when one has finished */
 	atomic_bool stop;
 	struct sender *away; /* a list */
 };
 
-/* One message on its way. */
+/* One message being sent. */
 struct sender {
 	struct sender *next;
 	struct senders *all;
@@ -62,18 +62,20 @@ struct sender {
 	struct arena arena;
 };
 
-/* One that is back, taken off the list; NULL: none. `memory`: only such. */
+/* A finished one, removed from the list; NULL: none. `memory`: only such. */
 struct sender *senders_next(struct senders *c, bool memory);
 void sender_free(struct sender *one);
-/* Those on their way are called back. */
+/* Those being sent are aborted. */
 void senders_recall(struct senders *c);
 
-/* What the database loop reported of a watch since the rules were last evaluated; times by
- * CLOCK_BOOTTIME. */
+/*
+ * What the database loop reported about a watch since the rules were last evaluated; times by
+ * CLOCK_BOOTTIME.
+ */
 struct seen {
 	bool there, leads, scanned, braking;
 	int64_t passes, every_ms, led_ms, passed_ms;
-	double stuck, least, most; /* at the last pass; since it was last asked, most < 0: no pass */
+	double stuck, least, most; /* at the last pass; since the last evaluation, most < 0: no pass */
 	double longest_s;
 };
 
@@ -81,19 +83,20 @@ struct seen {
 struct subject {
 	char *watch;
 	struct seen seen;            /* under the loop's lock */
-	struct alert_subject counts; /* the rest is the thread's own */
+	struct alert_subject counts; /* the rest is private to the thread */
 	struct alert_rule rules[ALERT_COUNT];
-	struct alert alerts[ALERT_COUNT]; /* as the database has them, or memory while it is away */
-	bool fresh;                       /* the ledger's past is not counted yet */
-	bool over;                        /* no longer watched, and what fired of it is resolved */
+	struct alert
+		alerts[ALERT_COUNT]; /* from the database, or from memory while it is unavailable */
+	bool fresh;              /* the past entries of the ledger are not counted yet */
+	bool over;               /* no longer watched, and its alerts are resolved */
 };
 
-/* A message that was made while the database was away. */
+/* A message that was made while the database was unavailable. */
 struct memo {
 	struct memo *next;
 	char *sink, *id, *document, *topic;
 	int64_t tries, due_ms;
-	bool sent, away; /* away: on its way */
+	bool sent, away; /* away: being sent */
 };
 
 struct alert_loop {
@@ -105,12 +108,12 @@ struct alert_loop {
 
 	pthread_mutex_t lock;
 	bool up;
-	int64_t answered_ms; /* when the database last did */
+	int64_t answered_ms; /* when the database last answered */
 	double tries, failures;
 	struct subject **subjects;
 	int nsubjects;
 
-	/* the thread's own */
+	/* private to the thread */
 	struct session session;
 	struct arena arena;          /* of a turn */
 	struct live_settings *setup; /* held for a turn */
@@ -119,9 +122,9 @@ struct alert_loop {
 	int nnow;
 	bool tables, failing;
 	int64_t cursor;   /* in the ledger */
-	int64_t clock_us; /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	int64_t clock_us; /* add to our clock (CLOCK_BOOTTIME) to get the database's clock */
 	double worker_tries, worker_failures;
-	int64_t judge_ms, look_ms, tidy_ms; /* when next */
+	int64_t judge_ms, look_ms, tidy_ms; /* next times */
 	bool away;                          /* alerts are made from memory */
 	struct memo *memos;
 	double firing[ALERT_COUNT][3]; /* as the metrics have them */
@@ -129,7 +132,7 @@ struct alert_loop {
 	struct chance chance;
 };
 
-/* Copies what the database loop reported into the facts of the rules, at that time. */
+/* Copies what the database loop reported to the facts of the rules, as of that time. */
 void alert_loop_gather(struct alert_loop *a, int64_t now_us);
 /* A message for each sink of the rule; returns how many were added to `out`. */
 int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
@@ -139,17 +142,17 @@ int alert_loop_messages(struct alert_loop *a, const struct subject *s, const str
 struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
                                 const struct alert_rule *r, const struct alert *alert);
 
-/* Ask the rules, with the database and without it. */
+/* Evaluate the rules, with and without the database. */
 MUST_CHECK defib_err alert_loop_judge(struct alert_loop *a, struct failure *f);
 void alert_loop_judge_away(struct alert_loop *a);
 
 void alert_loop_forget_memos(struct alert_loop *a);
 
-/* Send what is due; how long until something may be. */
+/* Send what is due; returns how long until something may be. */
 MUST_CHECK defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure *f);
 /* The same for memos, which need no database. */
 void alert_loop_send_memos(struct alert_loop *a);
-/* What senders brought back. */
+/* Record the results of finished senders. */
 MUST_CHECK defib_err alert_loop_collect(struct alert_loop *a, struct failure *f);
 
 #endif

@@ -27,75 +27,75 @@ struct events;
 
 struct daemon_options {
 	struct live_settings_box *setups; /* the configuration in force */
-	struct overview *overview;        /* where everything is shown */
+	struct overview *overview;        /* receives the state of everything */
 	struct heartbeats *beats;         /* NULL: heartbeats are not recorded */
 	struct metrics *metrics;          /* NULL: no metrics */
 	struct events *events;            /* NULL: no live events */
-	const char *name;                 /* of this daemon, unlike any other's */
+	const char *name;                 /* of this daemon, unique */
 	const char *actor;                /* for the ledger */
 };
 
 struct daemon;
 
-/* Starts a thread a database. Never fails for a database that is down: it is tried again. */
+/* Starts one thread per database. Never fails for a database that is down: it is retried. */
 struct daemon *daemon_start(const struct daemon_options *o);
 /*
- * Another configuration is in force. Database loops take it between two rounds, so that no
- * batch meets two; those whose database is gone are asked to stop, those of new ones are started.
+ * Another configuration is in force. Database loops switch between two rounds, so that no batch
+ * uses two. Loops whose database was removed are asked to stop; loops for new ones are started.
  */
 void daemon_reload(struct daemon *d);
-/* From time to time: database loops that have stopped since a reload are put away. */
+/* Call from time to time: frees database loops that have stopped since a reload. */
 void daemon_tidy(struct daemon *d);
 /*
- * How long ago, in milliseconds, the slowest database loop last went round its loop:
- * what a watchdog goes by. From any thread.
+ * How long ago, in milliseconds, the slowest database loop made its last round: for a watchdog.
+ * From any thread.
  */
 int64_t daemon_idle_ms(struct daemon *d);
-/* Stop after the batch at hand, step down, end. */
+/* Stop after the current batch, step down, end. */
 void daemon_stop(struct daemon *d);
 
 /*
  * ---- the overview ----
- * The state of everything, as the database loops last reported it: what is answered without asking
- * a database, and while one is away. Database loops write after each round and each pass, HTTP
- * reads; both copy under one lock that is never held for longer than that.
+ * The state of everything, as the database loops last reported it: for answers without a database
+ * query, and while a database is unavailable. Database loops write after each round and each pass,
+ * HTTP reads; both copy under one lock that is never held for longer than that.
  */
 
 struct overview *overview_new(void);
 void overview_free(struct overview *b);
 
-/* A database, as its database loop sees it. */
+/* A database, as seen by its loop. */
 struct overview_database {
 	const char *name;
-	bool asked; /* it was asked at all since the start */
+	bool asked; /* it was queried at all since the start */
 	bool up;
-	const char *error; /* why not; NULL: it is */
-	int64_t since_us;  /* wall clock: up or away since */
-	int64_t round_ms;  /* CLOCK_BOOTTIME: when its database loop last went round */
+	const char *error; /* why it is unavailable; NULL: it is available */
+	int64_t since_us;  /* wall clock: up or unavailable since */
+	int64_t round_ms;  /* CLOCK_BOOTTIME: last round of its database loop */
 };
 
-/* A watch, as its database loop sees it. */
+/* A watch, as seen by its database loop. */
 struct overview_watch {
 	const char *name, *database;
 	bool leads; /* this daemon */
 	bool paused, braking, doubting;
-	int firing;         /* alerts of it and of its database; kept by overview_put_watch() */
-	int64_t passed_us;  /* the database's clock at the last finished pass of ours; 0: none */
+	int firing;         /* alerts of it and of its database; preserved by overview_put_watch() */
+	int64_t passed_us;  /* the database's clock at our last finished pass; 0: none */
 	int64_t passed_ms;  /* the same by CLOCK_BOOTTIME */
 	const char *info;   /* JSON object (watch_loop_info()); NULL: no pass yet */
-	const char *failed; /* of the last pass; NULL: it went well */
+	const char *failed; /* of the last pass; NULL: it succeeded */
 };
 
-/* Texts are copied. What has the same name (and database) is replaced. */
+/* Texts are copied. An entry with the same name (and database) is replaced. */
 void overview_put_database(struct overview *b, const struct overview_database *d);
 void overview_put_watch(struct overview *b, const struct overview_watch *w);
-/* How many alerts of a watch fire; one that is not there is passed over. */
+/* How many alerts of a watch fire; ignored for a watch that is not there. */
 void overview_put_firing(struct overview *b, const char *database, const char *name, int firing);
-/* Those that a reload took away. */
+/* Those that a reload removed. */
 void overview_drop_watch(struct overview *b, const char *database, const char *name);
 void overview_drop_database(struct overview *b, const char *name);
 
-/* A copy of all, in the arena, in the order in which they first came. */
+/* A copy of everything, in the arena, in order of first appearance. */
 struct overview_view {
 	struct overview_database *databases;
 	int ndatabases;
@@ -103,7 +103,7 @@ struct overview_view {
 	int nwatches;
 };
 void overview_read(struct overview *b, struct arena *a, struct overview_view *out);
-/* It was asked, and is away. */
+/* It was queried, and is unavailable. */
 bool overview_is_down(struct overview *b, const char *database);
 
 #endif

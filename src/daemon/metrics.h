@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * metrics.h: numbers for Prometheus, in memory, written by any thread and read by
- * a scrape that never waits for a database.
+ * metrics.h: numbers for Prometheus, in memory, written by any thread and read by a scrape that
+ * never waits for a database.
  *
  *   metrics_add(m, METRIC_RECOVERED, 5, LABELS("pages", "main", "requeue"));
  *
- * Label values stand in the order of the metric's row in METRIC_LIST. A series is
- * made when it is first written; there are METRICS_SERIES_MAX at most, of which one
- * metric may have METRICS_FAMILY_MAX. `m` may be NULL everywhere: nothing is counted.
+ * Label values are in the order of the metric's row in METRIC_LIST. A series is created when it is
+ * first written; there are at most METRICS_SERIES_MAX, of which one metric may have
+ * METRICS_FAMILY_MAX. `m` may be NULL everywhere: nothing is counted.
  */
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
@@ -22,13 +22,13 @@
 #define METRICS_FAMILY_MAX 5000
 
 /*
- * Every metric there is: one row makes the enum, the exposition and docs/metrics.md.
- * X(id, kind, name, (labels), buckets, help)
+ * Every metric: one row produces the enum, the exposition and docs/metrics.md. X(id, kind, name,
+ * (labels), buckets, help)
  *
  * Names follow Prometheus: seconds and bytes as units, counters end in _total. Labels are few and
- * bounded: what grows with the number of jobs is never a label. A counter of the daemon starts at
- * 0 with its process; only the leader of a watch counts for it, so that sums over several daemons
- * are right. What was detected, recovered, held and rolled back is counted from the ledger
+ * bounded: what grows with the number of jobs is never a label. A counter of the daemon starts at 0
+ * with its process; only the leader of a watch counts for it, so that sums over several daemons are
+ * right. Detected, recovered, held and rolled back jobs are counted from the ledger
  * (ledger/events.h), whoever did it.
  */
 /* Upper bounds in seconds. */
@@ -222,7 +222,7 @@ struct metric_about {
 	const char *name, *help;
 	enum metric_kind kind;
 	const char *labels[METRIC_LABELS_MAX + 1]; /* ends with NULL */
-	const double *bounds;                      /* of a histogram; upper, rising */
+	const double *bounds;                      /* of a histogram; upper, ascending */
 	int nbounds;
 };
 /* What is known of a metric. */
@@ -235,35 +235,35 @@ struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 
-/* A gauge; also a counter that is counted elsewhere (it may fall when that process restarts). */
+/* A gauge, or a counter that is counted elsewhere (it may fall when that process restarts). */
 void metrics_set(struct metrics *m, enum metric id, double value, const char *const *labels);
-/* A counter, or a gauge that several move. */
+/* A counter, or a gauge that several writers change. */
 void metrics_add(struct metrics *m, enum metric id, double by, const char *const *labels);
 /* A value for a histogram, in seconds; below 0 counts as 0. */
 void metrics_observe(struct metrics *m, enum metric id, double seconds, const char *const *labels);
 /* Several values of one bucket (metric_bucket()), and their sum in seconds. */
 void metrics_observe_many(struct metrics *m, enum metric id, int bucket, double n, double sum,
                           const char *const *labels);
-/* The first bound that a value does not exceed; their number where it exceeds all. */
+/* The first bound that a value does not exceed; the number of bounds if it exceeds all. */
 int metric_bucket(enum metric id, double seconds);
-/* A histogram that is counted elsewhere: one count a bound and one above them all. */
+/* A histogram that is counted elsewhere: one count per bound and one above all of them. */
 void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts, double sum,
                          const char *const *labels);
-/* Make the series if it is not there, empty: rates need a 0 to begin with. */
+/* Create the series, empty, if it does not exist: rates need a 0 to begin with. */
 void metrics_ready(struct metrics *m, enum metric id, const char *const *labels);
 
-/* What was written; a histogram's is its count and *sum (may be NULL). False: no such series. */
+/* The current value; for a histogram its count and *sum (may be NULL). False: no such series. */
 bool metrics_value(struct metrics *m, enum metric id, const char *const *labels, double *value,
                    double *sum);
-/* All series of a metric whose labels are these (NULL: any) added up; 0 where there is none. */
+/* The sum of all series of a metric with these labels (NULL: any); 0 if there are none. */
 double metrics_total(struct metrics *m, enum metric id, const char *const *labels);
 
-/* Take away series of one metric; NULL as a label value means any. */
+/* Remove series of one metric; NULL as a label value means any. */
 void metrics_drop(struct metrics *m, enum metric id, const char *const *labels);
-/* Take away everything of a watch, or with watch NULL of a database: a reload removed it. */
+/* Remove everything of a watch, or with watch NULL of a database: a reload removed it. */
 void metrics_forget(struct metrics *m, const char *database, const char *watch);
 
-/* Several changes that a scrape sees all or none of; may be nested. */
+/* Several changes of which a scrape sees all or none; may be nested. */
 void metrics_hold(struct metrics *m);
 void metrics_let(struct metrics *m);
 

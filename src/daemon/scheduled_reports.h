@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scheduled_reports.h: reports that are sent by themselves, when their time has come.
+ * scheduled_reports.h: sends reports when they are due.
  *
- * Due times follow from the clock alone, and a report's id from its name and due time:
- * whoever leads puts it into the outbox, and putting it there again is ignored. So it
- * is sent once, whoever leads and however often daemons are started. One that was
- * missed because no daemon ran is sent late, if by less than a day.
+ * Due times depend only on the clock, and a report's id on its name and due time: the leader adds
+ * it to the outbox, and adding it again is ignored. So it is sent once, whichever daemon leads and
+ * however often daemons are started. A report that was missed because no daemon ran is sent late,
+ * within one day.
  *
- * Of several databases one database loop sends for all, that of the first one that the
- * daemon serves. A report may take seconds: it is made in a thread of its own, with
- * sessions of its own, and keeps no scan waiting.
+ * With several databases, one database loop sends for all: that of the first one that the daemon
+ * serves. A report may take seconds: it is made in its own thread, with its own sessions, and
+ * delays no scan.
  */
 #ifndef DAEMON_SCHEDULED_REPORTS_H
 #define DAEMON_SCHEDULED_REPORTS_H
@@ -18,15 +18,15 @@
 
 /* A time of the week, or of the day, in UTC. */
 struct mailing_time {
-	int weekday; /* 0: Monday; -1: none, it is a time of the day */
+	int weekday; /* 0: Monday; -1: none, a time of the day */
 	int64_t us;  /* since midnight */
 };
 
 struct mailing {
 	const char *name;
-	int64_t every_us; /* whole days; whole weeks where a weekday is given */
+	int64_t every_us; /* whole days; whole weeks if a weekday is given */
 	struct mailing_time at;
-	int64_t since_us; /* the period that is reported */
+	int64_t since_us; /* the period that the report covers */
 	int form;         /* index of report_form_names */
 	struct text_list sinks;
 	struct cfg_mark mark;
@@ -39,7 +39,7 @@ struct mailing_list {
 
 extern const struct section reports_section;
 
-/* What a configuration that was read with it says. */
+/* From a configuration that was read with this section. */
 static inline const struct mailing_list *settings_reports(const struct settings *s)
 {
 	return s->sections[SECTION_REPORTS];
@@ -53,11 +53,11 @@ int64_t mailing_due_us(const struct mailing *m, int64_t now_us);
 void mailing_id(const struct mailing *m, int64_t due_us, struct buf *out);
 
 struct scheduled_reports;
-/* Of one database loop; `setups` is where it finds the configuration in force. */
+/* For one database loop; `setups` holds the configuration in force. */
 struct scheduled_reports *scheduled_reports_new(struct live_settings_box *setups);
 /*
- * Once round: start what is due, if it is ours to send: this database loop's database is the
- * first that the daemon serves, and it leads there. Never waits.
+ * One round: start what is due, if this loop sends: its database is the first that the daemon
+ * serves, and it leads there. Never waits.
  */
 void scheduled_reports_tick(struct scheduled_reports *m, const struct live_settings *setup,
                             const struct database *d, bool leads, int64_t now_us);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watch_loop.h: one watch of the daemon: its guard, its next pass, and what became of
- * the passes so far.
+ * watch_loop.h: one watch of the daemon: its guard, its next pass, and the results so far.
  */
 #ifndef DAEMON_WATCH_LOOP_H
 #define DAEMON_WATCH_LOOP_H
@@ -15,20 +14,20 @@
 #include "recover/guard_told.h"
 
 /*
- * What the log says of a pass: one readable line, with jobs named by their shown
- * columns; and one for all watches of a group that were due together.
+ * The log lines of a pass: one readable line, with jobs named by their shown columns; and one for
+ * all watches of a group that were due together.
  */
-#define CYCLE_NAMED 5 /* jobs that are named in a line; the rest is counted */
+#define CYCLE_NAMED 5 /* jobs that a line names; the rest is counted */
 
 struct cycle {
 	struct buf jobs;
 	int64_t named, more;
 };
 
-/* What became of a job; those that something was done to are named. */
+/* The outcome of a job; jobs that were changed are named. */
 void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job);
 
-/* What the watches of one group did in one round. */
+/* The results of the watches of one group in one round. */
 struct cycle_part {
 	const struct watch *watch;
 	int64_t recovered;
@@ -38,7 +37,7 @@ void cycle_tell_group(const char *group, const struct cycle_part *parts, int n);
 /*
  * ---- learning ----
  * How long the runs of a watch take, and how many of its recoveries were mistakes. At most once a
- * minute, after a pass; nothing that fails here is a failure of the pass.
+ * minute, after a pass; a failure here is not a failure of the pass.
  */
 struct learning {
 	struct bound bound;
@@ -60,46 +59,46 @@ struct watch_loop {
 	const struct watch *watch; /* as configured */
 	struct watch *raised;      /* with thresholds raised; owns nothing */
 	struct arena arena;        /* of `raised` */
-	double factor;             /* by which thresholds are raised at the moment; 1: not at all */
+	double factor;             /* by which thresholds are currently raised; 1: not raised */
 	struct scan_options options;
 	struct scanner *scanner;
 	struct guard *guard;
 	bool paused;         /* by an operator */
-	int64_t override_us; /* when an operator had one pass ignore the guards; 0: never */
-	int64_t overrode_us; /* the last such override that a pass has used */
+	int64_t override_us; /* when an operator requested a pass without guards; 0: never */
+	int64_t overrode_us; /* the last such override that a pass used */
 	bool leads;
 	bool started;             /* cleanup after dead instances is done */
-	int64_t other_expires_us; /* another's lease as it was first seen; 0: not seen */
-	bool unseen;              /* no pass yet since it leads: whatever is stuck was so before */
+	int64_t other_expires_us; /* the lease of another leader when first seen; 0: not seen */
+	bool unseen;              /* no pass yet since it leads: whatever is stuck was stuck before */
 	int64_t due_ms;
 	struct watch_loop_counts counts;
 	struct learning learning;
 	struct watch_metrics meter;
 	struct reading reading;
-	struct cycle cycle; /* the line of the pass that goes on */
-	bool turn;          /* had a pass in this round */
+	struct cycle cycle; /* the line of the current pass */
+	bool turn;          /* it had a pass in this round */
 	struct scan_result last;
 	int64_t last_ok_us; /* the database's clock at the last finished pass … */
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
-	int64_t brakes;     /* that were told of */
+	int64_t brakes;     /* that were reported */
 	struct guard_told told;
 };
 
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off);
 void watch_loop_free(struct watch_loop *p);
 /*
- * The configuration was read again: its watch may be another one by the same name. Where it
- * still means the same rows, what the guard has seen is kept, and counts always are.
+ * The configuration was reloaded: the watch may be a different one with the same name. If it still
+ * means the same rows, what the guard has seen is kept; counts always are.
  */
 void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_off);
-/* The overrides in force, of this watch or of all ("*"). */
+/* The overrides in force, for this watch or for all ("*"). */
 void watch_loop_override(struct watch_loop *p, struct session *session,
                          const struct override *overrides, int n);
 /* One pass; sets when the next one is due. */
 void watch_loop_pass(struct watch_loop *p, struct session *session, const char *actor);
-/* Entries of the ledger about its jobs, whoever wrote them. */
+/* Ledger entries about its jobs, whoever wrote them. */
 void watch_loop_count(struct watch_loop *p, const struct event_count *e);
-/* How it is, as JSON, for `defib status`. */
+/* Its state as JSON, for `defib status`. */
 void watch_loop_info(const struct watch_loop *p, struct buf *out);
 
 #endif

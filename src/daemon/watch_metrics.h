@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watch_metrics.h: from what happened on a watch to numbers: a pass and its jobs, entries of the
- * ledger, who leads, how the database answers. Only arithmetic: nothing here asks a database.
+ * watch_metrics.h: turns events on a watch into numbers: a pass and its jobs, ledger entries, who
+ * leads, how the database answers. Only arithmetic: nothing here queries a database.
  *
- * What was detected, recovered and held is what the ledger says (ledger/events.h), whoever
- * wrote it: readings.c reads on behind a cursor. Where a watch has no ledger, what the
- * daemon's own passes did is all that is known, and is counted instead.
+ * Detected, recovered and held jobs are counted from the ledger (ledger/events.h), whoever wrote
+ * it: readings.c reads on after a cursor. If a watch has no ledger, only the daemon's own passes
+ * are known, and are counted instead.
  */
 #ifndef DAEMON_WATCH_METRICS_H
 #define DAEMON_WATCH_METRICS_H
@@ -13,7 +13,7 @@
 #include "ledger/counts.h"
 #include "recover/scan.h"
 
-/* What the pass that goes on decided. */
+/* What the current pass decided. */
 struct watch_metrics_own {
 	int64_t detected[VERDICT_COUNT], recovered[REMEDY_COUNT];
 	struct {
@@ -26,21 +26,21 @@ struct watch_metrics_own {
 struct watch_metrics {
 	struct metrics *metrics; /* NULL: no metrics */
 	char *watch, *database;
-	int64_t began_ms, oldest_us; /* of the pass that goes on, or the last one */
+	int64_t began_ms, oldest_us; /* of the current pass, or the last one */
 	struct watch_metrics_own own;
 	int64_t brakes;
-	bool shown;      /* series that rates need a beginning for are there */
+	bool shown;      /* the series that rates need from the beginning exist */
 	bool leads;      /* as last set */
-	bool has_gauges; /* what only a leader knows is there */
+	bool has_gauges; /* the gauges that only a leader knows exist */
 };
 
 void watch_metrics_init(struct watch_metrics *m, struct metrics *metrics, const char *watch,
                         const char *database);
 void watch_metrics_release(struct watch_metrics *m);
 
-/* A pass begins; it was due then, by CLOCK_BOOTTIME (0: it was asked for). */
+/* A pass begins; it was due at that time, by CLOCK_BOOTTIME (0: it was requested). */
 void watch_metrics_begin(struct watch_metrics *m, int64_t due_ms, int64_t now_ms);
-/* A stuck job, after what was done about it; `now_us` by the database's clock. */
+/* A stuck job and its outcome; `now_us` by the database's clock. */
 void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64_t now_us);
 
 /* The result of a pass. */
@@ -55,23 +55,26 @@ struct watch_metrics_pass {
 void watch_metrics_pass(struct watch_metrics *m, const struct watch_metrics_pass *p);
 /* Entries of the ledger of this watch. */
 void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e);
-/* How long those that automation found stuck took, by the buckets of the metrics. */
+/*
+ * How long it took to find and recover the jobs that scans found stuck, by the buckets of the
+ * metrics.
+ */
 void watch_metrics_times(struct watch_metrics *m, const struct detection_count *d);
 /* The bounds of those buckets: out[DETECTION_TIMES]. */
 void watch_metrics_bounds(struct time_bounds *out);
-/* What was recovered at the start, before any pass, where there is no ledger. */
+/* What was recovered at the start, before any pass, if there is no ledger. */
 void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes);
-/* Whether this daemon leads the watch. What only a leader can know goes when another does. */
+/* Whether this daemon leads the watch. What only a leader knows is removed when another leads. */
 void watch_metrics_leads(struct watch_metrics *m, bool leads);
-/* It does not, because the database is away: what was seen last stays, and shows its age. */
+/* It does not, because the database is unavailable: the last values stay, with their age. */
 void watch_metrics_away(struct watch_metrics *m);
-/* The watch is gone. */
+/* The watch was removed. */
 void watch_metrics_end(struct watch_metrics *m);
 
-/* The daemon starts; its configuration was read again, or was not because it is wrong. */
+/* The daemon starts; its configuration was reloaded, or was not because it is invalid. */
 void watch_metrics_start(struct metrics *m, int64_t wall_us);
 void watch_metrics_reload(struct metrics *m, bool ok);
-/* A round of a database's database loop: could it be asked? */
+/* A round of a database loop: could the database be queried? */
 void watch_metrics_round(struct metrics *m, const char *database, bool up);
 
 #endif

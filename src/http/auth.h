@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * auth.h: who the caller is, and what it may do.
  *
- * Tokens come from files or the environment, never from the command line. They are
- * compared in constant time, all of them each time. Failures from one address are
- * limited. Without any token only loopback is served, to every caller, as admin; a
- * viewer never sees what a watch masks.
+ * Tokens come from files or the environment, never from the command line. They are compared in
+ * constant time, all of them each time. Failures from one address are limited. Without any token
+ * only loopback is served, and every caller is admin; a viewer never sees what a watch masks.
  *
- * A browser that carries no token of ours (loopback) could be made to ask by any page:
- * so a Host that is not ours, and a request that says it comes from another site, are
- * refused (auth_from_here()). Pure: time is handed in.
+ * Any web page could make a browser on loopback send requests without a token. So requests with a
+ * Host that is not ours, and requests that say they come from another site, are refused
+ * (auth_from_here()). Pure: time is a parameter.
  */
 #ifndef HTTP_AUTH_H
 #define HTTP_AUTH_H
@@ -21,7 +20,7 @@
 
 struct auth;
 
-/* Reads the secrets of all tokens; the result is constant and may be shared by threads. */
+/* Reads the secrets of all tokens; the result is constant and threads may share it. */
 MUST_CHECK defib_err auth_load(const struct service *s, const char *(*env)(const char *name),
                                struct auth **out, struct failure *f);
 void auth_free(struct auth *a);
@@ -34,10 +33,10 @@ struct identity {
 };
 
 enum auth_answer { AUTH_KNOWN, AUTH_ABSENT, AUTH_WRONG };
-/* Whose the header "Authorization: Bearer …" is; NULL: there was none. */
+/* The identity behind the header "Authorization: Bearer …"; NULL: there was none. */
 enum auth_answer auth_who(const struct auth *a, const char *authorization, struct identity *out);
 
-/* What a browser says about where a request comes from; NULL: it did not. */
+/* What a browser says about the origin of a request; NULL: it did not say. */
 struct asked_from {
 	const char *method;
 	const char *host, *origin, *fetch_site;
@@ -52,7 +51,7 @@ const char *auth_from_here(const struct asked_from *q, const struct text_list *h
 
 struct failed_login {
 	uint64_t who;    /* 0: free */
-	int64_t fill_ms; /* as of `at_ms`: FAILED_LOGIN_MS for each strike that has not leaked yet */
+	int64_t fill_ms; /* as of `at_ms`: FAILED_LOGIN_MS for each failure that has not leaked yet */
 	int64_t at_ms;
 };
 
@@ -64,7 +63,7 @@ struct failed_logins {
 uint64_t failed_logins_who(const struct sockaddr *from);
 /* Seconds until it may try again; 0: now. */
 int64_t failed_logins_wait_s(const struct failed_logins *s, uint64_t who, int64_t now_ms);
-/* It showed a wrong one. */
+/* It sent a wrong token. */
 void failed_logins_add(struct failed_logins *s, uint64_t who, int64_t now_ms);
 
 #endif

@@ -2,18 +2,18 @@
  * events.h: GET /api/v1/events: what happens, as it happens (server-sent events).
  *
  *   ledger    an entry, once it is committed: what `defib ledger --json` prints
- *   watch     how a watch is: all of them at first, then each that changed, at most
+ *   watch     state of a watch: all of them at first, then each that changed, at most
  *             once a second
  *   database  its ledger can be read (up, back) or not (away)
  *   gap       entries that are not sent, because there are too many
  *
- * The id of an event is a cursor over all ledgers (event_stream.h). A client that
- * reconnects with it receives the events it missed, from the ledger itself: nothing is kept for it,
- * and any daemon can continue where another ended.
+ * The id of an event is a cursor over all ledgers (event_stream.h). A client that reconnects with
+ * it receives the events it missed, from the ledger itself: nothing is stored for it, and any
+ * daemon can continue where another ended.
  *
- * Ledgers are read while there are clients, by one thread per database (ledger_tail.c), and each
- * entry once for all clients that are up to date. The others (they reconnected, or are slow) are
- * served from their own place, page by page.
+ * While there are clients, one thread per database (ledger_tail.c) reads its ledger, each entry
+ * once for all clients that are up to date. Other clients (reconnected or slow) are served from
+ * their own place, page by page.
  */
 #ifndef HTTP_EVENTS_H
 #define HTTP_EVENTS_H
@@ -27,7 +27,7 @@
 
 #define EVENT_STREAMS_MAX 200 /* and never more than half of http: max_connections */
 
-/* Starts no thread and asks no database before the first client. */
+/* Starts no thread and queries no database before the first client. */
 struct events *events_new(struct live_settings_box *setups, struct overview *overview);
 /* After the HTTP server stopped, so that no client is left. */
 void events_free(struct events *e);
@@ -46,7 +46,7 @@ struct listener {
 	struct event_stream stream;
 };
 
-/* How a watch was when it was last sent. */
+/* The state of a watch when it was last sent. */
 struct sent_watch {
 	char *database, *name, *json;
 };
@@ -55,18 +55,18 @@ struct tailer;
 
 struct events {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* a client came or has room again, or it is over */
+	pthread_cond_t changed; /* a client arrived or has room again, or the end */
 	struct live_settings_box *setups;
 	struct overview *overview;
 	struct listener *first;
-	int n; /* listeners, and those about to be */
+	int n; /* listeners, and those about to join */
 	bool stop;
 	struct tailer **tailers;
 	int ntailers;
 	bool ticking;
 	pthread_t ticker;
 	int64_t started_ms;
-	/* the ticker's own */
+	/* private to the ticker */
 	struct sent_watch *sent;
 	int nsent;
 	const struct watch *builtin[2]; /* by enum store_engine */
@@ -76,12 +76,12 @@ struct events {
 /* A client begins: it is in the list, and threads run. */
 void events_join(struct events *e, struct listener *l);
 void events_leave(struct events *e, struct listener *l);
-/* With the lock held: there may be something to pull. */
+/* With the lock held: there may be something to send. */
 void listener_wake(struct listener *l);
-/* Wait, with the lock held, until something changed or the time is over. */
+/* Wait, with the lock held, until something changes or the time is over. */
 void events_wait(struct events *e, int64_t ms);
 
-/* The ledger of one database, read for all (ledger_tail.c). */
+/* The ledger of one database, read for all clients (ledger_tail.c). */
 struct tailer *tailer_start(struct events *e, const char *database);
 const char *tailer_database(const struct tailer *t);
 /* After `stop` was set. */

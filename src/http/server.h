@@ -26,11 +26,14 @@ struct http_options {
 	struct api *api;               /* must outlive the server */
 };
 
-/* Listens; asks no database. NULL after a failure, which is one line. */
+/* Listens; queries no database. NULL after a failure, which is one line. */
 struct http *http_start(const struct http_options *o, struct failure *f);
-/* Other tokens and hosts, after a reload; the rest needs a restart. Keeps the old on failure. */
+/*
+ * Apply other tokens and hosts after a reload; the rest needs a restart. Keeps the old ones on
+ * failure.
+ */
 MUST_CHECK defib_err http_reload(struct http *h, const struct service *s, struct failure *f);
-/* Ends streams, waits for calls at request pools, closes everything. */
+/* Ends streams, waits for calls in request pools, closes everything. */
 void http_stop(struct http *h);
 
 /* ---- streams: a handler takes over the connection instead of filling c->out ---- */
@@ -39,25 +42,27 @@ struct http_stream;
 
 struct http_stream_ops {
 	/*
-	 * Up to `max` bytes into `to`. 0: nothing now, pull again after a wake; -1: the end.
-	 * Called in a thread that reads sockets: it must not wait for anything.
+	 * Up to `max` bytes into `to`. 0: nothing now, pull again after a wake; -1: the end. Called in
+	 * a thread that reads sockets: it must not block.
 	 */
 	ssize_t (*pull)(void *ctx, char *to, size_t max);
-	/* The client went, or the server stops: once, the last call; then no wake may follow. */
+	/*
+	 * The client disconnected, or the server stops: the last call, made once; no wake may follow.
+	 */
 	void (*gone)(void *ctx);
 };
 
 /*
- * From a handler of a route that is answered from memory (API_MEMORY): answer 200 with
- * `type` ("text/event-stream") and whatever `pull` gives until the end. Headers set with
- * api_header() are sent. The stream belongs to the server; it is valid until `gone`.
- * NULL after a problem was answered: `gone` is not called then.
+ * From a handler of a route that is answered from memory (API_MEMORY): answer 200 with `type`
+ * ("text/event-stream") and whatever `pull` returns until the end. Headers set with api_header()
+ * are sent. The stream belongs to the server and is valid until `gone`. NULL after answering with a
+ * problem: `gone` is not called then.
  */
 struct http_stream *http_stream(struct api_call *c, const char *type,
                                 const struct http_stream_ops *ops, void *ctx);
 /*
- * There is something to pull: from any thread, also within the lock that `pull` and
- * `gone` take themselves, and before http_stream() has returned to its caller.
+ * There is something to pull. From any thread, also within the lock that `pull` and `gone` take
+ * themselves, and before http_stream() has returned to its caller.
  */
 void http_stream_wake(struct http_stream *s);
 

@@ -12,15 +12,15 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
-/* What a connection is at, and so how long it may take. */
+/* The phase of a connection, which determines its time limit. */
 enum phase {
-	PHASE_READING,   /* until a request is whole: request_timeout */
+	PHASE_READING,   /* until a request is complete: request_timeout */
 	PHASE_WORKING,   /* as long as the call takes, which is bounded */
-	PHASE_SENDING,   /* until the answer was taken: SEND_MS */
-	PHASE_STREAMING, /* as long as the client likes, if it takes what it is sent */
+	PHASE_SENDING,   /* until the answer is received: SEND_MS */
+	PHASE_STREAMING, /* as long as the client likes, while it receives what it is sent */
 };
 #define SEND_MS 60000
-#define ROOM_PART 32 /* one connection in so many is kept free */
+#define ROOM_PART 32 /* one connection in this many is kept free */
 
 struct connection {
 	int fd;
@@ -46,7 +46,7 @@ struct http {
 	bool tls;
 	size_t max_body;
 	int64_t request_ms;
-	struct buf said; /* by the library while it starts */
+	struct buf said; /* messages of the library while it starts */
 	atomic_bool started, stopping;
 
 	pthread_rwlock_t rules_lock;
@@ -58,8 +58,8 @@ struct http {
 	struct connection *connections;
 	struct http_stream *streams;
 	int nconnections;
-	int crowd; /* so many connections leave no room for a probe: see server_sockets.c */
-	int ncut;  /* of them are as good as gone */
+	int crowd; /* this many connections leave no room for a probe: see server_sockets.c */
+	int ncut;  /* of them are about to be closed */
 	pthread_t clock;
 	int wake_clock; /* eventfd */
 };
@@ -71,10 +71,10 @@ struct request {
 	struct connection *at;
 	char *target;
 	struct buf body;
-	size_t read; /* of the body, also what is not kept */
+	size_t read; /* of the body, including what is not stored */
 	bool begun, too_big, handed;
 	bool ends;        /* the connection ends with the answer */
-	int64_t began_us; /* CLOCK_BOOTTIME, when it was whole */
+	int64_t began_us; /* CLOCK_BOOTTIME, when it was complete */
 	char actor[128];
 	struct api_request asked;
 	struct api_call call;
@@ -83,7 +83,7 @@ struct request {
 	struct http_stream *stream; /* instead of an answer */
 };
 
-/* ---- server_sockets.c: the library, set up ---- */
+/* ---- server_sockets.c: setting up the library ---- */
 
 struct http_calls {
 	MHD_AccessHandlerCallback on_request;
@@ -95,11 +95,11 @@ struct http_calls {
 MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
                                   const struct http_calls *calls, struct failure *f);
 
-/* ---- heads that could be read in two ways ---- */
+/* ---- request heads that could be parsed in two ways ---- */
 
 /*
- * Why the head of a request is refused, or NULL. `chunked`: its body has no length; how lenient
- * the library reads it does not matter where the connection ends behind it.
+ * Why the head of a request is refused, or NULL. `chunked`: its body has no length; lenient parsing
+ * by the library does no harm if the connection ends after it.
  */
 const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
                            const char *version, bool *chunked);
@@ -118,7 +118,7 @@ void clock_stop(struct http *h);
 
 /* ---- answers without an end ---- */
 
-/* Ends those whose client left while there was nothing to say. */
+/* Ends those whose client left while there was nothing to send. */
 void streams_look(struct http *h);
 
 #endif

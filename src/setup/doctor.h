@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * doctor.h: the room of what comes before running: doctor finds what will go wrong, init proposes
- * watches for tables (table_facts.c reads the catalog, propose.c makes lines of it, detect.c knows
- * shipped presets), install writes recovery as a function of the database (install_sql.c,
+ * watches for tables (table_facts.c reads the catalog, propose.c makes lines from it, detect.c
+ * knows the shipped presets), install writes recovery as a function of the database (install_sql.c,
  * judge_sql.c). Begin with doctor.c or propose.c.
  *
- * Each check looks at one thing of a database or of a watch and reports ok, warn or FAIL, in one
+ * Each check examines one aspect of a database or a watch and reports ok, warn or FAIL, in one
  * sentence, with the SQL or action that fixes it. Findings are data: the command line prints them,
  * the page shows them. Every statement runs in a read-only transaction of a read-only session. The
- * one exception is asked for: remedies are tried on a row in a transaction that is rolled back
+ * one exception must be requested: remedies are tried on a row in a transaction that is rolled back
  * (doctor_running.c).
  */
 #ifndef SETUP_DOCTOR_H
@@ -32,11 +32,11 @@ struct doctor {
 	struct store_options store; /* read_only must be set */
 	/* Opens `store`; tests put a wrapper around what it returns. */
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
-	const struct watch *const *watches; /* of this database, also those that are off */
+	const struct watch *const *watches; /* of this database, including those that are off */
 	int nwatches;
 	bool ledger_off;   /* by configuration */
 	bool try_remedies; /* try each on one running row, and roll back */
-	int64_t idle_us;   /* from when on an idle transaction is worth a warning */
+	int64_t idle_us;   /* how long a transaction may be idle without a warning */
 	void (*found)(void *ctx, const struct finding *f);
 	void *ctx;
 };

@@ -8,7 +8,7 @@
 #include "view/output.h"
 #include "watch/settings.h"
 
-/* A rule that holds for a watch, and how it stands. */
+/* A rule that applies to a watch, and its state. */
 struct alert_standing {
 	struct alert_rule rule;
 	const char *database, *watch; /* watch ALERT_ANY: the database as a whole */
@@ -16,13 +16,13 @@ struct alert_standing {
 };
 
 /*
- * All rules of a database's watches, and of itself; rows of watches that are not
- * configured (the built-in queue) come with the rest. The tables may be missing.
+ * All rules for a database's watches, and for itself; rows of watches that are not configured (the
+ * built-in queue) are included. The tables may be missing.
  */
 MUST_CHECK defib_err alerts_standing(struct store *s, const struct settings *all,
                                      const struct database *d, struct arena *a,
                                      struct alert_standing **out, int *n, struct failure *f);
-/* "above 10", "below 90 %"; nothing where a rule has no limit. */
+/* "above 10", "below 90 %"; "" if a rule has no limit. */
 void alert_standing_json(const struct alert_settings *s, const struct alert_standing *st,
                          struct buf *out);
 /* The newest messages; the tables may be missing. */
@@ -38,7 +38,7 @@ MUST_CHECK defib_err deliveries_json(struct store *s, const struct database *d, 
                                      struct arena *a, struct buf *out, int *count,
                                      struct failure *f);
 
-/* Tables for a terminal: titles, then a row each. */
+/* Tables for a terminal: titles, then one row each. */
 void alerts_head(struct table *t);
 void alert_standing_row(struct table *t, const struct alert_standing *st);
 void deliveries_head(struct table *t);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * job.h: one job of a list: as JSON, and in the words that lists, stories and explanations share.
+ * job.h: one job of a list: as JSON, and in the phrases that lists, stories and explanations share.
  */
 #ifndef VIEW_JOB_H
 #define VIEW_JOB_H
@@ -16,13 +16,13 @@
 void job_qualified(const struct watch *w, const char *job, struct buf *out);
 /* ,"key":…: a text, or the array of a composite one. */
 void key_value_json(const struct watch *w, const char *job, struct buf *out);
-/* All of a row, as an object that is still open. */
+/* A whole row, as an object that is still open. */
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
                   struct buf *out);
-/* ,"claim":…: the session that took the job; null where its table does not tell. */
+/* ,"claim":…: the session that claimed the job; null if its table does not record it. */
 void claim_json(const struct claim *c, bool there, struct buf *out);
 
-/* "silent 2h 5m (limit 1h)"; nothing when it is not stuck. */
+/* "silent 2h 5m (limit 1h)"; "" if it is not stuck. */
 void verdict_words(const struct judgement *j, struct buf *out);
 /* "1 of 3" */
 void attempts_words(const struct facts *f, struct buf *out);
@@ -45,11 +45,11 @@ struct fact_sheet {
 void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* What the row says. */
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
-/* Which session took it, where its table tells (defib attach). */
+/* The session that claimed it, if its table records that (defib attach). */
 void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us);
 void fact_print(const struct fact_sheet *s, struct buf *out);
 
-/* A list of jobs for a terminal: its titles, and a row each. */
+/* A list of jobs for a terminal: its titles, and one row each. */
 void list_head(struct table *t, const struct watch *w);
 void list_job_row(struct table *t, const struct watch *w, const struct browsed *row);
 
@@ -71,26 +71,27 @@ bool cursor_parse(const char *text, struct arena *a, struct cursor *out);
 
 /*
  * ---- one job, judged ----
- * The facts, which rule fires or why none does, what holds it, and what would be done.
+ * The facts, the rule that fires or why none does, what holds it back, and what would be done.
  */
 
-/* "given back": what a remedy will have done to a job. */
+/* The participle of a remedy: "requeued". */
 const char *remedy_participle(enum remedy r);
 
-/* One job with what stands beside it. */
+/* One job with related information. */
 struct explained {
 	struct candidate cand;
 	bool has_hold, has_retry, has_claim;
-	struct claim claim; /* the session that took it, where its table tells */
+	struct claim claim; /* the session that claimed it, if its table records that */
 	struct held_job hold;
 	struct pending_retry retry;
-	const char *guard; /* of a stuck one: what the daemon that leads the watch holds, and why */
-	double factor;     /* by which that daemon raises thresholds; 0: no daemon leads */
+	const char
+		*guard;    /* of a stuck one: what the daemon that leads the watch holds back, and why */
+	double factor; /* by which that daemon raises thresholds; 0: no daemon leads */
 };
 
 /*
- * `w` is the watch as it is to be seen. *found is false when there is no such row. `will_have`:
- * there will be a ledger, before the first fix: what would happen then is what one wants to know.
+ * `w` is the watch as it is to be shown. *found is false if there is no such row. `will_have`: a
+ * ledger will be created before the first fix, and the explanation assumes it.
  */
 MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
                                   const struct ledger *l, const struct watch *w, const char *job,
@@ -99,10 +100,10 @@ MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
 /* What the leading daemon holds back, if there is one and its status can be read. */
 void explain_guard(struct store *s, const struct database *d, const struct watch *w,
                    struct arena *a, struct explained *x);
-/* An object, whole. */
+/* A complete object. */
 void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
                     struct buf *out);
-/* A title and one fact a line. */
+/* A title and one fact per line. */
 void explained_text(const struct watch *w, const struct database *d, const struct explained *x,
                     struct arena *a, bool color, struct buf *out);
 

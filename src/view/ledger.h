@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger.h: an entry of the ledger, as JSON and as text, and how a person names the job of one.
+ * ledger.h: an entry of the ledger, as JSON and as text, and how users name its job.
  */
 #ifndef VIEW_LEDGER_H
 #define VIEW_LEDGER_H
@@ -8,29 +8,29 @@
 #include "recover/masked.h"
 #include "watch/settings.h"
 
-/* What its documents mask. */
+/* The values that are masked in its documents. */
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out);
-/* Its reason, in which what its documents mask is masked; `w` NULL: nothing is. */
+/* Its reason, with values masked that its documents mask; `w` NULL: nothing is masked. */
 void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out);
-/* An object, whole. `w` NULL: nothing is masked. */
+/* A complete object. `w` NULL: nothing is masked. */
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
                 struct buf *out);
 /* "was given back (silent): The worker was lost" */
 void entry_words(const struct watch *w, const struct ledger_row *r, struct buf *out);
 /*
- * "status: running -> queued": what differs between two rows, as JSON; without `all` only the
- * columns that tell whether a row is running.
+ * "status: running -> queued": the differences between two rows, as JSON; without `all` only the
+ * columns that show whether a row is running.
  */
 void changes_text(const struct watch *w, const char *was_row, const char *is_row, bool all,
                   struct buf *out);
 
 /*
- * A filter's job may be WATCH/KEY, as other commands print jobs, where the watch is one of
- * the configuration or the built-in queue.
+ * A filter's job may be WATCH/KEY, as other commands print jobs, if the watch is configured or is
+ * the built-in queue.
  */
 void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_filter *filter);
 
-/* An entry and the database it stands in. */
+/* An entry and its database. */
 struct ledger_line {
 	const struct ledger_row *row;
 	const struct database *database;
@@ -38,10 +38,10 @@ struct ledger_line {
 
 #define LEDGER_COLUMNS 7
 
-/* Columns become wider as entries come, and never narrower. */
+/* Columns grow as entries arrive, and never shrink. */
 struct ledger_lines {
 	const struct settings *settings;
-	bool json; /* one object a line */
+	bool json; /* one object per line */
 	int widths[LEDGER_COLUMNS];
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * output.h: the parts that all texts and JSON documents are made of.
+ * output.h: the parts from which all texts and JSON documents are made.
  *
- * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row
- * of a table), for the command line and for HTTP alike. Begin with job.h; story.h, scan.h,
- * ledger.h, status.h and report.h are built the same way. What is masked is masked by the watch
- * that is handed in: for a viewer it is a copy that masks more (viewer.h).
+ * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row of a
+ * table), for the command line and for HTTP alike. Begin with job.h; story.h, scan.h, ledger.h,
+ * status.h and report.h are built the same way. The watch passed in decides what is masked: for a
+ * viewer it is a copy that masks more (viewer.h).
  *
- * Text that comes from elsewhere is made visible: nothing in it can steer the terminal.
- * A column of a table in which no row has anything is left out. What is too long is cut
- * with "…", except in the first column, which names the row.
+ * Foreign text is made visible: nothing in it can control the terminal. Table columns without any
+ * value are left out. Values that are too long are cut with "…", except in the first column, which
+ * names the row.
  */
 #ifndef VIEW_OUTPUT_H
 #define VIEW_OUTPUT_H
@@ -16,12 +16,12 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* Text in a colour, or plain when `on` is false. */
+/* Text in a colour, or plain if `on` is false. */
 enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
 void out_color(struct buf *out, bool on, enum color color, const char *text);
 /*
- * Text of others, on one line: '?' for what a terminal would obey and for what is no text, and
- * only the beginning of what is very long.
+ * Foreign text, on one line: '?' replaces terminal control and bytes that are not text, and very
+ * long text is cut.
  */
 #define OUT_TEXT_MAX 4000
 void out_visible(struct buf *out, const char *text);
@@ -32,7 +32,7 @@ int out_width(const char *text);
 void out_line(struct buf *out, const char *name, int width, const char *text);
 /* "main/pages", in bold. */
 void out_title(struct buf *out, bool color, const char *database, const char *watch);
-/* A JSON document; what steers a terminal is escaped, which changes nothing in it. */
+/* A JSON document; terminal control is escaped, which does not change its meaning. */
 void json_visible(struct buf *out, const char *json);
 /* The same to stdout, as a line. */
 void out_json(const char *json);
@@ -55,9 +55,9 @@ struct table {
 
 void table_init(struct table *t);
 void table_column(struct table *t, const char *title);
-/* Several, separated by blanks. */
+/* Several, separated by spaces. */
 void table_columns(struct table *t, const char *titles);
-/* The next cell of the row in the making; the text is copied. Rows fill every column. */
+/* The next cell of the current row; the text is copied. Every row fills all columns. */
 void table_cell(struct table *t, enum color color, const char *text);
 /* The same from a buffer, which is cleared for the next one. */
 void table_take(struct table *t, enum color color, struct buf *text);
@@ -68,7 +68,7 @@ void table_release(struct table *t);
 
 /* A text alone; NULL is null. */
 void json_value(struct buf *out, const char *value);
-/* ,"name":value; NULL and what is not there are null. */
+/* ,"name":value; NULL and absent values are null. */
 void json_text(struct buf *out, const char *name, const char *value);
 /* ,"name":["a","b"] */
 void json_texts(struct buf *out, const char *name, const char *const *texts, int n);

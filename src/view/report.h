@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report.h: a report: one struct in, a buffer out.
+ * report.h: renders a report from one struct to a buffer.
  */
 #ifndef VIEW_REPORT_H
 #define VIEW_REPORT_H
@@ -9,7 +9,7 @@
 extern const char *const report_form_names[]; /* by enum report_form; ends with NULL */
 enum report_form { REPORT_TEXT, REPORT_MARKDOWN, REPORT_HTML, REPORT_JSON, REPORT_FORMS };
 
-/* The form of that name, in the order of the enum; -1: there is none. */
+/* The form of that name, as enum report_form; -1: there is none. */
 int report_form_named(const char *name);
 void report_render(enum report_form form, const struct report *r, struct buf *out);
 /* "text/html; charset=utf-8" */
@@ -30,19 +30,19 @@ struct report_lines {
 	struct report_line items[REPORT_LINES_MAX];
 };
 
-/* Lines that have nothing to say are left out. */
+/* Lines without content are left out. */
 void report_watch_lines(const struct report *r, const struct report_watch *w, struct arena *a,
                         struct report_lines *out);
-/* Of all watches, and of databases that could not be asked. */
+/* Of all watches, and of databases that could not be read. */
 void report_summary_lines(const struct report *r, struct arena *a, struct report_lines *out);
 /* "7d to 2026-11-15 14:00 UTC" */
 void report_span(const struct report *r, struct buf *out);
 /* "main/pages, Page processing", with marks. */
 void report_heading(const struct report_watch *w, struct buf *out);
-/* The most that one day had, for the scale of a chart; at least 1. */
+/* The maximum of a day, for the scale of a chart; at least 1. */
 int64_t report_peak(const struct report_watch *w);
 
-/* How a form writes what stands between marks. */
+/* How a form writes the text between marks. */
 struct report_style {
 	const char *name_open, *name_close;
 	void (*name)(struct buf *out, const char *text, size_t n);

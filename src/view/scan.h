@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.h: what a scan found and did, and what was done to jobs by hand.
+ * scan.h: what a scan found and did, and what operators did to jobs.
  */
 #ifndef VIEW_SCAN_H
 #define VIEW_SCAN_H
@@ -18,7 +18,7 @@ void scan_end_json(const struct scan_result *r, struct buf *out);
 /* "running":…,"found":…, and each outcome */
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out);
 
-/* The first rows of a watch, as text; the rest is counted. */
+/* The first rows of a watch, as text; the rest is only counted. */
 #define SCAN_ROWS_MAX 20
 struct scan_row {
 	const char *job, *verdict, *because, *action, *detail;
@@ -43,13 +43,13 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 void act_begin_json(const char *verb, bool dry_run, struct buf *out);
 /* {"watch":…,"database":…,"jobs":[ */
 void act_group_begin_json(const struct watch *w, const struct database *d, struct buf *out);
-/* `good` is the outcome that counts as done; of a dry run OUTCOME_LEFT. */
+/* `good` is the outcome that counts as done; OUTCOME_LEFT for a dry run. */
 void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
                   struct buf *out);
 /* ],"left":…,"batch":…} */
 void act_group_end_json(const struct by_hand_result *r, struct buf *out);
 
-/* How an act is named in text. */
+/* The verb forms of an act. */
 struct act_words {
 	const char *verb;  /* "requeue" */
 	const char *done;  /* "requeued" */
@@ -64,7 +64,7 @@ void act_question(struct buf *out, const char *verb, int64_t n, const struct wat
 /* "  pages/17  requeued": one job and its outcome. */
 void act_job_text(const struct act_words *r, const struct watch *w, const struct candidate *c,
                   bool color, struct buf *out);
-/* "main/pages: 12 requeued, 1 refused", as a line; nothing where there was nothing. */
+/* "main/pages: 12 requeued, 1 refused", as a line; "" if there was nothing. */
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
                      const struct by_hand_result *result, struct buf *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stats.h: the numbers of a watch (defib stats), and the run times learned of it with what they
- * say about its thresholds (defib learn).
+ * stats.h: the numbers of a watch (defib stats), and its learned run times with what they suggest
+ * for its thresholds (defib learn).
  */
 #ifndef VIEW_STATS_H
 #define VIEW_STATS_H
@@ -11,7 +11,7 @@
 
 /* ,"false_positives":{…} */
 void mistakes_json(const struct mistakes *m, struct buf *out);
-/* An object, whole. `ledger`: there is one to count in. */
+/* A complete object. `ledger`: there is one to count in. */
 void tally_json(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
                 struct buf *out);
 
@@ -20,7 +20,7 @@ void tally_text(const struct watch *w, const struct database *d, bool ledger, co
 
 /* Why nothing can be learnt of a watch; NULL: it can. */
 const char *learn_why_not(const struct watch *w);
-/* An object, whole. `l` NULL: nothing can be learnt. */
+/* A complete object. `l` NULL: nothing can be learnt. */
 void learned_json(const struct watch *w, const struct database *d, const struct learned *l,
                   struct buf *out);
 

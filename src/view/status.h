@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * status.h: the state of one watch, from what its leader wrote, who leads and what operators
- * have set, as it is stored in the database: it can be read from any host without a
- * connection to the daemon, and a daemon that is gone shows as well as one that runs.
+ * status.h: the state of one watch, from what the database stores: its leader's status, who leads,
+ * and operator overrides. It can be read from any host without a connection to the daemon, and also
+ * shows a daemon that is gone.
  */
 #ifndef VIEW_STATUS_H
 #define VIEW_STATUS_H
@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-/* The worst first. X(enum, name, is trouble, color, in words) */
+/* Worst first. X(enum, name, is trouble, color, in words) */
 #define WATCH_STATUS_LIST(X)                                                                       \
 	X(NO_LEADER, "no_leader", true, RED, "no daemon leads this watch")                             \
 	X(SILENT, "silent", true, RED, "its leader has finished no scan for too long")                 \
@@ -34,11 +34,11 @@ enum watch_state {
 };
 extern const char *const watch_status_names[]; /* by enum watch_state */
 
-/* What is known of a watch. Its state is the worst of it. */
+/* What is known about a watch. Its state is the worst of it. */
 struct watch_status_facts {
 	bool leads, silent, failed, paused;
 	int firing;         /* alerts, of the watch and of its database */
-	const json_t *info; /* of its status; NULL: no pass yet */
+	const json_t *info; /* from its status; NULL: no pass yet */
 };
 enum watch_state watch_status_judge(const struct watch_status_facts *f);
 
@@ -47,15 +47,15 @@ struct watch_status {
 	struct leader_status led;
 	const struct override *overrides[4]; /* in force, for this watch or for all */
 	int noverrides;
-	const struct attachment *attached; /* NULL: not attached, or not asked for */
+	const struct attachment *attached; /* NULL: not attached, or not read */
 	enum watch_state is;
 	int firing;        /* alerts, of the watch and of its database … */
-	const char *alert; /* … and what the first of them says */
+	const char *alert; /* … and the text of the first */
 };
 
 /* What daemons and operators have stored in one database. */
 struct stored_status {
-	bool there; /* the tables of daemons are */
+	bool there; /* the tables of daemons exist */
 	struct leader_rows led;
 	struct override *overrides;
 	struct attachment *attachments; /* none before stored_status_attachments() */
@@ -63,10 +63,10 @@ struct stored_status {
 	int noverrides, nattachments, nalerts;
 };
 
-/* Read all of it; nothing where the tables are not there. */
+/* Read all of it; nothing if the tables do not exist. */
 MUST_CHECK defib_err stored_status_read(struct store *s, struct arena *a, struct stored_status *out,
                                         struct failure *f);
-/* And which of its watches are attached, for a caller that shows all of a watch. */
+/* Also read which of its watches are attached, for callers that show everything about a watch. */
 MUST_CHECK defib_err stored_status_attachments(struct store *s, struct arena *a,
                                                struct stored_status *l, struct failure *f);
 void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
@@ -76,14 +76,14 @@ bool watch_status_trouble(const struct watch_status *st);
 
 void watch_status_text(const struct watch_status *st, bool color, struct buf *out);
 
-/* An object, whole. */
+/* A complete object. */
 void watch_status_json(const struct watch_status *st, struct buf *out);
 
 /*
  * ---- operator overrides ----
- * Pause, raise or override, set or cleared, for the commands and for their HTTP routes. It is
- * stored in the database; the daemon that leads the watch, now or after a restart, reads it within
- * about a second.
+ * Pause, raise or override, set or cleared, for the commands and their HTTP routes. They are stored
+ * in the database; the daemon that leads the watch, now or after a restart, reads them within about
+ * a second.
  */
 
 /* What was done for one watch, or for all of them ("*"). */
@@ -97,13 +97,13 @@ struct override_answer {
 MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
                                   struct arena *a, struct override_answer *out, struct failure *f);
 /*
- * Clear it: of one watch, or of all and then of each. *still is one that is set for all
- * watches and so for the one too: it cannot be cleared for a single watch. NULL: none.
+ * Clear it: for one watch, or for all and then for each. *still is an override for all watches,
+ * which also applies to this one and cannot be cleared for a single watch. NULL: none.
  */
 MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const char *name,
                                     struct arena *a, struct override_answer **out, int *n,
                                     const struct override **still, struct failure *f);
-/* An object, whole. */
+/* A complete object. */
 void override_answer_json(const struct database *d, const struct override_answer *w,
                           struct buf *out);
 /* The document around the objects, which are separated by commas. */
@@ -112,8 +112,8 @@ void override_answers_json(const char *answers, struct buf *out);
 /* "by cli:anna at … until …, because …" */
 void override_text(const struct override *t, struct buf *out);
 /*
- * A line for who looks at jobs of a watch: that nothing of it is given back, because recovery is
- * paused. Nothing where it is not, or where that cannot be read.
+ * A line for users who list jobs of a watch: nothing of it is recovered, because recovery is
+ * paused. "" if it is not paused, or if that cannot be read.
  */
 void pause_line(struct store *s, const char *watch, struct buf *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * story.h: the story of one job: one sentence on its state and what comes next, its facts, and
+ * story.h: the history of one job: one sentence on its state and what comes next, its facts, and
  * what happened in order of time; as JSON and as text, masked as the watch says.
  */
 #ifndef VIEW_STORY_H

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  * viewer.h: what a client of the HTTP API may see of jobs.
  *
- * A watch masks columns for everyone. A viewer sees less: owners, and what `http: {mask: …}`
- * names, wherever it stands, also inside JSON in a column. What a viewer cannot see it cannot
- * search either: many searches would reveal it letter by letter.
+ * A watch masks columns for everyone. A viewer sees less: owners are masked, and so is what `http:
+ * {mask: …}` names, wherever it occurs, also inside JSON in a column. A viewer cannot search for
+ * what it cannot see either: many searches would reveal it letter by letter.
  */
 #ifndef VIEW_VIEWER_H
 #define VIEW_VIEWER_H
 
 #include "watch/terms.h"
 
-/* What each may: see, act on jobs, control the daemon (pause, raise, guards, alerts). */
+/* Privileges: see, act on jobs, control the daemon (pause, raise, guards, alerts). */
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
 extern const char *const role_names[]; /* "none", "viewer", "operator", "admin", NULL */
 
 /*
- * The watch as this role sees it, for rendering: itself, or a copy that masks more.
- * NULL stands for a watch that the configuration no longer has; a role that sees everything
- * gets NULL back. `mask` is that of `http:`.
+ * The watch as this role sees it, for rendering: the watch itself, or a copy that masks more. NULL
+ * is a watch that the configuration no longer has; a role that sees everything gets NULL back.
+ * `mask` is that of `http:`.
  */
 const struct watch *viewer_watch(const struct watch *w, const struct text_list *mask,
                                  enum role role, struct arena *a);
-/* Whether the term asks for something that this role does not see. */
+/* Whether the term searches for something that this role may not see. */
 bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role role,
                   const struct term *t);
 /* One text that is not a column of a watch, such as a worker's name. */
