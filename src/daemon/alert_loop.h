@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alert_loop.h: alerts of one database, in the daemon: a thread and a session of its own, so
- * that neither a sink nor a statement of ours ever keeps a scan waiting.
+ * alert_loop.h: alerts of one database in the daemon, with a thread and a session of their own, so
+ * that neither a sink nor a statement of ours ever delays a scan.
  *
- * The database loop tells it after each round how the watches are (alert_loop_round()). Every
- * `alerts.every` it asks the rules of those that this daemon leads, writes changes and
- * their messages in one transaction, and sends what is due, also what others left.
- * While the database itself is away, the alert that says so is made and sent from
- * memory, and written down when it is back.
+ * After each round the database loop reports the state of the watches (alert_loop_round()). Every
+ * `alerts.every` the alert loop evaluates the rules of the watches that this daemon leads, writes
+ * changes and their messages in one transaction, and sends what is due, including what other
+ * daemons left. While the database itself is unavailable, the alert about that is made and sent
+ * from memory, and recorded when the database is back.
  *
- * alert_loop.c        the thread; what the database loop tells
- * alert_loop_judge.c  asking the rules, with the database and without it
- * alert_loop_send.c   emptying the outbox
+ * alert_loop.c        the thread; reports of the database loop
+ * alert_loop_judge.c  evaluates the rules, with and without the database
+ * alert_loop_send.c   empties the outbox
  */
 #ifndef DAEMON_ALERT_LOOP_H
 #define DAEMON_ALERT_LOOP_H

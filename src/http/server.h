@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * server.h: the daemon's HTTP server: sockets, limits, and what every answer carries.
+ * server.h: the daemon's HTTP server: sockets, limits, and the headers of every answer.
  *
- * One or two threads read sockets (libmicrohttpd with epoll) and never wait for
- * anything else: a call that needs a database is suspended and answered from its request pool
- * (request_pool.h), a stream with nothing to say is suspended until it is woken. What a client
- * may use is bounded: connections, the size of headers and bodies, the time until a
- * request is whole and until its answer is taken.
+ * One or two threads read sockets (libmicrohttpd with epoll) and never wait for anything else: a
+ * call that needs a database is suspended and answered from its request pool (request_pool.h); an
+ * idle stream is suspended until it is woken. A client's use of resources is bounded: connections,
+ * the size of headers and bodies, the time until a request is complete and until its answer is
+ * received.
  *
  * server.c          start, stop, a request from its first byte to its answer
- * server_sockets.c  the library set up, limits of time, heads that could be read in two ways
+ * server_sockets.c  setting up the library, time limits, heads that could be parsed in two ways
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H

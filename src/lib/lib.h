@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lib.h: the room of the public face. Each file here is a part of include/defib.h, thin over the
- * rooms below: it checks what a caller hands in, calls one function further in, and answers in
- * public terms. Begin with defib.h.
+ * lib.h: the room of the public library. Each file here implements a part of include/defib.h as a
+ * thin layer over the rooms below: it checks the caller's arguments, calls one internal function,
+ * and returns public types. Begin with defib.h.
  *
- * lib.c       checking, answering, the log; a session, reading the ledger
- * queue.c     putting jobs in
+ * lib.c       argument checks, results, the log; a session, reading the ledger
+ * queue.c     enqueueing
  * worker.c    handlers, workers and their workflows
  * watches.c   a configuration, loaded or set option by option
  * scan.c      scan, explain, start-up, acts and undo

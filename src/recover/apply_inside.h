@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * apply_inside.h: what the files of apply share.
  *
- * apply.c           the transaction: lock, read again, write the user's table, check what it left
- * apply_ledger.c    what the batch leaves in defib's own tables
- * apply_whole.c     all of it in one statement, where nothing surprises
+ * apply.c           the transaction: lock, read again, write the user's table, check the result
+ * apply_ledger.c    what the batch writes to defib's own tables
+ * apply_whole.c     all of it in one statement, for the common case
  * apply_blockers.c  why rows could not be locked
  */
 #ifndef RECOVER_APPLY_INSIDE_H

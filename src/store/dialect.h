@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dialect.h: every difference between the engines' SQL, in one table per engine.
  *
- * Nothing outside this room asks which engine it talks to. Statements over our own tables are
- * written once and translated (dialect_exec and its kin); where an engine can do something that
+ * Nothing outside this room asks which engine it uses. Statements over our own tables are written
+ * once and translated (dialect_exec() and related calls); if an engine can do something that
  * another cannot, code asks for the capability by its name. A new engine is a file beside
  * dialect_postgres.c and dialect_sqlite.c, its session (store_ops), and its error classes.
  *
  * In a text that is translated
  *   $1           is a parameter,
  *   defib.job    is a table of ours,
- *   x::type      is a cast that engines without declared types do without,
- *   {piece x|y}  is the engine's way to say something, named in its table of pieces; pieces nest.
- * Quoted literals stay as they are. A user's SQL is never translated: it is written for its engine.
+ *   x::type      is a cast, left out on engines without declared types,
+ *   {piece x|y}  is an engine-specific expression, defined in its table of pieces; pieces nest.
+ * Quoted literals are unchanged. A user's SQL is never translated: it is written for its engine.
  */
 #ifndef STORE_DIALECT_H
 #define STORE_DIALECT_H
@@ -25,7 +25,7 @@ struct dialect_piece {
 
 /*
  * Times of our own tables are instants: a timestamp, or whole milliseconds. Those of ledger, hold
- * and retry are stamps, which a person reads in the file too: a timestamp, or ISO text in UTC.
+ * and retry are stamps, which people also read in the file: a timestamp, or ISO text in UTC.
  *
  * {now}, {now_statement}, {now_transaction}
  *                       the clock; as it was when statement or transaction began
@@ -43,21 +43,21 @@ struct dialect_piece {
  *                       a stamp, and ISO text, in a form that {elapsed_s since|until} takes:
  *                       seconds between two points, at least 0
  * {server_up_less x}    the server was started less than x milliseconds ago
- * {member x|name}       a member of a JSON document as text; NULL for what is no JSON
- * {not_true x|name}     a member of a JSON document is not true, or not there
+ * {member x|name}       a member of a JSON document as text; NULL if it is not JSON
+ * {not_true x|name}     a member of a JSON document is not true, or is missing
  * {list_json x}         a column with a list, as JSON
  * {row_member x|name}   a column, as text, that row x of an older version's table may not have
  * {bytes x}             text in the order of its bytes
  * {between_bytes x|y|z} y <= x < z in that order
  * {percentile 95|x|from}
- *                       the least x of relation `from` that so many of 100 do not exceed
- * {differs x|y}         x <> y, where null is a value
- * {among $1}            behind an expression: is one of a list of numbers, which is a parameter;
+ *                       the smallest x of relation `from` that this percentage does not exceed
+ * {differs x|y}         x <> y, with null as a value
+ * {among $1}            after an expression: is one of a list of numbers, which is a parameter;
  *                       {among_text $1}: for an expression that is text
- * {in_query SELECT …}   behind an expression: is one of the rows, which are read once
- * {skip_locked}         behind a query: lock its rows, pass by those that are locked
- * {lock_row}            behind a query: lock its rows
- * {row}                 the column that names a row physically
+ * {in_query SELECT …}   after an expression: is one of the rows, which are read once
+ * {skip_locked}         after a query: lock its rows, skip locked ones
+ * {lock_row}            after a query: lock its rows
+ * {row}                 the column that identifies a row physically
  */
 
 /*

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_inside.h: what the files of the engine share.
  *
- * engine.c         making one, what happens to it, what it says to do, waiting
- * engine_turn.c    when a turn is due, and what it asks; ends that cannot be recorded; jobs that
- * are claimed before a slot is free for them engine_answer.c  what a turn was answered
+ * engine.c         creation, events, actions, waiting
+ * engine_turn.c    when a turn is due, and what it asks for; ends that cannot be recorded; jobs
+ *                  that are claimed before a slot is free for them
+ * engine_answer.c  the results of a turn
  *
- * Time is in microseconds; slots and breakers count milliseconds of the same clock. A turn is
- * made only when the caller asks for the next action (engine_next()), so that everything
- * that was told before joins it.
+ * Time is in microseconds; slots and breakers count milliseconds of the same clock. A turn is made
+ * only when the caller asks for the next action (engine_next()), so that all events reported before
+ * join it.
  */
 #ifndef WORKER_ENGINE_INSIDE_H
 #define WORKER_ENGINE_INSIDE_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_inside.h: what the files of a table's source share.
  *
- * source_table.c         claiming, what is asked about leases, and the user's statements while a
- *                        job is in hand, and at its end
+ * source_table.c         claiming, queries about leases, and the user's statements while a job is
+ *                        in hand and at its end
  * source_table_settle.c  recording how jobs ended
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
- * source_table_sql.c     the statements: with SQL of the user's, and on defib's own tables
+ * source_table_sql.c     the statements: with the user's SQL, and on defib's own tables
  */
 #ifndef WORKER_SOURCE_TABLE_INSIDE_H
 #define WORKER_SOURCE_TABLE_INSIDE_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * worker_inside.h: what the files of the worker share.
  *
- * worker.c        making, running and ending one; the caller's thread: children and time limits;
- *                 what it says of itself at each renewal of its lease
+ * worker.c        creation, start and end; the caller's thread: children and time limits; what
+ *                 the worker reports about itself at each renewal of its lease
  * worker_jobs.c   jobs from their start, in a child or a handler, to their end
- * worker_turns.c  the thread that turns: tells the engine what happened and does what it says
- * turns.c         a turn, as calls of the database; the list of jobs that are over
- * spooling.c      results that the database could not take
- * life_thread.c   the thread that proves its life and notices the death of others
+ * worker_turns.c  the turn thread: reports events to the engine and carries out its actions
+ * turns.c         a turn, as calls to the database; the list of ended jobs
+ * spooling.c      results that the database could not accept
+ * life_thread.c   the life thread: renews the lease and detects dead workers
  * run_thread.c    handlers in threads
  *
- * The engine and the session belong to the thread that turns; children, and all that is not
- * said to be shared, to the thread that calls worker_run().
+ * The engine and the session belong to the turn thread. Children, and everything that is not marked
+ * as shared, belong to the thread that calls worker_run().
  */
 #ifndef WORKER_WORKER_INSIDE_H
 #define WORKER_WORKER_INSIDE_H

@@ -5,12 +5,12 @@
  * read.c    one reading of one database
  * model.c   what is shown, filtered and tagged, and lines of it of a given width (pure)
  * talk.c    keys, and the dialogue before an act
- * screen.c  curses; no other file knows it
+ * screen.c  curses; no other file uses it
  *
- * Keys are answered while a database is slow or away, and one that is away keeps nobody from the
- * others. A reader reads at each interval and when something was done, and keeps the newest
- * reading to be taken. What the user wants done or shown is an action: handed in, done in its
- * turn, and handed back with its text. All queries are bounded in rows and time.
+ * Keys work while a database is slow or unavailable, and an unavailable database does not affect
+ * the others. A reader reads at each interval and after each act, and keeps the newest reading
+ * until it is taken. A request of the user is an action: it is passed to a reader, executed in
+ * turn, and returned with its text. All queries are bounded in rows and time.
  */
 #ifndef CLI_TOP_TOP_H
 #define CLI_TOP_TOP_H
