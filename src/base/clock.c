@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * clock.c: clocks, durations and instants.
  *
- * Durations are summed in whole microseconds, digit by digit: "0.1s" is
- * exactly 100000, which a double would not promise.
+ * Durations are summed in whole microseconds, digit by digit: "0.1s" is exactly 100000, which a
+ * double does not guarantee.
  */
 #include "base/clock.h"
 
@@ -64,7 +64,7 @@ struct amount {
 	int64_t part, scale; /* the fraction part/scale, scale a power of ten */
 };
 
-/* "12", "1.5", ".5": false when there is no digit or too many. */
+/* "12", "1.5", ".5": false if there are no digits or too many. */
 static bool amount_parse(const char **text, struct amount *out)
 {
 	const char *p = *text;
@@ -77,7 +77,7 @@ static bool amount_parse(const char **text, struct amount *out)
 	}
 	if (*p == '.') {
 		for (p++; isdigit((unsigned char)*p); p++, digits++) {
-			/* Beyond a millionth no unit of ours can tell a difference worth a digit. */
+			/* Digits beyond a millionth make no difference in any of our units. */
 			if (out->scale < 1000000) {
 				out->part = out->part * 10 + (*p - '0');
 				out->scale *= 10;
@@ -115,7 +115,7 @@ bool duration_parse(const char *text, int64_t *us)
 		sum += term;
 		if (sum > DURATION_MOST)
 			return false;
-		/* "2h 5m", as duration_text writes it; but no blank at the end. */
+		/* "2h 5m", as duration_text writes it; but no space at the end. */
 		if (*text == ' ')
 			text++;
 		else if (!*text)
@@ -152,7 +152,7 @@ static void put_digits(char *at, int n, int value)
 		at[--n] = (char)('0' + value % 10);
 }
 
-/* Evidence has several of them for every job: by hand, as printf costs ten times that. */
+/* Evidence has several of them for every job, and printf is ten times slower. */
 static void add_instant(const struct tm *tm, int ms, struct buf *out)
 {
 	char text[] = "0000-00-00T00:00:00.000Z";
@@ -180,7 +180,7 @@ void time_iso(int64_t us, struct buf *out)
 		add_instant(&tm, (int)in_second, out);
 		return;
 	}
-	/* An instant beyond the year 2^31 is no date anybody wrote. */
+	/* A year beyond 2^31 is not a date that anyone wrote. */
 	if (!gmtime_r(&seconds, &tm) || !strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm)) {
 		buf_addf(out, "%llds", (long long)seconds);
 		return;
@@ -208,7 +208,7 @@ void chance_seed(struct chance *c)
 		c->state = (uint64_t)clock_wall_us() ^ ((uint64_t)getpid() << 40);
 }
 
-/* splitmix64: any seed is a good one, and so is the seed beside it. */
+/* splitmix64: every seed is good, even neighbouring ones. */
 double chance_draw(struct chance *c)
 {
 	uint64_t z = c->state += UINT64_C(0x9e3779b97f4a7c15);

@@ -74,9 +74,8 @@ void sha256_hex(const void *bytes, size_t n, char out[SHA256_HEX])
 /* ---- crc32c ---- */
 
 /*
- * Four bits at a time. A table of 16 entries can be written down,
- * so nothing has to be built before first use; it is fast enough for what a
- * disk syncs.
+ * Four bits at a time. A table of 16 entries can be a constant, so nothing has to be built before
+ * first use; it is fast enough for data that is synced to a disk.
  */
 
 static const uint32_t nibble[16] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * log.c: one event a line, built whole and written with one write(2), so that
- * lines of several threads and processes do not mix.
+ * log.c: one event per line, built as a whole and written with one write(2), so that lines of
+ * several threads and processes do not mix.
  */
 #include "base/log.h"
 
@@ -58,7 +58,7 @@ bool log_enabled(enum log_level level)
 	return (int)level >= atomic_load(&log_least);
 }
 
-/* Bare when that reads back as one word; otherwise as a JSON string, which logfmt readers take. */
+/* Plain if that reads back as one word; otherwise a JSON string, which logfmt readers accept. */
 static void add_value(struct buf *line, const char *text)
 {
 	bool bare = *text != '\0';

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * mem.c: allocation that cannot fail, and an arena.
  *
- * The arena is a list of blocks, newest first. A request that does not fit
- * gets a new block of half of all that was handed out, so that a pass over a
- * million rows takes few blocks, `arena_clear` keeps the largest, and what little
- * a watch keeps for good is not mostly room.
+ * The arena is a list of blocks, newest first. A request that does not fit gets a new block of half
+ * of all that was allocated, so that a pass over a million rows takes few blocks, `arena_clear`
+ * keeps the largest, and a small permanent arena wastes little.
  */
 #include "base/mem.h"
 
@@ -26,12 +25,12 @@ struct arena_block {
 	_Alignas(max_align_t) unsigned char data[];
 };
 
-/* The reserve has room for the largest block of an arena, and for more beside it. */
+/* The reserve has room for the largest block of an arena, and more. */
 enum { BLOCK_LEAST = 2048, BLOCK_MOST = 4 << 20, RESERVE = 8 << 20, WAIT_MS = 100 };
 
 static int (*on_refused)(void *ctx, size_t n);
 static void *on_refused_ctx;
-static _Atomic(void *) reserve; /* never written to, so that it takes no pages */
+static _Atomic(void *) reserve; /* never written to, so that it uses no pages */
 static atomic_bool never_ends, waits;
 
 void mem_on_refused(int (*refused)(void *ctx, size_t n), void *ctx)
@@ -117,7 +116,7 @@ void *arena_alloc(struct arena *a, size_t n)
 	const size_t align = _Alignof(max_align_t);
 	while (n > SIZE_MAX / 2)
 		out_of_memory(n);
-	/* Never zero bytes: two results are two addresses. */
+	/* Never zero bytes: two allocations have two addresses. */
 	size_t need = (n + !n + align - 1) / align * align;
 	struct arena_block *block = a->head;
 	if (!block || block->size - block->used < need)
@@ -143,7 +142,8 @@ char *arena_strndup(struct arena *a, const char *text, size_t n)
 
 char *arena_printf(struct arena *a, const char *fmt, ...)
 {
-	char most[256]; /* texts fit in it; printing one to learn its length costs as much again */
+	char most[256]; /* most texts fit in it; printing one just to learn its length doubles the cost
+	                 */
 	va_list args;
 	va_start(args, fmt);
 	int len = vsnprintf(most, sizeof most, fmt, args);
@@ -167,7 +167,7 @@ static void blocks_free(struct arena_block *block)
 	}
 }
 
-/* Under AddressSanitizer a block is given back at once: what still points into it is found. */
+/* Under AddressSanitizer a block is freed at once, so that pointers into it are found. */
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -195,7 +195,7 @@ void arena_release(struct arena *a)
 
 /* ---- memory of a long-running process ---- */
 
-/* Code is never written to, so that dropping its pages loses nothing. */
+/* Code is never written to, so dropping its pages loses nothing. */
 static int drop_code(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

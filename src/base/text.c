@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * text.c: small questions about strings, and keeping passwords out of sight.
+ * text.c: tests on strings, and hiding passwords.
  */
 #include "base/text.h"
 
@@ -92,7 +92,7 @@ int word_index(const char *const *words, const char *word)
 	return -1;
 }
 
-/* Longer words are not typed by hand; they get no hint. */
+/* Nobody types longer words by hand; they get no hint. */
 enum { WORD_MOST = 64 };
 
 static size_t least(size_t a, size_t b)
@@ -100,7 +100,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Edits to turn `a` into `b`; two neighbours swapped are one edit, the commonest slip. */
+/* Edits to turn `a` into `b`; two swapped neighbours are one edit, the most common typo. */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t rows = strlen(a), cols = strlen(b);
@@ -133,9 +133,9 @@ const char *text_nearest(const char *word, const char *const *candidates)
 		if (strlen(*candidates) > WORD_MOST)
 			continue;
 		size_t distance = edit_distance(word, *candidates);
-		/* Of two that are as near, the one whose first letter is right. */
+		/* Of two equally near ones, the one with the right first letter. */
 		bool tie = nearest && distance == best && nearest[0] != word[0] && **candidates == word[0];
-		/* Nothing of the word is left when every letter changed. */
+		/* If every letter changed, nothing of the word is left. */
 		if ((distance < best || tie) && distance < len) {
 			best = distance;
 			nearest = *candidates;
@@ -173,7 +173,7 @@ static bool span_is_key(const char *text, size_t n)
 
 /*
  * Where user:password@ of a URL ends, or NULL. A password with a bare '@', '/' or '?' is wrong or
- * unwise but happens (libpq takes the '?'), and must not be shown either.
+ * unwise but occurs (libpq accepts the '?'), and must not be shown either.
  */
 static const char *userinfo_end(const char *authority)
 {
@@ -195,7 +195,7 @@ static struct span userinfo_password(const char *authority)
 	return (struct span){colon + 1, (size_t)(at - colon - 1)};
 }
 
-/* The next password=… of a URL's query at or behind `p`. */
+/* The next password=… of a URL's query at or after `p`. */
 static struct span query_password(const char *p)
 {
 	while (*p) {
@@ -208,7 +208,7 @@ static struct span query_password(const char *p)
 	return (struct span){NULL, 0};
 }
 
-/* A conninfo value: quoted with '…' where \ escapes, or up to a blank. */
+/* A conninfo value: quoted with '…', in which \ escapes, or up to a space. */
 static size_t conninfo_value_len(const char *p)
 {
 	size_t n = 0;
@@ -222,7 +222,7 @@ static size_t conninfo_value_len(const char *p)
 	return n;
 }
 
-/* The next password=… of a key=value conninfo at or behind `p`; blanks around '=' are allowed. */
+/* The next password=… of a key=value conninfo at or after `p`; spaces around '=' are allowed. */
 static struct span conninfo_password(const char *p)
 {
 	while (*p) {
@@ -279,7 +279,7 @@ static struct span password_next(const char *url, const char *from)
 		return pair.start ? pair : mistyped_password(url, from);
 	}
 	struct span userinfo = userinfo_password(authority);
-	/* "user:@host": one without a byte is not behind itself, and hides nothing. */
+	/* "user:@host": an empty password must not be found again, and hides nothing. */
 	if (userinfo.len > 0 && userinfo.start >= from)
 		return userinfo;
 	/* A '?' inside the user's password is not the query. */
@@ -312,7 +312,7 @@ void url_wipe_password(char *url)
 
 bool int_parse(const char *text, int64_t *out)
 {
-	/* strtoll would also take blanks in front. */
+	/* strtoll would also accept leading spaces. */
 	if (!isdigit((unsigned char)text[*text == '-' || *text == '+']))
 		return false;
 	char *end;
@@ -430,7 +430,7 @@ static void json_add_ascii(struct buf *b, unsigned char c)
 	}
 }
 
-/* As \uXXXX, which a reader takes for the same: JSON is also printed on terminals. */
+/* As \uXXXX, which means the same to a reader: JSON is also printed on terminals. */
 static void json_add_control(struct buf *b, const char *text, size_t n)
 {
 	const unsigned char *c = (const unsigned char *)text;
@@ -439,7 +439,7 @@ static void json_add_control(struct buf *b, const char *text, size_t n)
 	buf_addf(b, "\\u%04x", code);
 }
 
-/* How much of a text stands in JSON as it is. */
+/* How much of a text needs no escaping in JSON. */
 static size_t json_plain(const char *text)
 {
 	size_t n = 0;

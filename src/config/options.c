@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options.c: maps of the tree into structs, by tables of option rows.
+ * options.c: reads maps of the tree into structs, by tables of option rows.
  *
- * One function a type converts a scalar and says how its value is shown; the
- * table `kinds` joins them. A default is converted by the same function as
- * what a user wrote, so the two cannot differ in meaning.
+ * One function per type converts a scalar and defines how its value is shown; the table `kinds`
+ * joins them. A default is converted by the same function as a user's value, so the two cannot
+ * differ in meaning.
  */
 #include "config/options.h"
 
@@ -194,7 +194,7 @@ static bool read_int(struct cfg_reader *r, const struct opt_row *row, const stru
 	return true;
 }
 
-/* A decimal number; strtod alone would also take hex, inf and nan. */
+/* A decimal number; strtod alone would also accept hex, inf and nan. */
 static bool number_parse(const char *text, double *out)
 {
 	char *end;
@@ -272,7 +272,7 @@ static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
 typedef bool (*value_reader)(struct cfg_reader *r, const struct opt_row *row,
                              const struct cfg_node *node, void *field, struct buf *shown);
 
-/* Maps and custom rows are no single value: read_row() handles them. */
+/* Maps and custom rows are not single values: read_row() handles them. */
 static const value_reader value_readers[] = {
 	[OPT_TEXT] = read_text,
 	[OPT_SQL] = read_sql,
@@ -295,7 +295,7 @@ static void read_value(struct cfg_reader *r, const struct opt_row *row, const st
 		cfg_show(r, NULL, node->at, buf_text(&shown));
 }
 
-/* Defaults are written by us: one that does not convert is a mistake in the table. */
+/* We write the defaults: one that does not convert is a mistake in the table. */
 static void read_standard(struct cfg_reader *r, const struct opt_row *row, void *field)
 {
 	struct cfg_node scalar = {.kind = CFG_SCALAR, .text = row->standard};
@@ -351,7 +351,7 @@ static const struct opt_row *find_row(const struct opt_row *rows, const char *na
 	return NULL;
 }
 
-/* Wrong kinds are refused once; then the map counts as absent and gets defaults. */
+/* A wrong type is reported once; then the map counts as absent and gets defaults. */
 static const struct cfg_node *expect_map(struct cfg_reader *r, const struct cfg_node *node)
 {
 	if (!node || node->kind == CFG_MAP || node->kind == CFG_NULL)

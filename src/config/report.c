@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report.c: problems are collected with their places, so that one run shows
- * them all; effective values are collected with their origins, for `config
- * show`. Whatever is quoted passes one masking function first.
+ * report.c: collects problems with their positions, so that one run shows them all, and effective
+ * values with their origins, for `config show`. Whatever is quoted passes one masking function
+ * first.
  */
 #include "config/report.h"
 
@@ -129,8 +129,8 @@ void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origi
 }
 
 /*
- * At most QUOTE_MAX bytes, cut between characters. A URL loses its password
- * under any name: what is quoted is often a value at the wrong place.
+ * At most QUOTE_MAX bytes, cut between characters. A URL under any name loses its password, because
+ * a quoted value is often at the wrong place.
  */
 static void add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
 {
@@ -245,7 +245,7 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 	cfg_leave(r, mark);
 }
 
-/* Only what its reader expanded: SQL stays as it is. */
+/* Only what its reader expanded: SQL is not expanded. */
 static void write_scalar(struct cfg_reader *r, const struct cfg_node *node)
 {
 	AUTO_BUF text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
@@ -273,8 +273,8 @@ void report_written(struct cfg_reader *r, const struct cfg_node *node)
 /* ---- the reference ---- */
 
 /*
- * The option tables as documentation. What the reference says is
- * what the reader does, because both come from the same rows.
+ * The option tables as documentation. The reference matches the reader, because both come from the
+ * same rows.
  */
 
 static const char *const type_names[] = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source.c: a configuration file as bytes.
  *
- * The YAML parser stops silently at a byte that is no UTF-8, as if the file
- * ended there. So the text is checked before it is parsed: half a
- * configuration must never look like a whole one.
+ * The YAML parser stops silently at a byte that is not UTF-8, as if the file ended there. So the
+ * text is checked before it is parsed: half a configuration must never look like a whole one.
  */
 #include "config/source.h"
 
@@ -159,9 +158,8 @@ void source_block_start(const char *text, size_t content, int *line, int *col)
 /*
  * Environment values in configuration text.
  *
- * Deliberately small: no nesting, no other operators. What is not understood
- * is refused rather than passed on, because a literal ${…} in a URL or a
- * duration is never what was meant.
+ * Deliberately small: no nesting, no other operators. Unknown syntax is rejected rather than passed
+ * on, because a literal ${…} in a URL or a duration is never intended.
  */
 
 struct variable {
@@ -182,7 +180,7 @@ static bool is_name(char c)
 	return is_name_start(c) || (c >= '0' && c <= '9');
 }
 
-/* `at` is behind "${". */
+/* `at` is after "${". */
 static bool parse_variable(const char *at, struct variable *v, struct buf *why)
 {
 	const char *p = at;
@@ -199,7 +197,7 @@ static bool parse_variable(const char *at, struct variable *v, struct buf *why)
 	if (named && *p == '}')
 		return true;
 	if (!named || strncmp(p, ":-", 2) != 0) {
-		/* Not more than the name: behind it may stand a password. */
+		/* Only the name: a password may follow it. */
 		buf_addf(why, "${%.*s… is not valid; write ${NAME} or ${NAME:-default}", v->name_len, at);
 		return false;
 	}

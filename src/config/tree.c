@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tree.c: YAML events in, a tree with positions out.
+ * tree.c: turns YAML events into a tree with positions.
  *
- * libfyaml's event parser is used and not its document tree: events carry the
- * tokens' marks, we see the depth before anything is built, and aliases and
- * merge keys are ours to bound. Each event is copied into a small `step` and
- * released at once, so nothing below next_step() holds libfyaml's memory.
+ * libfyaml's event parser is used and not its document tree: events carry the tokens' marks, we see
+ * the depth before anything is built, and we can bound aliases and merge keys. Each event is copied
+ * into a small `step` and released at once, so nothing below next_step() holds libfyaml's memory.
  *
- * An alias shares the node it names. An anchor becomes known when its node is
- * complete, so a tree can never contain itself.
+ * An alias shares the node it names. An anchor becomes known when its node is complete, so a tree
+ * can never contain itself.
  */
 #include "config/tree.h"
 
@@ -20,7 +19,7 @@
 
 #define DEPTH_MAX 32
 #define NODES_MAX 100000 /* counted as if aliases were copies */
-#define KEYS_MAX 10000   /* in one map: looking for twins is quadratic */
+#define KEYS_MAX 10000   /* in one map: the search for duplicates is quadratic */
 
 struct anchor {
 	const char *name;
@@ -29,7 +28,7 @@ struct anchor {
 	struct anchor *next;
 };
 
-/* One event, in our words. */
+/* One event in our own form. */
 struct step {
 	enum fy_event_type type;
 	struct cfg_mark at;
@@ -45,14 +44,14 @@ struct builder {
 	size_t len;
 	struct arena *arena;
 	struct failure *failure;
-	struct cfg_mark last; /* of the newest token: where an empty value is said to be */
+	struct cfg_mark last; /* of the newest token: used as the position of an empty value */
 	struct anchor *anchors;
 	int depth, nodes;
 };
 
 static defib_err build(struct builder *b, const struct step *s, struct cfg_node **out);
 
-/* What libfyaml says, and what helps. The first word that occurs wins. */
+/* libfyaml's messages, and advice. The first word that occurs wins. */
 static const struct {
 	const char *word, *next;
 } hints[] = {
@@ -102,7 +101,10 @@ static defib_err bad_yaml(const struct builder *b)
 	return bad(b, at, hints[i].next, "%s", e->msg);
 }
 
-/* Quoted text is marked behind its quote and block text on the line below: say where it begins. */
+/*
+ * Marks of quoted text are after the quote, and of block text on the line below: report where it
+ * begins.
+ */
 static void mark_of(struct builder *b, struct fy_token *token, enum fy_scalar_style style)
 {
 	const struct fy_mark *m = token ? fy_token_start_mark(token) : NULL;
@@ -250,7 +252,7 @@ static defib_err build_list(struct builder *b, struct cfg_node *list)
 	}
 }
 
-/* Keys of `<<` come in where the map has none of that name; of several maps the first wins. */
+/* Keys of `<<` are added if the map has none of that name; of several maps the first wins. */
 static defib_err merge_in(struct builder *b, struct cfg_node *map, const struct cfg_node *merge)
 {
 	static const char what_to_do[] = "write <<: *name or <<: [*one, *two]";

@@ -21,7 +21,7 @@ static struct brake_owner *find(const struct brake *b, const char *name)
 	return bsearch(&key, b->owners, (size_t)b->n, sizeof key, by_name);
 }
 
-/* Silence that our own absence excuses is none yet: doubt holds those. */
+/* Silence that our own absence excuses does not count yet: doubt holds those jobs. */
 static bool is_silent(const struct brake_rules *r, const struct doubt *d, int64_t now_us,
                       const struct census_row *row)
 {
@@ -29,7 +29,7 @@ static bool is_silent(const struct brake_rules *r, const struct doubt *d, int64_
 	       !doubt_excuses(d, row->sign_us, r->limit_us, r->quiet_us, now_us, NULL, NULL);
 }
 
-/* What is known of an owner now, with what we remember of it. */
+/* The current state of an owner, with what we remember of it. */
 static struct brake_owner met(const struct brake *b, const struct brake_rules *r,
                               const struct doubt *d, int64_t now_us, const struct census_row *row)
 {
@@ -46,7 +46,7 @@ static struct brake_owner met(const struct brake *b, const struct brake_rules *r
 	};
 }
 
-/* Owners that are idle leave the census, and our memory with it. */
+/* Idle owners leave the census, and our memory with it. */
 static void take_census(struct brake *b, const struct brake_rules *r, const struct doubt *d,
                         int64_t now_us, const struct census_row *census, int n)
 {
@@ -72,8 +72,8 @@ static bool fell(const struct brake_owner *o)
 }
 
 /*
- * Those who fell silent within one window of the newest are one event. While it
- * lasts, whoever falls silent after them belongs to it as well.
+ * Owners that fell silent within one window of the newest are one event. While it lasts, owners
+ * that fall silent later belong to it as well.
  */
 static void gather(struct brake *b, const struct brake_rules *r)
 {
@@ -98,7 +98,7 @@ static bool is_mass(const struct brake *b, const struct brake_rules *r)
 	       (double)b->silent + ROUNDING >= r->share * (double)(b->silent + b->beating);
 }
 
-/* Whoever does not beat again was held for the last time for this silence. */
+/* An owner that does not beat again is not held again for this silence. */
 static void let_go(struct brake *b, const char *ended)
 {
 	for (int i = 0; i < b->n; i++) {
@@ -125,8 +125,8 @@ static void hold(struct brake *b, int64_t now_us, int64_t boot_us)
 }
 
 /*
- * The first that return say that the way is open again; the last of them may be a
- * moment behind, and have one quiet window for it.
+ * The first owners that return show that the connection works again; the others may be slightly
+ * behind, and have one quiet window for it.
  */
 static bool awaits_the_rest(struct brake *b, const struct brake_rules *r, int64_t boot_us)
 {

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  * doubt.c: which outage excuses a silence, and until when.
  *
- * A silence has a deadline: alive + limit. An outage matters to it if it began
- * before the deadline (else the job was stuck already) and ended less than
- * min(limit, quiet) before it (else there was time enough to be heard). From
- * the end of the first outage that matters, that much clean time must pass;
- * later outages only stop the clock. So all postponement together is at most
- * the time of the outages and one quiet window.
+ * A silence has a deadline: alive + limit. An outage matters to it if it began before the deadline
+ * (otherwise the job was already stuck) and ended less than min(limit, quiet) before it (otherwise
+ * there was enough time to be heard). From the end of the first outage that matters, that much
+ * clean time must pass; later outages only stop the clock. So the total postponement is at most the
+ * time of the outages plus one quiet window.
  *
- * Only 32 outages are kept. For one more, two neighbours become one that covers
- * both: what was excused stays excused. A covered gap is clean time that a
- * silence which began there is no longer credited with; the pair is chosen that
- * has the smallest such loss compared with the clean time since. If the loss
- * were above three times that for every pair, clean time would grow fourfold
- * with every second slot: 4^15 over the ring, gaps of 1 ms beside gaps of days.
- * Hence at least a quarter of all clean time counts, and a link that breaks for
- * ever postpones a verdict by the outages and at most four quiet windows.
+ * Only 32 outages are kept. To add another, two neighbours are merged into one that covers both:
+ * what was excused stays excused. The gap between them is clean time that a silence which began
+ * there no longer gets credit for; the pair with the smallest such loss, relative to the clean time
+ * since, is merged. If the loss were above three times that for every pair, clean time would grow
+ * fourfold with every second slot: 4^15 over the ring, gaps of 1 ms beside gaps of days. Hence at
+ * least a quarter of all clean time counts, and a link that keeps breaking postpones a verdict by
+ * the outages and at most four quiet windows.
  */
 #include "guard/doubt.h"
 
@@ -33,7 +31,9 @@ static int64_t most(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* What of [from, to] lies within the outage; clean time inside counts only if all of it does. */
+/*
+ * The part of [from, to] within the outage; clean time inside counts only if the whole outage does.
+ */
 static int64_t outage_within(const struct outage *o, int64_t from_us, int64_t to_us)
 {
 	int64_t begin_us = most(o->begin_us, from_us), end_us = least(o->end_us, to_us);
@@ -51,7 +51,7 @@ int64_t doubt_clean_us(const struct doubt *d, int64_t from_us, int64_t to_us)
 	return most(clean_us, 0);
 }
 
-/* Two neighbours become one. */
+/* Merge two neighbours. */
 static void cover(struct doubt *d, int i)
 {
 	assert(i >= 0 && i + 1 < d->n);
@@ -63,7 +63,7 @@ static void cover(struct doubt *d, int i)
 	memmove(a, b, sizeof *a * (size_t)(d->n - i));
 }
 
-/* The pair whose union loses least of the clean time since: see above. */
+/* The pair whose merge loses the least clean time: see above. */
 static int cheapest_pair(const struct doubt *d)
 {
 	int best = 0;
@@ -82,7 +82,7 @@ static int cheapest_pair(const struct doubt *d)
 	return best;
 }
 
-/* The clock went back: what lies ahead of it again happened, and is over, at this moment. */
+/* The clock went back: outages ahead of it are set to this moment, and are over. */
 static void turn_back(struct doubt *d, int64_t now_us)
 {
 	int64_t begin_us = now_us;
@@ -108,14 +108,14 @@ void doubt_outage(struct doubt *d, int64_t now_us, const char *cause)
 {
 	assert(cause != NULL);
 	if (now_us < d->well_us) {
-		/* By a clock that was set back nobody knows when it began: it covers all before it. */
+		/* After the clock was set back, its beginning is unknown: it covers everything before. */
 		d->n = 0;
 		d->well_us = 0;
 	}
 	struct outage *last = d->n ? &d->outages[d->n - 1] : NULL;
 	d->total++;
 	if (last && last->end_us >= d->well_us) {
-		/* Nothing was well in between: the same one goes on. */
+		/* All was never well in between: the same outage continues. */
 		last->end_us = now_us;
 		last->cause = cause;
 	} else {
@@ -152,13 +152,13 @@ bool doubt_excuses(const struct doubt *d, int64_t alive_us, int64_t limit_us, in
 
 /* ---- absence ---- */
 
-#define TICK_US 3000000 /* within which a loop shows that it goes on */
-#define LATE_US 2000000 /* a loop that goes on so much too late was stopped */
-#define JUMP_US 5000000 /* clocks that drift apart by more have jumped */
+#define TICK_US 3000000 /* a loop must tick at least this often */
+#define LATE_US 2000000 /* a loop that continues this much too late was stopped */
+#define JUMP_US 5000000 /* clocks that differ by more than this have jumped */
 
 int64_t absence_jump_us(const struct clocks *last, const struct clocks *now)
 {
-	/* Both should have gone on by as much. */
+	/* Both clocks should have advanced equally. */
 	int64_t drift = (now->database_us - last->database_us) - (now->own_us - last->own_us);
 	return drift > JUMP_US || drift < -JUMP_US ? drift : 0;
 }
@@ -194,7 +194,7 @@ void absence_read(struct absence *v, int64_t opened, int64_t now_us, int64_t boo
 	absence_tick(v, boot_us);
 	if (v->opened && opened != v->opened)
 		absence_begins(v, "the session was lost");
-	/* Set back: the last reading as the new clock would have shown it. */
+	/* Set back: convert the last reading to the new clock. */
 	if (jump_us < 0)
 		doubt_well(&v->doubt, now_us - (boot_us - v->clocks.own_us));
 	if (jump_us)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard.c: puts doubt, brake, second look and pace in order.
+ * guard.c: applies doubt, brake, second look and pace in order.
  *
- * The second look. A worker that beats may be late once, so silence is believed
- * when it is seen twice, one beat apart: one beat by our own clock (the
- * database's may have been set) and of time in which a beat could have been
- * seen (doubt_clean_us). What was past its limit before our first pass is
- * old news and needs no second look; nor can the brake say anything about it. But
- * for a lease: its worker may have been alive and unable to write until we came.
+ * The second look. A live worker may beat late once, so silence must be seen twice, one beat apart:
+ * one beat by our own clock (the database's may have been set) and of time in which a beat could
+ * have been seen (doubt_clean_us). A job that was past its limit before our first pass needs no
+ * second look, and the brake does not apply to it. A lease is the exception: its worker may have
+ * been alive but unable to write until we started.
  *
- * Memory for suspects is bounded, yet who finds no room does not starve: a sign
- * that is older than the limit and one beat would have been the same at a look
- * one beat ago, so that much age stands for the first look.
+ * Memory for suspects is bounded, but a job without room does not starve: if its sign is older than
+ * the limit plus one beat, it would have been the same at a look one beat ago, so that age replaces
+ * the first look.
  */
 #include "guard/guard.h"
 
@@ -27,7 +26,7 @@
 
 #define QUIET_BEATS 2
 #define CLOCK_SLACK_US US_PER_S  /* the two clocks may differ by this without a step */
-#define QUIET_US (30 * US_PER_S) /* where nobody beats */
+#define QUIET_US (30 * US_PER_S) /* if there are no beats */
 
 const char *const guard_names[] = {
 #define X(id, name) name,
@@ -39,26 +38,26 @@ const char *const guard_names[] = {
 /* ---- the second look ---- */
 
 /*
- * Jobs that were seen silent once, until a second look. Pure memory: the guard decides who is
+ * Jobs that were seen silent once, until a second look. Memory only: the guard decides which are
  * stuck.
  *
- * A pass copies whom it sees again from the known to the next; whoever is not seen in a whole pass
- * is gone. The number is bounded; who finds no room is judged without a memory of ours, see
- * guard.c.
+ * A pass copies the suspects that it sees again from `known` to `next`; a suspect that a whole pass
+ * does not see is gone. The number is bounded; a job without room is judged without this memory,
+ * see guard.c.
  */
 
 struct suspect {
 	const char *job, *owner;
 	int64_t sign_us;
-	int64_t seen_us, seen_boot_us; /* first: the database's clock and our own */
+	int64_t seen_us, seen_boot_us; /* first sighting: the database's clock and our own */
 	bool confirmed;                /* by a second look */
-	bool passed;                   /* was let through: it is not missed */
+	bool passed;                   /* was let through: it is not reported as gone */
 	bool met;                      /* in this pass */
 };
 
 struct suspects {
-	struct arena arenas[2]; /* texts of the known and of the next */
-	int at;                 /* whose are the known's */
+	struct arena arenas[2]; /* texts of `known` and of `next` */
+	int at;                 /* index of the arena of `known` */
 	struct suspect *known;  /* by job */
 	struct suspect *next;   /* in this pass */
 	int nknown, nnext, cap_known, cap_next;
@@ -89,7 +88,7 @@ static struct suspect *add(struct suspects *s, const struct suspect *from)
 	return to;
 }
 
-/* What this pass saw is what is known from now on. */
+/* The suspects of this pass become the known ones. */
 static void turn_over(struct suspects *s)
 {
 	struct suspect *spare = s->known;
@@ -106,7 +105,7 @@ static void turn_over(struct suspects *s)
 		qsort(s->known, (size_t)s->nknown, sizeof *s->known, by_job);
 }
 
-/* A pass begins. One that was begun before and never ended loses nobody. */
+/* A pass begins. If the previous one was never ended, its suspects are kept. */
 static void suspects_begin(struct suspects *s)
 {
 	if (s->open) {
@@ -125,7 +124,7 @@ static struct suspect *find(const struct suspects *s, const char *job)
 	return s->nknown ? bsearch(&key, s->known, (size_t)s->nknown, sizeof key, by_job) : NULL;
 }
 
-/* This job is silent: its entry, new if it has another owner or sign now; NULL: no room. */
+/* This job is silent: its entry, new if its owner or sign has changed; NULL: no room. */
 static struct suspect *suspects_see(struct suspects *s, const char *job, const char *owner,
                                     int64_t sign_us, int64_t now_us, int64_t boot_us)
 {
@@ -139,7 +138,7 @@ static struct suspect *suspects_see(struct suspects *s, const char *job, const c
 	return add(s, again ? old : &first);
 }
 
-/* The pass saw all there is: those it did not meet are gone. Texts live until the next begin. */
+/* The pass saw all jobs: suspects that it did not see are gone. Texts live until the next begin. */
 static void suspects_end(struct suspects *s, const char *const **gone, int *ngone)
 {
 	assert(s->open);
@@ -175,13 +174,13 @@ struct guard {
 	struct suspects suspects;
 	struct pace pace;
 	struct pace_rules pace_rules;
-	/* of the pass */
+	/* of the current pass */
 	const struct doubt *doubt;
 	int64_t now_us, boot_us, first_us;
-	int64_t pace_us; /* our own clock, with the time that batches took */
+	int64_t pace_us; /* our own clock, including the time that batches took */
 	bool begun, override;
 	int64_t held[GUARD_COUNT];
-	int64_t paid; /* let through, and not given back */
+	int64_t paid; /* let through, and not returned */
 	int64_t confirmed, again_us;
 	bool doubting;
 	const char *doubt_cause;
@@ -240,7 +239,7 @@ void guard_pause(struct guard *g, bool paused)
 	pace_pause(&g->pace, paused);
 }
 
-/* Would somebody whose limit ends at this moment be excused? Then we doubt, asked or not. */
+/* Would a job whose limit ends at this moment be excused? Then we are in doubt, asked or not. */
 static void doubt_now(struct guard *g)
 {
 	g->doubt_until_us = 0;
@@ -253,7 +252,7 @@ void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t
                  const struct census_row *census, int n, bool override)
 {
 	assert(d != NULL && (census != NULL || n == 0));
-	/* By a clock that was set back, a sign from before our first look may be a new one. */
+	/* After the clock was set back, a sign from before our first look may be a new one. */
 	if (!g->begun)
 		g->first_us = now_us;
 	else if (now_us - g->now_us < boot_us - g->boot_us - CLOCK_SLACK_US)
@@ -287,7 +286,7 @@ static struct guard_answer ask_doubt(struct guard *g, const struct facts *f,
 	int64_t alive_us = f->sign_us[j->sign], limit_us = j->limit_us, until_us;
 	const char *cause;
 	if (j->sign == SIGN_EXPIRES) {
-		/* A deadline says nothing of how long the lease was: the whole quiet time counts. */
+		/* A deadline does not say how long the lease was: the whole quiet time counts. */
 		alive_us -= g->rules.quiet_us;
 		limit_us += g->rules.quiet_us;
 	}
@@ -300,7 +299,7 @@ static struct guard_answer ask_doubt(struct guard *g, const struct facts *f,
 	return by(GUARD_DOUBT, until_us);
 }
 
-/* The time since the first sighting that can be believed. */
+/* The time since the first sighting that counts. */
 static int64_t believed_us(const struct guard *g, const struct suspect *s)
 {
 	int64_t ours_us = g->boot_us - s->seen_boot_us;
@@ -311,7 +310,7 @@ static int64_t believed_us(const struct guard *g, const struct suspect *s)
 static struct guard_answer confirm(struct guard *g, struct suspect *s)
 {
 	if (g->now_us < s->seen_us) {
-		/* The database's clock was set back: this is the first sighting by the new one. */
+		/* The database's clock was set back: this is the first sighting by the new clock. */
 		s->seen_us = g->now_us;
 		s->seen_boot_us = g->boot_us;
 	}
@@ -323,7 +322,7 @@ static struct guard_answer confirm(struct guard *g, struct suspect *s)
 	return pass();
 }
 
-/* When the brake lets go at the latest, by the database's clock. */
+/* The latest time at which the brake releases, by the database's clock. */
 static int64_t ceiling_us(const struct guard *g)
 {
 	return g->now_us + g->rules.ceiling_us - (g->boot_us - g->brake.since_boot_us);
@@ -334,13 +333,15 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 {
 	struct guard_answer a = ask_doubt(g, f, j);
 	int64_t sign_us = f->sign_us[j->sign];
-	/* A lease that was over when we came may be one that nobody could renew: it is looked at twice.
+	/*
+	 * A lease that was over when we started may be one that could not be renewed: it gets a second
+	 * look.
 	 */
 	bool old = sign_us + j->limit_us < g->first_us && j->sign != SIGN_EXPIRES;
 	if (a.by != GUARD_PASS || g->beat_us == 0 || old)
 		return a;
 	*suspect = suspects_see(&g->suspects, f->job, f->owner, sign_us, g->now_us, g->boot_us);
-	/* The sighting counts also under the brake: who is let go was seen for long enough. */
+	/* Sightings also count under the brake: a job that it releases was seen for long enough. */
 	if (*suspect)
 		a = confirm(g, *suspect);
 	else if (j->measured_us < j->limit_us + g->beat_us)
@@ -348,7 +349,7 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	return brake_holds(&g->brake, f->owner) ? by(GUARD_BRAKE, ceiling_us(g)) : a;
 }
 
-/* Its turn comes when all that wait before it have gone. */
+/* Its turn comes after all jobs that wait before it. */
 static struct guard_answer ask_pace(struct guard *g)
 {
 	if (pace_take(&g->pace, 1, g->pace_us) == 1) {
@@ -359,7 +360,7 @@ static struct guard_answer ask_pace(struct guard *g)
 	return by(GUARD_PACE, g->now_us + eta_us);
 }
 
-/* The earliest moment at which somebody who waits now may go. */
+/* The earliest moment at which a job that waits now may pass. */
 static void note(struct guard *g, struct guard_answer a)
 {
 	g->held[a.by]++;
@@ -390,7 +391,7 @@ struct guard_answer guard_ask(struct guard *g, const struct facts *f, const stru
 
 void guard_give_back(struct guard *g)
 {
-	/* Those whose end was seen went without paying. */
+	/* Dead jobs passed without tokens. */
 	if (g->paid == 0)
 		return;
 	g->paid--;
@@ -409,7 +410,7 @@ void guard_end(struct guard *g, const char *const **gone, int *ngone)
 	g->doubt = NULL;
 }
 
-/* A pass for one paced job each would be a waste: about a second's worth is waited for. */
+/* A pass for each single job would be a waste: wait for about one second's worth. */
 static int64_t pace_again_us(const struct guard *g)
 {
 	double second = g->pace.rate > 1 ? g->pace.rate : 1;
@@ -447,7 +448,7 @@ void guard_report(const struct guard *g, struct guard_report *out)
 	}
 }
 
-/* "12:05:00Z" of an ISO time: people know the day. */
+/* "12:05:00Z" of an ISO time, without the day. */
 static void add_time(struct buf *out, int64_t us)
 {
 	AUTO_BUF iso = BUF_INIT;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pace.c: the token bucket of recovered work. It is full at the start, so that
- * the few jobs of an ordinary crash go at once; a flood goes at a rate that
- * grows by half with every batch that went well and is halved by one that
- * failed or was slow. The rate has a floor: work in a slow database is slow, but
- * it never stops.
+ * pace.c: the token bucket for recovered work. It is full at the start, so that the few jobs of an
+ * ordinary crash go at once. A flood goes at a rate that grows by half with every batch that
+ * succeeded, and is halved by one that failed or was slow. The rate has a floor, so recovery in a
+ * slow database never stops.
  */
 #include "guard/pace.h"
 
@@ -11,12 +10,12 @@
 
 #define GROWTH 1.5
 #define SHRINK 0.5
-#define MOST_TIMES 20   /* the rate grows to at most so many times the first */
+#define MOST_TIMES 20   /* the highest rate, as a multiple of the first */
 #define FLOOR_SHARE 0.1 /* and shrinks to at least this share of it */
 #define FLOOR_PER_S 1.0 /* but not below this, unless the first was */
-#define BURST 100       /* where none is said */
-#define SLOW_US 2000    /* a job */
-#define BATCH_LEAST 25  /* a transaction costs so many jobs' time, however few it has */
+#define BURST 100       /* default */
+#define SLOW_US 2000    /* per job */
+#define BATCH_LEAST 25  /* a transaction costs at least the time of this many jobs */
 #define US_PER_SECOND 1e6
 
 static double lesser(double a, double b)
@@ -45,13 +44,16 @@ void pace_init(struct pace *p, const struct pace_rules *rules)
 	p->tokens = (double)r->burst;
 }
 
-/* The bucket holds a second's worth at least: whoever looks once a second gets the whole rate. */
+/*
+ * The bucket holds at least one second's worth, so that a caller that comes once a second gets the
+ * whole rate.
+ */
 static double room(const struct pace *p)
 {
 	return greater((double)p->rules.burst, p->rate);
 }
 
-/* What the bucket holds at this moment. A clock that went back adds nothing. */
+/* The tokens at this moment. A clock that went back adds none. */
 static double tokens_at(const struct pace *p, int64_t now_us)
 {
 	double s = p->begun && now_us > p->at_us ? (double)(now_us - p->at_us) / US_PER_SECOND : 0;

@@ -44,7 +44,7 @@ struct candidate *by_row(struct batch *b, const struct store_rows *rows, int row
 	return at < 0 ? NULL : &b->all[at];
 }
 
-/* Whether somebody else has a row that the job's sign of life or lease stands in. */
+/* Whether another transaction holds a row that contains the job's sign of life or lease. */
 static bool is_busy(const struct batch *b, const struct store_rows *rows, int row)
 {
 	for (int i = batch_watch(b)->key.n; i < rows->ncols; i++)
@@ -89,25 +89,25 @@ bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
 	return may;
 }
 
-/* Whether a second reading found the job as it was when it was decided about. */
+/* Whether the second reading found the job as it was at the decision. */
 static bool is_as_decided(const struct batch *b, struct candidate *c, const struct facts *now)
 {
 	const struct watch_sql *q = b->ap->sql;
-	/* An undo goes by all that a claim changes; others by what was or will be written. */
+	/* An undo compares everything that a claim changes; other acts compare the written columns. */
 	struct column_set only = {c->does == ACT_UNDO ? NULL : q->before, q->nbefore};
 	if (c->expected && !columns_same(c->expected, now->before, &only, b->arena, &c->refusal))
 		return false;
-	/* What an undo or a second phase goes by is the row that the first act left. */
+	/* An undo or a second phase depends on the row as the first act left it. */
 	bool by_columns = c->does == ACT_THEN || c->does == ACT_UNDO;
 	return by_columns || facts_same(batch_watch(b), &c->facts, now);
 }
 
-/* A key that names several rows names none: which of them was judged cannot be told. */
+/* If a key matches several rows, it is unknown which of them was judged. */
 static const char shared_key[] = REFUSED_SHARED_KEY;
 
 /*
- * Rows that are gone or differ from what was judged have changed; rows that
- * are there but not ours to lock are locked.
+ * Rows that are gone or differ from what was judged have changed; rows that exist but could not be
+ * locked are locked.
  */
 static defib_err read_again(struct batch *b, struct failure *f)
 {
@@ -167,7 +167,7 @@ void add_values(const struct candidate *c, const struct write_sql *w, struct rel
 	write_values(w, values, WRITE_COLUMNS, r);
 }
 
-/* The whole transaction is taken back for its sake, and the batch tried again without it. */
+/* The whole transaction is rolled back because of it, and the batch is tried again without it. */
 static void bar(struct batch *b, struct candidate *c, const char *why)
 {
 	b->barred += !c->barred;
@@ -175,9 +175,9 @@ static void bar(struct batch *b, struct candidate *c, const char *why)
 }
 
 /*
- * What the UPDATE returned was written; what it did not was kept back by a trigger or policy. Each
- * written row must be one that the ledger will name: a row with a key that nobody has, or two for
- * one candidate, takes all of it back.
+ * Rows that the UPDATE returned were written; a trigger or policy suppressed the others. Each
+ * written row must be one that the ledger will name: a row with an unknown key, or two rows for one
+ * candidate, rolls everything back.
  */
 static defib_err note_written(struct batch *b, int act, const struct write_sql *w,
                               const struct store_rows *rows, struct failure *f)
@@ -244,8 +244,8 @@ static defib_err write_acts(struct batch *b, struct failure *f)
 }
 
 /*
- * A worker that is asked to stop, or whose job is marked, settles it itself. A hold that ends
- * without a write changes nothing for the worker that has the job.
+ * A worker that is asked to stop, or whose job is marked, settles the job itself. A hold that ends
+ * without a write changes nothing for the job's worker.
  */
 static bool takes(const struct candidate *c)
 {
@@ -257,7 +257,7 @@ static bool takes_beyond_hold(const struct candidate *c)
 	return takes(c) && c->does != REMEDY_HOLD;
 }
 
-/* What is held in our own table alone stays its worker's: nothing of the row changed. */
+/* A job that is held only in our own table stays with its worker: its row did not change. */
 static defib_err free_leases(struct batch *b, struct failure *f)
 {
 	bool untouched = !watch_writes_hold(batch_watch(b));
@@ -267,16 +267,16 @@ static defib_err free_leases(struct batch *b, struct failure *f)
 }
 
 /*
- * ---- what the writes left ----
+ * ---- the rows after the writes ----
  *
- * How the rows are after every statement of the remedies, `also` and triggers have run is what the
- * ledger keeps as `after`, what an undo compares with, and what shows whether a remedy helped. A
- * row that is `running` as before would be found stuck again for ever.
+ * The rows after all statements of the remedies, `also` and triggers have run are what the ledger
+ * stores as `after`, what an undo compares with, and what shows whether a remedy helped. A row that
+ * is still `running` would be found stuck again forever.
  */
 
 /*
- * Whether the row must be read again. What an UPDATE alone did, it returned; not what triggers
- * and further statements did to the row, nor all that a hold and an undo are known by.
+ * Whether the row must be read again. An UPDATE returns what it wrote, but not what triggers and
+ * further statements did to the row, nor everything that identifies a hold or an undo.
  */
 static bool must_be_read(const struct batch *b, const struct candidate *c)
 {
@@ -291,7 +291,7 @@ static bool has_unknown_row(const struct candidate *c)
 	return c->unknown;
 }
 
-/* How those rows are now, into b->written. */
+/* Read those rows into b->written. */
 static defib_err read_written(struct batch *b, struct failure *f)
 {
 	struct store_rows rows;
@@ -310,14 +310,14 @@ static defib_err read_written(struct batch *b, struct failure *f)
 	return err;
 }
 
-/* Acts that end a run: whoever reads the row next must not find it running. */
+/* Acts that end a run: the row must not be running afterwards. */
 static bool ends_run(int act)
 {
 	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == REMEDY_FAIL ||
 	       act == REMEDY_ROLLBACK || act == REMEDY_HOLD || act == ACT_THEN;
 }
 
-/* Where waiting and running rows look the same, a job that is given back must look alive. */
+/* If waiting and running rows look the same, a requeued job must look alive. */
 static bool may_run_on(const struct watch *w, const struct candidate *c, const struct facts *now)
 {
 	bool back = c->does == REMEDY_REQUEUE || c->does == REMEDY_RETRY || c->does == ACT_THEN;
@@ -334,7 +334,7 @@ static const char *why_not(struct batch *b, const struct candidate *c)
 	return arena_printf(b->arena, "%s" REFUSED_RUNS_ON, act_name(c->does));
 }
 
-/* Read the rows that were written, and bar those that the write did not help. */
+/* Read the written rows, and bar those that are still stuck. */
 static defib_err check_written(struct batch *b, struct failure *f)
 {
 	const struct watch *w = batch_watch(b);
@@ -346,10 +346,10 @@ static defib_err check_written(struct batch *b, struct failure *f)
 			continue;
 		if (now->running && ends_run(c->does) && !may_run_on(w, c, now))
 			bar(b, c, why_not(b, c));
-		/* What statements of the user's own did cannot be taken back by the row's columns. */
+		/* The row's columns do not undo what the user's own statements did. */
 		if (c->written)
 			c->after = now->before;
-		/* What was undone is held as it is now, with the owner and sign that came back. */
+		/* An undone job is held in its current state, with the restored owner and sign. */
 		if (c->does == ACT_UNDO) {
 			now->hold = c->facts.hold;
 			c->facts = *now;
@@ -358,7 +358,7 @@ static defib_err check_written(struct batch *b, struct failure *f)
 	return err;
 }
 
-/* All that is done to the user's table, and whether it helped. */
+/* All writes to the user's table, and whether they helped. */
 static defib_err act(struct batch *b, struct failure *f)
 {
 	defib_err err = lock_rows(b, f);
@@ -386,7 +386,7 @@ static defib_err in_transaction(struct batch *b, struct failure *f)
 	return err || done || b->barred ? err : write_own_tables(b, f);
 }
 
-/* Survivors of the transaction get their final outcome. */
+/* Candidates that remain after the transaction get their final outcome. */
 static int settle_outcomes(struct batch *b)
 {
 	int written = 0;
@@ -408,7 +408,7 @@ static bool is_utf8(const char *text)
 	return n > 0;
 }
 
-/* Why no statement can name a row; NULL when one can. */
+/* Why no statement can name the row; NULL if one can. */
 static const char *nameless(const struct batch *b, const struct candidate *c)
 {
 	for (int k = 0; k < batch_watch(b)->key.n; k++) {
@@ -420,7 +420,7 @@ static const char *nameless(const struct batch *b, const struct candidate *c)
 	return NULL;
 }
 
-/* What the batch begins with, also at another try; returns how many are to be written or noted. */
+/* Initialize the batch, also for another try; returns how many must be written or recorded. */
 static int begin(struct batch *b)
 {
 	int acting = 0;
@@ -447,7 +447,7 @@ static int begin(struct batch *b)
 	return acting;
 }
 
-/* Two candidates of one key: each names the rows of both. */
+/* Two candidates with one key: each would match the rows of both. */
 static void index_jobs(struct batch *b)
 {
 	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
@@ -461,7 +461,7 @@ static void index_jobs(struct batch *b)
 	}
 }
 
-/* Statements of the user's own may join as they like, and so must keys without an index. */
+/* The user's own statements may join in any way, and keys without an index need a full scan. */
 static bool by_key(const struct watch_sql *q)
 {
 	for (int act = 0; act < ACT_COUNT; act++)
@@ -490,7 +490,7 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 		if (!err && !again && settle_outcomes(&b) + b.noted > 0)
 			return store_commit(ap->store, f);
 		store_rollback(ap->store);
-		/* Each round bars at least one more, or was the only one to be surprised. */
+		/* Each round bars at least one more candidate, or was the only one with a surprise. */
 	} while (!err && again);
 	return err;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * apply_blockers.c: why rows could not be locked. Somebody has them, or row-level security lets
- * this role see them and not write them: SKIP LOCKED leaves both out alike. Asked after the commit,
- * and only where rows were left out.
+ * apply_blockers.c: why rows could not be locked. Either another transaction holds them, or
+ * row-level security lets this role see them but not write them: SKIP LOCKED leaves both out.
+ * Checked after the commit, and only if rows were left out.
  */
 #include "recover/apply_inside.h"
 
 #include "recover/census.h"
 
-#define PROBES_MAX 64 /* statements that one batch may cost; what is left then counts as locked */
+#define PROBES_MAX 64 /* statements per batch; the remaining rows count as locked */
 
 static const char hidden[] =
 	"row-level security lets this role see the row but not write it; run defib doctor";
@@ -30,7 +30,7 @@ static int count(const struct batch *b, bool (*want)(const struct candidate *))
 	return n;
 }
 
-/* Lock those of a part that can be locked; nobody is waited for. False: somebody has one. */
+/* Lock the rows of a part without waiting. False: another transaction holds one of them. */
 static bool lock_now(struct batch *whole, struct batch *part)
 {
 	struct store *s = whole->ap->store;
@@ -48,7 +48,7 @@ static bool lock_now(struct batch *whole, struct batch *part)
 	return !err;
 }
 
-/* What can be asked for without waiting, and does not come, is hidden from writers. */
+/* A row that is not locked by others, and yet is not returned, is hidden from writers. */
 static void mark_hidden(struct batch *whole, struct batch part, int *probes)
 {
 	int n = count(&part, is_unexplained);
@@ -61,7 +61,7 @@ static void mark_hidden(struct batch *whole, struct batch part, int *probes)
 		part.all += half.n;
 		part.n -= half.n;
 		if (half.n == 0)
-			return; /* one row, and somebody has it */
+			return; /* a single row, which another transaction holds */
 		mark_hidden(whole, half, probes);
 		mark_hidden(whole, part, probes);
 		return;

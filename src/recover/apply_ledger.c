@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * apply_ledger.c: what a batch leaves in defib's own tables: holds, retries
- * that wait for their time, and an entry in the ledger for every decision that
- * was carried out or met a job that had changed.
+ * apply_ledger.c: what a batch writes to defib's own tables: holds, retries that wait for their
+ * time, and a ledger entry for every decision that was applied or met a job that had changed.
  */
 #include "recover/apply_inside.h"
 
@@ -52,9 +51,9 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 /* ---- holds ---- */
 
 /*
- * As what a job is held: as it was judged; where the user's table has words for it, as these left
- * the row, which runs no more. So is what was undone: it is stuck as before, and no scan is to do
- * the same again. NULL: not held.
+ * The facts that a hold is made for: as judged or, if the user's table also records holds, as the
+ * write left the row, which no longer runs. Likewise for an undone job: it is stuck as before, and
+ * no scan must recover it again. NULL: not held.
  */
 static const struct facts *held_as(const struct batch *b, int i)
 {
@@ -92,7 +91,7 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 	return err;
 }
 
-/* What an operator chose goes past a hold; what automation decided before it does not. */
+/* An operator's act overrides a hold; a scan's earlier decision does not. */
 static bool may_be_held(const struct candidate *c)
 {
 	return acts(c) && c->does >= 0 && c->does < REMEDY_COUNT && c->does != REMEDY_HOLD &&
@@ -123,7 +122,7 @@ defib_err bar_held(struct batch *b, struct failure *f)
 
 /* ---- retries in two phases ---- */
 
-/* A retry that met a changed job is over too: somebody else has taken care of it. */
+/* A retry that met a changed job is over too: something else handled the job. */
 static bool ends_retry(const struct candidate *c)
 {
 	return acts(c) || (c->does == ACT_THEN && c->outcome == OUTCOME_CHANGED);
@@ -172,7 +171,7 @@ static defib_err write_steps(struct batch *b, struct failure *f)
 
 /* ---- the ledger ---- */
 
-/* Whether it can be undone must be known later, whatever the watch says then. */
+/* A later undo must know this, even if the watch has changed by then. */
 static const char *with_also(const struct batch *b, const struct candidate *c)
 {
 	size_t len = strlen(c->evidence);
@@ -197,7 +196,9 @@ static struct ledger_entry entry_of(const struct candidate *c, const char *event
 	};
 }
 
-/* By this a later scan knows that it has said so already, or that a person let this job go. */
+/*
+ * With this a later scan knows that the job was already recorded, or that an operator released it.
+ */
 static const char *noted_as(const struct watch *w, const struct candidate *c, struct arena *a)
 {
 	enum sign s = watch_first_sign(w);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * apply_whole.c: a batch in one statement, where nothing surprises.
+ * apply_whole.c: a batch in one statement, for the common case.
  *
- * It locks the rows, reads the judged facts again, writes the rows that are still so, and the
- * ledger with them: no row crosses the wire twice. Where a row is locked by others, differs from
- * what was judged, or is not as it should be afterwards, everything is taken back and done by the
- * single statements, which tell why.
+ * It locks the rows, reads the judged facts again, writes the rows that are unchanged, and adds the
+ * ledger entries: no row is sent twice. If a row is locked by others, differs from what was judged,
+ * or is not as expected afterwards, everything is rolled back and done by the single statements,
+ * which find out why.
  */
 #include "recover/apply_inside.h"
 
@@ -20,7 +20,7 @@ static bool fits(const struct batch *b, const struct candidate *c)
 	       c->facts.hold == HOLD_STATE_NONE && !c->facts.restart && c->evidence;
 }
 
-/* What all of them do, or -1. Those that do not act at all are no hindrance. */
+/* The act that all of them have in common, or -1. Candidates without an act do not matter. */
 static int whole_act(const struct batch *b, int *n)
 {
 	int act = -1;
@@ -67,7 +67,7 @@ static void add_row(const struct batch *b, const struct write_sql *w, int at, st
 	relation_end_row(r);
 }
 
-/* Of some rows the change is shown; the others' is in the ledger alone. */
+/* The changes of some rows are shown; those of the others are only in the ledger. */
 static void take_changes(struct batch *b, const struct store_rows *rows)
 {
 	for (int i = 0; i < rows->nrows; i++) {

@@ -42,9 +42,9 @@ static const char *table_name(const struct watch *w, struct arena *a)
 /* ---- the table ---- */
 
 /*
- * Its path: the schemas of this session's, without those in which others than their owner, the
- * table's and superusers can create: a function or operator made there would be taken for the
- * one that the watch means.
+ * Its search path: the schemas of this session's path, except those in which anyone but their
+ * owner, the table's owner and superusers can create objects. A function or operator made there
+ * could replace the one that the watch means.
  */
 static const char table_sql[] =
 	"SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner), "
@@ -56,7 +56,7 @@ static const char table_sql[] =
 	"x.grantee NOT IN (p.nspowner, c.relowner) AND r.rolsuper IS NOT TRUE)) "
 	"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)";
 
-/* Columns whose types, or what these are domains of, are not built in. */
+/* Columns whose types, or whose domains' base types, are not built in. */
 static const char foreign_sql[] =
 	"SELECT a.attname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
 	"JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END "
@@ -87,11 +87,11 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	return err;
 }
 
-/* ---- how it is ---- */
+/* ---- the current state ---- */
 
 /*
- * How the trigger on this table is, whether our table is there, whether the functions are no
- * more than they must be, and their bodies.
+ * The state of the trigger on this table, whether our table exists, whether the functions have only
+ * the privileges they need, and their bodies.
  */
 static const char state_sql[] =
 	"SELECT t.tgenabled, EXISTS (SELECT 1 FROM pg_class d WHERE d.relnamespace = n.oid AND "
@@ -172,7 +172,7 @@ void attach_print(const struct binding *b, const struct claim_table *t, struct b
 	buf_add(out, ";\nCOMMIT;\n");
 }
 
-/* Run what `add` writes. */
+/* Run the statements that `add` writes. */
 static defib_err run(struct store *s, struct buf *sql, struct arena *a, struct failure *f)
 {
 	defib_err err = store_exec(s, buf_text(sql), NULL, 0, a, NULL, f);
@@ -180,7 +180,7 @@ static defib_err run(struct store *s, struct buf *sql, struct arena *a, struct f
 	return err;
 }
 
-/* Only where they are missing: who may use our schema need not be allowed to make one. */
+/* Only if they are missing: a role that may use our schema need not be allowed to create one. */
 static defib_err need_tables(struct store *s, struct failure *f)
 {
 	bool claims = false, programs = false;
@@ -194,7 +194,7 @@ static defib_err need_tables(struct store *s, struct failure *f)
 	return err;
 }
 
-/* The watch's table changed: the trigger that its old one has would never go. */
+/* If the watch's table changed, the trigger on the old table would otherwise stay forever. */
 static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool everywhere,
                                 struct arena *a, bool *any, struct failure *f)
 {
@@ -202,7 +202,7 @@ static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool eve
 	                               P_TEXT(name_of(claim_function_name, w, a)),
 	                               P_TEXT(everywhere ? "" : table_name(w, a))};
 	struct store_rows rows;
-	/* Those of partitions go with their parent's. */
+	/* Triggers of partitions are dropped with their parent's. */
 	defib_err err = store_exec(
 		s,
 		"SELECT t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid "
@@ -235,7 +235,7 @@ static defib_err make_trigger(struct store *s, const struct binding *b, enum att
 	return err;
 }
 
-/* Whether the function will be able to read a row: as the table's owner, in its path. */
+/* Whether the function will be able to read a row: as the table's owner, with its search path. */
 static defib_err try_reading(struct store *s, const struct binding *b, const struct claim_table *t,
                              struct arena *a, struct failure *f)
 {
@@ -264,7 +264,10 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 	return err;
 }
 
-/* Default privileges may have given our functions to others, whom REVOKE … FROM PUBLIC leaves. */
+/*
+ * Default privileges may have granted our functions to other roles, which REVOKE … FROM PUBLIC does
+ * not remove.
+ */
 static defib_err revoke_others(struct store *s, const struct watch *w, struct arena *a,
                                struct failure *f)
 {
@@ -289,7 +292,7 @@ static defib_err revoke_others(struct store *s, const struct watch *w, struct ar
 	return err;
 }
 
-/* What this writes must be the table owner's: only the owner and superusers can make it so. */
+/* These functions must belong to the table's owner: only the owner and superusers can set that. */
 static defib_err make_functions(struct store *s, const struct binding *b,
                                 const struct claim_table *t, struct failure *f)
 {
@@ -309,7 +312,7 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 {
 	enum attached was = ATTACHED_NOT;
 	struct claim_table table;
-	/* The same lock as for the rest of our schema: two at once would trip over each other. */
+	/* The same lock as for the rest of our schema: two concurrent runs would conflict. */
 	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	if (!err)
 		err = attach_state(s, b, &was, f);
@@ -392,7 +395,7 @@ static defib_err drop_rows(struct store *s, const struct watch *w, struct arena 
 	return err;
 }
 
-/* Is any watch still attached, and is anything else in our schema? */
+/* Is any watch still attached, and does our schema contain anything else? */
 static defib_err drop_tables(struct store *s, struct arena *a, struct detached *out,
                              struct failure *f)
 {
@@ -450,7 +453,7 @@ defib_err attach_remove(struct store *s, const struct watch *w, struct detached 
 
 /* ---- what is attached ---- */
 
-/* Which of our two tables are there and may be read: others only look. */
+/* Which of our two tables exist and may be read: other roles only read. */
 static defib_err tables_readable(struct store *s, struct arena *a, bool *claims, bool *programs,
                                  struct failure *f)
 {
@@ -492,7 +495,7 @@ defib_err attachments_read(struct store *s, struct arena *a, struct attachment *
 	*out = NULL;
 	if (!store_dialect(s)->can_attach)
 		return DEFIB_OK;
-	/* The name of the function is "claimed_" and the watch's. */
+	/* The function's name is "claimed_" followed by the watch's name. */
 	defib_err err =
 		store_exec(s,
 	               "SELECT substr(p.proname, 9), bool_and(t.tgenabled = 'D') FROM pg_proc p "

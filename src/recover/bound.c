@@ -29,7 +29,7 @@ void bound_release(struct bound *b)
 	arena_release(&b->arena);
 }
 
-/* What needs no words of the table's own: it is kept in ours, or is no change. */
+/* Acts that need no configuration: they are stored in our tables, or change nothing. */
 static bool is_ours(const struct watch *w, int act)
 {
 	bool release_follows_hold = act == ACT_RELEASE && w->actions[REMEDY_HOLD].form == ACTION_NONE;

@@ -34,7 +34,7 @@ enum list_sort browse_sort(const struct term *terms, int n)
 	return sort;
 }
 
-/* Whether a term is only judged by facts. */
+/* Whether a term can only be decided from facts. */
 static bool judged(const struct browse *o)
 {
 	bool any = false;
@@ -45,7 +45,7 @@ static bool judged(const struct browse *o)
 	return any;
 }
 
-/* Those terms that SQL only comes near to. */
+/* Terms that the SQL condition only approximates. */
 static bool holds(const struct watch *w, const struct term *t, const struct browsed *row)
 {
 	enum verdict verdict = row->judgement.verdict;
@@ -65,7 +65,7 @@ static bool wanted(const struct reading *r, const struct browsed *row)
 {
 	const struct watch *w = r->sql->binding->watch;
 	if (r->facts && !row->facts.job)
-		return false; /* it went away in between */
+		return false; /* it disappeared in between */
 	for (int i = 0; r->facts && i < r->ask->nterms; i++)
 		if (!holds(w, &r->ask->terms[i], row))
 			return false;
@@ -103,7 +103,7 @@ static void decode(const struct watch *w, const struct store_rows *rows, int row
 	out->job = job_text(out->at.key, w->key.n, a);
 }
 
-/* Facts and pending retries of a page; a row that went away in between has none. */
+/* Facts and pending retries of a page; a row that disappeared in between has none. */
 static defib_err add_facts(struct reading *r, struct browsed *page, int n, struct failure *f)
 {
 	const struct watch *w = r->sql->binding->watch;
@@ -121,7 +121,7 @@ static defib_err add_facts(struct reading *r, struct browsed *page, int n, struc
 	for (int i = 0; !err && i < nfacts; i++) {
 		int at = job_index_find(&index, facts[i].job);
 		if (at < 0)
-			continue; /* keys that the database takes for equal need not be so for us */
+			continue; /* keys that are equal in the database need not be equal here */
 		page[at].facts = facts[i];
 		page[at].judgement = judge(w, &facts[i]);
 	}
@@ -147,7 +147,7 @@ static defib_err keep_page(struct reading *r, const struct store_rows *rows, str
 	return err;
 }
 
-/* One statement of our own making; within_ms 0: as long as the session allows. */
+/* One statement of ours; within_ms 0: as long as the session allows. */
 static defib_err ask(struct reading *r, struct list_statement *s, int64_t within_ms,
                      struct store_rows *rows, struct failure *f)
 {
@@ -161,13 +161,15 @@ static defib_err ask(struct reading *r, struct list_statement *s, int64_t within
 	return err;
 }
 
-/* What took too long is asked of a window from now on; not where all the rest is no more. */
+/*
+ * After a time-out, read a window of the table from now on; not if the window would be everything.
+ */
 static defib_err open_window(struct reading *r, struct list_query *l, struct failure *f)
 {
 	struct browse_bound *bound = r->ask->bound;
 	struct list_statement s;
 	struct store_rows rows;
-	/* The oldest first: their keys mostly are the least. */
+	/* Oldest first: their keys are usually the smallest. */
 	l->window_desc = l->sort == LIST_BY_STATE || l->desc;
 	list_window_sql(r->sql->binding, l, bound->rows, &s);
 	defib_err err = ask(r, &s, 0, &rows, f);
@@ -181,7 +183,7 @@ static defib_err open_window(struct reading *r, struct list_query *l, struct fai
 	return DEFIB_OK;
 }
 
-/* What runs, is stuck or is held is few, and looked for by an index where there is one. */
+/* Running, stuck and held jobs are few, and found by an index if there is one. */
 static int64_t patience_ms(const struct reading *r)
 {
 	bool few = judged(r->ask) || browse_sort(r->ask->terms, r->ask->nterms) == LIST_BY_AGE;
@@ -240,7 +242,7 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 {
 	const struct browse *o = r->ask;
 	enum list_sort sort = list_cheapest_sort(r->sql->binding, o->sort, o->terms, o->nterms);
-	/* What has no state cannot be sorted by it. */
+	/* A row without a state cannot be sorted by it. */
 	bool parts = list_has_parts(r->sql->binding, sort);
 	AUTO_BUF recovered = BUF_INIT;
 	event_counts_sql(&recovered, LIST_ENTRY, COUNTS_RECOVERED, BY_ANYBODY);
@@ -255,7 +257,7 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 		.recovered = arena_strdup(r->arena, buf_text(&recovered)),
 		.limit = PAGE_ROWS,
 	};
-	/* One more than asked for tells whether there is more; of what is judged a few drop out. */
+	/* One more than requested shows whether there are more; a few of the judged ones drop out. */
 	int64_t enough = o->limit + (judged(o) ? o->limit / 4 + 16 : 1);
 	if (o->limit > 0 && enough < PAGE_ROWS && !keys)
 		l.limit = enough;
@@ -271,7 +273,7 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 	return err;
 }
 
-/* Jobs by their names, so many at a time. */
+/* Jobs by name, a limited number at a time. */
 static defib_err read_named(struct reading *r, struct failure *f)
 {
 	const struct browse *o = r->ask;

@@ -22,13 +22,16 @@ struct hands {
 	const struct watch *watch;
 	const struct by_hand_options *options;
 	struct by_hand_result *result;
-	struct bound *bound, own; /* `own` where the caller keeps none */
+	struct bound *bound, own; /* `own` if the caller keeps none */
 	struct carrier carrier;
-	struct arena arena; /* of the batch under way */
-	int act;            /* what is really written */
+	struct arena arena; /* of the current batch */
+	int act;            /* what is actually written */
 };
 
-/* A retry by hand does not wait: the second half at once, or a requeue where there is no retry. */
+/*
+ * A retry by hand does not wait: it applies the second half at once, or a requeue if no retry is
+ * configured.
+ */
 static int really(const struct watch *w, int act)
 {
 	if (act != REMEDY_RETRY)
@@ -60,7 +63,10 @@ static void refuse(struct candidate *c, const char *why)
 	c->decision.act = false;
 }
 
-/* A hold that the table itself has is known by the ledger: its row is as the hold left it. */
+/*
+ * A hold that the user's table records is identified through the ledger: the row is as the hold
+ * left it.
+ */
 static defib_err is_held(struct hands *h, const struct facts *f, bool *held, struct failure *fail)
 {
 	struct ledger_filter filter = {.watch = h->watch->name,
@@ -81,7 +87,7 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	return err;
 }
 
-/* ---- steps that somebody else's worker has finished ---- */
+/* ---- steps that a foreign worker has finished ---- */
 
 static bool gives_back(int act)
 {
@@ -101,7 +107,7 @@ static void refuse_unknown(struct hands *h, struct candidate *c)
 	                       work_workflow(&h->watch->work, c->facts.kind)->name, ways));
 }
 
-/* Steps of others that would run again, from the chosen one on. */
+/* Steps of foreign workers that would run again, from the chosen one on. */
 static defib_err guard_again(struct hands *h, const struct workflow *w, int from,
                              struct candidate *c, struct failure *f)
 {
@@ -133,8 +139,8 @@ static defib_err guard_again(struct hands *h, const struct workflow *w, int from
 }
 
 /*
- * What the row says is finished is kept with the act, so that it is not run again; with
- * --from-step and the override a person says it where the row does not.
+ * Steps that the row says are finished are recorded with the act, so that they do not run again.
+ * With --from-step and the override, the operator states it if the row does not.
  */
 static defib_err guard_steps(struct hands *h, struct candidate *c, struct failure *f)
 {
@@ -163,14 +169,14 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 	c->known = ARENA_ARRAY(&h->arena, struct step_known, n + w->nsteps + 1);
 	for (int i = 0; i < n; i++)
 		c->known[c->nknown++] = (struct step_known){done[i].name, done[i].position, false};
-	/* A person says it: what is before the chosen step is finished, and the rest is not. */
+	/* The operator states it: steps before the chosen one are finished, the rest are not. */
 	int first = from < 0 ? 0 : from;
 	for (int i = 0; !said && !ours && i <= first; i++)
 		c->known[c->nknown++] = (struct step_known){w->steps[i].name, i, i == first};
 	return o->step ? guard_again(h, w, from, c, f) : DEFIB_OK;
 }
 
-/* What a person may not do to this job, or not so. */
+/* What an operator may not do to this job, or not in this way. */
 static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 {
 	const struct by_hand_options *o = h->options;
@@ -195,7 +201,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 	return err ? err : guard_steps(h, c, f);
 }
 
-/* The evidence, and with it that a person went past a guard. */
+/* The evidence, including that an operator overrode a guard. */
 static const char *evidence(struct hands *h, const struct candidate *c)
 {
 	const struct by_hand_options *o = h->options;
@@ -212,7 +218,7 @@ static const char *evidence(struct hands *h, const struct candidate *c)
 	return arena_strdup(&h->arena, buf_text(&out));
 }
 
-/* What the watch masks must not stand in the ledger, or in the row's error, by a person's words. */
+/* An operator's text must not put masked values into the ledger or into the row's error column. */
 static const char *masked_reason(struct hands *h, const struct facts *f)
 {
 	struct secrets secrets = {0};
@@ -224,7 +230,7 @@ static const char *masked_reason(struct hands *h, const struct facts *f)
 	return reason;
 }
 
-/* What a person should know who lets a job go. */
+/* What an operator should know when releasing a job. */
 static const char *release_warning(struct hands *h, const struct candidate *c)
 {
 	const struct facts *f = &c->facts;
@@ -252,18 +258,20 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	                                .why = "an operator chose this",
 	                                .cause = HOLD_BY_HAND};
 	snprintf(c->decision.rule, sizeof c->decision.rule, RULE_BY_HAND);
-	/* What lives is left to its worker, and what our own table alone held was never taken away. */
+	/*
+	 * A live job is left to its worker, and a job held only in our own table was never taken away.
+	 */
 	c->does = h->act == ACT_RELEASE && !(words && (stuck || parked)) ? ACT_LIFT : h->act;
 	c->event = h->act == ACT_THEN && o->step ? ENTRY_RETRY_FROM_STEP : NULL;
 	c->expected = facts->before;
 	c->step = o->step;
-	c->retry_us = facts->now_us; /* a person does not wait for a backoff */
+	c->retry_us = facts->now_us; /* an operator does not wait for a backoff */
 	c->reason = o->reason ? masked_reason(h, facts) : "by hand";
 	c->evidence = evidence(h, c);
 	c->warning = h->act == ACT_RELEASE ? release_warning(h, c) : NULL;
 }
 
-/* Candidates in the order in which they were named; what is not there is missing. */
+/* Candidates in the order in which they were named; jobs that do not exist are missing. */
 static defib_err look(struct hands *h, const char *const *jobs, int n, struct candidate *out,
                       struct failure *f)
 {
@@ -347,7 +355,7 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 	defib_err err = set_up(&h, f);
 	for (int at = 0; at < n && !err; at += (int)w->batch)
 		err = do_batch(&h, jobs + at, n - at < w->batch ? n - at : (int)w->batch, f);
-	/* After a failure it is not known what was written; the ledger has it. */
+	/* After a failure it is unknown what was written; the ledger has it. */
 	if (h.carrier.transactions > 0 &&
 	    (err || result->outcomes[OUTCOME_RECOVERED] || result->outcomes[OUTCOME_HELD]))
 		snprintf(result->batch, sizeof result->batch, "%s", h.carrier.name);
@@ -358,7 +366,7 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 	return err;
 }
 
-/* ---- what a person may do ---- */
+/* ---- what an operator may do ---- */
 
 static const struct act_kind kinds[] = {
 	{"retry", "set to run again", REMEDY_RETRY, OUTCOME_RECOVERED, "status = 'queued'"},
@@ -396,19 +404,19 @@ defib_err act_configured(const struct act_kind *kind, const struct watch *w, str
 /* ---- ending a job ---- */
 
 /*
- * Ending a job on somebody's word, see by_hand.h.
+ * Ends a job on request, see by_hand.h.
  *
- * Most of those who ask come again: a click repeated, a client that retries. So the
- * row is asked first, by its key, and one that ends already is left alone: not even
- * its time is written, which may be its place in a queue. Where it may be ended, the
- * write goes the way of every other act, and asks `end_when` once more in its own
- * WHERE, under the row's lock. Who loses that race reads again and finds it done.
+ * Most requests are repeated: a second click, a client that retries. So the row is read first, by
+ * its key, and one that is already ending is left alone: not even its time is written, which may be
+ * its place in a queue. If it may be ended, the write takes the path of every other act, and checks
+ * `end_when` again in its own WHERE, under the row's lock. The loser of such a race reads again and
+ * finds it done.
  */
 
-#define WAIT_MS 3000 /* for somebody else's transaction on the row */
+#define WAIT_MS 3000 /* for another transaction on the row */
 #define PAUSE_MS 5
 
-/* Does end_when hold? *there is false when there is no such row. */
+/* Is end_when true? *there is false if there is no such row. */
 static defib_err may_end(struct session *session, const struct watch_sql *q, const char *job,
                          bool *there, bool *may, struct failure *f)
 {
@@ -429,7 +437,7 @@ static defib_err may_end(struct session *session, const struct watch_sql *q, con
 	return err;
 }
 
-/* What by_hand() said of the job. */
+/* What by_hand() reported about the job. */
 struct said {
 	enum outcome outcome;
 	char refusal[256];
@@ -461,7 +469,7 @@ static defib_err try_end(struct session *session, const struct watch *w,
 		*out = there ? ENDING_PAST : ENDING_MISSING;
 		return err;
 	}
-	/* Refused, and not because another was faster. */
+	/* Refused, and not because another request was faster. */
 	if (refused)
 		return fail(f, DEFIB_REFUSED, "job %s of watch %s was not ended: %s", o->job, w->name,
 		            said->refusal);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define TRIES_MAX 4
-#define TRIES_MS 8000 /* no new try after that: each may cost its own deadline */
+#define TRIES_MS 8000 /* no further try after this: each may take its own deadline */
 
 #define BATCH_NAME 96
 
@@ -49,9 +49,9 @@ bool try_again(struct carrier *c, struct tries *t, defib_err err)
 }
 
 /*
- * A commit whose reply was lost is resolved by reading: the ledger has the
- * batch, or it was not done. Without a ledger the batch is simply applied
- * again: rows that were written are no longer as they were judged.
+ * A commit whose reply was lost is resolved by reading: if the ledger has the batch, it was done;
+ * if not, it was not. Without a ledger the batch is simply applied again: rows that were written
+ * are no longer as judged.
  */
 static defib_err was_committed(struct carrier *c, const char *batch, bool *done, struct failure *f)
 {
@@ -60,7 +60,7 @@ static defib_err was_committed(struct carrier *c, const char *batch, bool *done,
 	return ledger_has_batch(c->session->store, batch, done, f);
 }
 
-/* One try. `unsure` names a batch that may have been committed, "" when there is none. */
+/* One try. `unsure` names a batch that may have been committed, "" if there is none. */
 static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
                             char unsure[BATCH_NAME], struct failure *f)
 {
@@ -114,7 +114,7 @@ static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, in
 	return err;
 }
 
-/* One bad row must not hold up the others. */
+/* One bad row must not delay the others. */
 defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
                 struct failure *f)
 {
@@ -149,7 +149,7 @@ int acting_first(struct candidate *all, int n, struct arena *a)
 
 #define DUE_AT_ONCE 1000
 
-/* The facts of those that are still there; a job that is gone has changed. */
+/* The facts of those that still exist; a job that is gone has changed. */
 static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, int n,
                            struct arena *a, struct candidate *out, struct failure *f)
 {
@@ -238,7 +238,7 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 /* ---- several sessions at once ---- */
 
 #define LANES 2
-#define UNDER_WAY_MAX (2 * LANES) /* one that each writes, and one that waits for it */
+#define UNDER_WAY_MAX (2 * LANES) /* for each lane one being written, and one waiting */
 
 struct lane {
 	struct lanes *all;
@@ -249,11 +249,11 @@ struct lane {
 
 struct lanes {
 	pthread_mutex_t mutex;
-	pthread_cond_t moved; /* a batch came, or is done, or all are to end */
+	pthread_cond_t moved; /* a batch arrived, or is done, or all must end */
 	struct lane lanes[LANES];
 	int n, under_way;
 	struct lane_job *first, *last; /* in the order of put, until they are taken */
-	struct lane_job *waits;        /* the first of them that no lane has */
+	struct lane_job *waits;        /* the first of them without a lane */
 	bool end;
 };
 
@@ -291,7 +291,7 @@ static void *lane_main(void *arg)
 	for (struct lane_job *j = next_job(l); j; j = next_job(l)) {
 		own->carrier.first = j->first;
 		j->err = carry(&own->carrier, j->batch, j->stuck, &j->arena, &j->failure);
-		/* The rows before and after are shown when the batch is taken out. */
+		/* The rows before and after are shown when the batch is taken. */
 		j->said = own->carrier.arena;
 		own->carrier.arena = (struct arena)ARENA_INIT;
 		pthread_mutex_lock(&l->mutex);
@@ -352,7 +352,7 @@ void lanes_put(struct lanes *l, struct lane_job *j)
 		l->last->next = j;
 	else
 		l->first = j;
-	l->last = j; /* also when it was taken: it says that there was one */
+	l->last = j; /* also after it was taken: it means that there was one */
 	if (!l->waits)
 		l->waits = j;
 	l->under_way++;

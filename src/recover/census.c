@@ -75,7 +75,7 @@ defib_err census_read(struct store *s, const struct census_sql *sql, struct aren
 
 /* ---- a watch that sees no running row ---- */
 
-#define ROW_WITHIN_MS 1000 /* a table of dead rows may be long to read */
+#define ROW_WITHIN_MS 1000 /* a table full of dead rows may take long to read */
 
 defib_err row_security(struct store *s, const struct watch *w, bool *on, struct failure *f)
 {

@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* The rules that are not the user's own. */
+/* The default rules. */
 static const struct {
 	const char *id, *why;
 } defaults[] = {
@@ -37,7 +37,7 @@ static bool exhausted(const struct facts *f)
 	return f->has_attempts && f->has_max_attempts && f->attempts >= f->max_attempts;
 }
 
-/* A mass event, a restart, or a program that ended well says nothing about the single job. */
+/* A mass event, a restart, or a program that ended normally says nothing about the single job. */
 int64_t decide_crashes(const struct facts *f)
 {
 	return f->crashes + (f->mass || f->restart || f->clean ? 0 : 1);
@@ -86,21 +86,21 @@ static bool gives_back(enum remedy r)
 	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
 }
 
-/* Holds without words of the table's own, and what waits for its time, are kept in our tables. */
+/* Holds that the user's table does not record, and waiting retries, are stored in our tables. */
 static bool needs_ledger(const struct watch *w, enum remedy r)
 {
 	return (r == REMEDY_HOLD && w->actions[REMEDY_HOLD].form == ACTION_NONE) ||
 	       (r == REMEDY_RETRY && w->actions[ACT_THEN].form != ACTION_NONE);
 }
 
-/* A rule for every job without attempts left: what stands behind it sees only the others. */
+/* A rule that matches every job without attempts left: the rules after it see only the others. */
 static bool takes_all_exhausted(const struct rule *rule)
 {
 	return rule->attempts == ATTEMPTS_EXHAUSTED && rule->verdict == VERDICT_NONE && !rule->kind &&
 	       !rule->crashes && !rule->when.text;
 }
 
-/* Whether a job that counts its attempts is given back only while some are left. */
+/* Whether a job that counts its attempts is requeued only while some are left. */
 static bool attempts_bound(const struct watch *w)
 {
 	if (!watch_has_attempts(w))
@@ -114,7 +114,7 @@ static bool attempts_bound(const struct watch *w)
 	return true;
 }
 
-/* The budget guards where attempts do not; elsewhere it counts only where it was asked for. */
+/* The budget protects jobs without attempts; for others it counts only if it was configured. */
 enum budget_of decide_budget(const struct watch *w)
 {
 	if (w->crash_budget.max <= 0)
@@ -122,7 +122,7 @@ enum budget_of decide_budget(const struct watch *w)
 	return w->crash_budget.given || !attempts_bound(w) ? BUDGET_OF_ALL : BUDGET_OF_UNCOUNTED;
 }
 
-/* A null bounds nothing, however often one is added to it. */
+/* A null limits nothing: adding one to it stays null. */
 static bool budget_counts(const struct watch *w, const struct facts *f)
 {
 	enum budget_of of = decide_budget(w);
@@ -189,7 +189,7 @@ bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 	return false;
 }
 
-/* By then any factor that grows has met its cap; attempts come from a table and may be huge. */
+/* By then any growing factor has reached its cap; attempts come from a table and may be huge. */
 #define BACKOFF_STEPS_MAX 1000
 
 int64_t backoff_us(const struct backoff *b, int64_t attempts, double chance)

@@ -33,7 +33,7 @@ static void add_time(struct buf *out, const char *name, int64_t us)
 	add_text(out, name, buf_text(&iso));
 }
 
-/* The last `n` characters, or nothing where that would be the whole text. */
+/* The last `n` characters, or "" if that would be the whole text. */
 static const char *last_characters(const char *text, int n)
 {
 	const char *at = text + strlen(text);
@@ -51,7 +51,7 @@ void mask_value(const struct watch *w, const char *column, const char *value, st
 		buf_addf(out, "****%s", last_characters(value, 6));
 }
 
-/* `states` names the codes of the columns that tell whether a row is running. */
+/* `states` names the codes of the columns that show whether a row is running. */
 static const char *state_name(const struct watch *w, const char *column, const char *value)
 {
 	for (int i = 0; i < w->states.n && watch_running_names(w, column); i++)
@@ -75,7 +75,7 @@ void shown_owner(const struct watch *w, const char *owner, struct buf *out)
 	mask_value(w, text_starts(column, "t.") ? column + 2 : column, owner, out);
 }
 
-/* Columns that name the job, unless the evidence already says something under that name. */
+/* Columns that identify the job, unless the evidence already uses that name. */
 static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	AUTO_BUF name = BUF_INIT, value = BUF_INIT;
@@ -83,7 +83,7 @@ static void add_shown(const struct watch *w, const struct facts *f, struct buf *
 		buf_clear(&name);
 		buf_add_json(&name, w->show.items[i]);
 		buf_add(&name, ":");
-		/* Inside a string its closing quote would have a backslash: only a name can match. */
+		/* Inside a string the closing quote would have a backslash, so only a name can match. */
 		if (!f->show[i] || strstr(buf_text(out), buf_text(&name)))
 			continue;
 		buf_clear(&value);
@@ -109,7 +109,7 @@ bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us)
 		*us = f->sign_us[SIGN_STARTED];
 	else
 		known = false;
-	/* A clock that runs ahead of the database's makes nobody be lost tomorrow. */
+	/* If a clock is ahead of the database's, the job was still not lost in the future. */
 	if (known && *us > f->now_us)
 		*us = f->now_us;
 	return known;
@@ -197,7 +197,7 @@ void reason_text(const struct watch *w, const char *template, const struct facts
 {
 	static const char *const names[] = {"{verdict}", "{silent}", "{owner}", "{kind}"};
 	AUTO_BUF silent = BUF_INIT, owner = BUF_INIT;
-	/* What is masked anywhere must not stand in the row's own error column instead. */
+	/* What is masked elsewhere must not appear in the row's own error column. */
 	if (f->owner && w->owner.text)
 		shown_owner(w, f->owner, &owner);
 	else

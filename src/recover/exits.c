@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * exits.c: see exits.h.
  *
- * Claims are read, then the jobs, then the claims again: a claim that is there
- * both times was so in between, so what was read of its job is about the dead
- * program's run and about nobody else's. From there on apply's second reading
- * under the row's lock guards as ever.
+ * Claims are read, then the jobs, then the claims again: a claim that is there both times was valid
+ * in between, so what was read of its job is about the run of the dead program and of no other.
+ * From there on, apply's second reading under the row's lock protects as usual.
  */
 #include "recover/exits.h"
 
@@ -33,7 +32,7 @@ struct exits {
 	struct arena page;
 };
 
-/* A claim of the program, and whether its session still shows. */
+/* A claim of the program, and whether its session still exists. */
 struct held_claim {
 	const char *job;
 	int64_t claim, pid, at_us;
@@ -93,14 +92,16 @@ defib_err exits_ready(struct exits *x, struct failure *f)
 
 /* ---- claims ---- */
 
-/* The program's claims above `after` up to `until`, in their order, a page at most. */
+/* The program's claims above `after` up to `until`, in order, at most one page. */
 static defib_err read_claims(struct exits *x, const char *application, int64_t after, int64_t until,
                              struct held_claim **out, int *n, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(x->watch->name), P_TEXT(application), P_INT(after),
 	                               P_INT(until), P_INT(PAGE_CLAIMS)};
 	struct store_rows rows;
-	/* A session of this pid that began after the claim is another; when is not everybody's to see.
+	/*
+	 * A session of this pid that began after the claim is a different one; not every role may see
+	 * when it began.
 	 */
 	defib_err err = store_exec(
 		x->session->store,
@@ -127,7 +128,7 @@ static const struct held_claim *claim_of_job(const struct held_claim *all, int n
 	return NULL;
 }
 
-/* The claim of a job if it is the same in both readings; NULL: somebody else has it now. */
+/* The claim of a job if it is the same in both readings; NULL: another session has it now. */
 static const struct held_claim *same_claim(const struct held_claim *first, int nfirst,
                                            const struct held_claim *second, int nsecond,
                                            const char *job)
@@ -143,7 +144,7 @@ static struct judgement judge_exit(const struct watch *w, const struct facts *f)
 {
 	struct judgement j = {.verdict = exit_seen.verdict, .rule = &exit_seen};
 	enum sign s = watch_first_sign(w);
-	/* For words like "silent for 5s"; nothing is decided by it. */
+	/* For texts like "silent for 5s"; it decides nothing. */
 	if (s != SIGN_EXPIRES && f->has_sign[s]) {
 		j.measured = true;
 		j.sign = s;
@@ -154,7 +155,7 @@ static struct judgement judge_exit(const struct watch *w, const struct facts *f)
 	return j;
 }
 
-/* What is known of the end and of who had the job, behind what every recovery tells. */
+/* What is known about the end and the former owner, added to the usual evidence. */
 static const char *more_evidence(struct exits *x, const char *evidence, const struct program *p,
                                  const struct held_claim *c)
 {
@@ -171,7 +172,9 @@ static const char *more_evidence(struct exits *x, const char *evidence, const st
 	return arena_strdup(&x->carrier.arena, buf_text(&out));
 }
 
-/* When the program ended, by the database's clock; what nobody saw, its rows' signs tell. */
+/*
+ * When the program ended, by the database's clock; if that was not seen, its rows' signs are used.
+ */
 static void note_end(const struct program *p, struct facts *f)
 {
 	f->has_lost = p->ended_boot_us || p->ended_at_us;
@@ -191,7 +194,7 @@ static void prepare(struct exits *x, const struct facts *f, const struct program
 		                                       chance_draw(&x->carrier.chance));
 }
 
-/* Jobs that are still to be freed; whatever else became of one, its claim has been heard. */
+/* Jobs that are not recovered yet; for all other outcomes the claim is handled. */
 static bool is_waiting(const struct candidate *c)
 {
 	return c->outcome == OUTCOME_LOCKED || c->outcome == OUTCOME_CHANGED;
@@ -213,7 +216,7 @@ static void count(const struct candidate *batch, int n, struct exit_result *r)
 	}
 }
 
-/* Forget the claims that nothing more can come of: a job taken again has another. */
+/* Delete the claims that are handled: a job that was claimed again has a new one. */
 static defib_err forget_claims(struct exits *x, const struct program *p,
                                const struct held_claim *claims, int n,
                                const struct candidate *batch, int nbatch, struct failure *f)
@@ -259,7 +262,7 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 	return err;
 }
 
-/* One page of claims; *after moves behind it, *more says whether there may be another. */
+/* One page of claims; *after moves past it, *more says whether there may be another. */
 static defib_err release_page(struct exits *x, const struct program *p, bool living, int64_t *after,
                               bool *more, struct exit_result *result, struct failure *f)
 {
@@ -275,7 +278,7 @@ static defib_err release_page(struct exits *x, const struct program *p, bool liv
 		if (!claims[i].lives || living)
 			claims[take++] = claims[i];
 	}
-	/* No batch is larger than a page, so that its second reading is whole. */
+	/* No batch is larger than a page, so that its second reading is complete. */
 	for (int at = 0; !err && at < take; at += batch)
 		err = do_jobs(x, p, claims + at, take - at < batch ? take - at : batch, result, f);
 	return err;
@@ -294,7 +297,7 @@ defib_err exits_release(struct exits *x, const struct program *p, bool living,
 	return err;
 }
 
-/* ---- what others left ---- */
+/* ---- what other watchers left ---- */
 
 static defib_err finish(struct exits *x, const struct program *p, int64_t *freed, struct failure *f)
 {

@@ -6,7 +6,7 @@
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 
-/* Of no single job. */
+/* Not about a single job. */
 static void record(struct session *session, const struct watch *w, const struct scan_result *last,
                    const char *rule, const char *sentence, const char *actor)
 {
@@ -33,7 +33,7 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 {
 	struct guard_report r;
 	guard_report(g, &r);
-	/* An outage in which nobody's limit ended is told by status alone: it held nobody. */
+	/* An outage that held back no job is only shown in the status. */
 	bool doubting = r.held[GUARD_DOUBT] > 0 || (told->doubting && r.doubting);
 	const struct {
 		bool *told, is;

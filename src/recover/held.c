@@ -64,7 +64,7 @@ bool held_now(const struct watch *w, const struct facts *f, const char *state)
 	return hold_in_force(hold_state_of_row(f->hold, name && strcasecmp(name, "held") == 0));
 }
 
-/* Rows that say it themselves. */
+/* Rows that say themselves that they are held. */
 static defib_err count_held_rows(struct store *s, const struct binding *b, struct arena *a,
                                  int64_t *n, struct failure *f)
 {
@@ -84,7 +84,7 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 	AUTO_ARENA a = ARENA_INIT;
 	struct holds holds = {0};
 	int64_t said = 0, kept = 0;
-	/* A row that says it itself is counted by that. */
+	/* Such a row is counted once, by that. */
 	bool says = q->binding->watch->stats.held.text != NULL;
 	*out = (struct held_count){0};
 	defib_err err = ledger_count_held(s, q->binding->watch->name, &kept, &out->retries, f);

@@ -35,7 +35,7 @@ static struct judgement by(enum rule_id id)
 	return (struct judgement){.verdict = judge_rules[id].verdict, .rule = &judge_rules[id]};
 }
 
-/* Measure one sign against its limit; false when the watch or the row has none. */
+/* Measure one sign against its limit; false if the watch or the row has none. */
 static bool measure(const struct watch *w, const struct facts *f, enum sign s,
                     struct judgement *out)
 {
@@ -76,7 +76,7 @@ struct judgement judge(const struct watch *w, const struct facts *f)
 		return by(RULE_NOT_RUNNING);
 	if (f->owner_alive == KNOWN_NO)
 		return by(RULE_OWNER_GONE);
-	/* A worker that is known to live is neither lost nor silent; it can still be overdue. */
+	/* A worker that is known to be alive is neither lost nor silent; it can still be overdue. */
 	if (f->owner_alive != KNOWN_YES && w->missing == MISSING_ORPHAN &&
 	    !f->has_sign[watch_first_sign(w)])
 		return by(RULE_NO_SIGN_ORPHAN);

@@ -29,7 +29,7 @@ static void keys_of(const struct binding *b, const struct recovered *all, int n,
 	}
 }
 
-/* Which of them are as late_when says. */
+/* For which of them late_when is true. */
 static defib_err ask_table(struct store *s, const struct binding *b, const struct recovered *all,
                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
 {

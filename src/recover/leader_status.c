@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* So many intervals, and some time for the scan itself, may pass without a finished one. */
+/* This many intervals, plus time for the scan itself, may pass without a finished scan. */
 #define INTERVALS 3
 #define SOME_TIME_US (30 * US_PER_S)
 
@@ -34,7 +34,7 @@ static void find_last_scan(struct leader_status *st)
 	st->ago_us = st->ago_us > 0 ? st->ago_us : 0;
 }
 
-/* A leader that has only just begun owes no scan yet. */
+/* A leader that has only just begun need not have finished a scan. */
 static bool is_silent(const struct leader_status *st)
 {
 	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;

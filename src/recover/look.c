@@ -119,8 +119,8 @@ static void take_history(const struct binding *b, const struct history *h, struc
 }
 
 /*
- * From here on the transaction asks about jobs by key, each by itself. To a planner that knows a
- * small ledger, reading it through is cheap for each of many, also while others make it large.
+ * From this number on, the transaction looks up jobs by key, one by one. A planner that believes
+ * the ledger to be small would read all of it for each job, also after it has grown.
  */
 #define MANY_JOBS 100
 static defib_err by_index(struct store *s, int n, struct failure *f)
@@ -148,7 +148,7 @@ static defib_err add_history(struct store *s, const struct binding *b, const str
 	return err;
 }
 
-/* Run a query and what the ledger knows of its rows in one read-only transaction. */
+/* Run a query, and read what the ledger knows about its rows, in one read-only transaction. */
 static defib_err read_facts(struct store *s, const struct watch_sql *q, const struct ledger *l,
                             const char *sql, const struct store_param *params, int nparams,
                             struct arena *a, struct facts **out, int *n, struct failure *f)
@@ -176,7 +176,7 @@ defib_err look_page(struct store *s, const struct watch_sql *q, const struct led
 	struct store_param params[3 + WATCH_KEYS_MAX] = {P_INT(limit)};
 	int nparams = 1;
 	assert(limit > 0);
-	/* One owner's jobs are few: a single page, and what it leaves is not looked at again. */
+	/* One owner has few jobs: a single page, and the rest is not read. */
 	if (owner) {
 		assert(q->look_owner != NULL);
 		*n = 0;
@@ -278,7 +278,7 @@ defib_err look_stuck(struct store *s, const struct watch_sql *q, int64_t *n, str
 
 /* ---- the oldest jobs ---- */
 
-/* The jobs that are not over: at work, or waiting for a worker of ours. */
+/* The jobs that are not over: running, or waiting for one of our workers. */
 static void open_rows(const struct watch *w, struct buf *out)
 {
 	buf_addf(out, "((%s)", w->running.text);

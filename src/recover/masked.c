@@ -11,7 +11,7 @@
 /* As short as they were written: 0.1, not 0.10000000000000001. */
 #define ONE_LINE (JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))
 
-/* JSON in a text, masked. False: there is nothing to mask in it, and nothing was added. */
+/* JSON in a text, masked. False: there is nothing to mask, and nothing was added. */
 static bool masked_inside(const struct watch *w, const struct secrets *s, const char *text,
                           struct buf *out)
 {
@@ -39,7 +39,9 @@ void masked_text(const struct watch *w, const struct secrets *s, const char *nam
 		masked_free_text(w, s, text, out);
 }
 
-/* What cannot be read back, such as a number beyond bounds or a masked whole, is a string. */
+/*
+ * What cannot be parsed back, such as a number out of range or a fully masked value, is a string.
+ */
 void masked_exactly(const struct watch *w, const struct secrets *s, const char *name,
                     const char *text, struct buf *out)
 {
@@ -56,7 +58,7 @@ void masked_exactly(const struct watch *w, const struct secrets *s, const char *
 		buf_add_json(out, buf_text(&shown));
 }
 
-/* What stands under a name; the owner may stand under the word as well as under its column. */
+/* The value of a member; the owner may be stored as `owner` or under its column's name. */
 static json_t *masked_field(const struct watch *w, const struct secrets *s, const char *name,
                             const json_t *value)
 {
@@ -113,9 +115,9 @@ void masked_document(const struct watch *w, const struct secrets *s, const char 
 	free(dump);
 }
 
-/* ---- words ---- */
+/* ---- free text ---- */
 
-#define SECRET_LEAST 4 /* shorter values are found in any text */
+#define SECRET_LEAST 4 /* shorter values would match in any text */
 
 static void keep(struct secrets *s, const char *value)
 {
@@ -194,7 +196,7 @@ static const char *secret_at(const struct secrets *s, const char *text, const ch
 	return NULL;
 }
 
-/* How far a masked name goes with its `=` or `:`, as in `email: …` and `Key (email)=…`; or 0. */
+/* The length of a masked name with its `=` or `:`, as in `email: …` and `Key (email)=…`; or 0. */
 static size_t name_at(const struct watch *w, const char *text, const char *at)
 {
 	if (at > text && is_word(at[-1]))
@@ -210,14 +212,14 @@ static size_t name_at(const struct watch *w, const char *text, const char *at)
 	return 0;
 }
 
-/* Whether what begins here can be nothing but JSON that is broken, or too much for the parser. */
+/* Whether this can only be JSON that is broken, or too large for the parser. */
 static bool is_broken_json(const char *at)
 {
 	const char *next = at + 1 + strspn(at + 1, " \t\r\n");
 	return (*at == '{' && *next == '"') || (*at == '[' && *next && strchr("{[\"", *next));
 }
 
-/* JSON that begins here: how long it is, and itself, masked. 0: there is none. */
+/* JSON that begins here: its length, and its masked form. 0: there is none. */
 static size_t json_at(const struct watch *w, const struct secrets *s, const char *at,
                       struct buf *out)
 {

@@ -23,7 +23,7 @@
 
 #include <assert.h>
 
-#define LANES_FROM 2 /* batches: fewer are done before further sessions are open */
+#define LANES_FROM 2 /* batches: a smaller number is done before more sessions could be opened */
 
 struct scanner {
 	struct session *session;
@@ -35,11 +35,11 @@ struct scanner {
 	struct carrier carrier;
 	struct lanes *lanes; /* of a pass over many; else NULL */
 	struct census_sql census;
-	int64_t late_ms; /* when to look for late completions, and holds that are over, again */
-	bool seen;       /* a row was running once, or the ledger has one */
+	int64_t late_ms; /* when to check for late completions and ended holds again */
+	bool seen;       /* a row was running once, or the ledger has an entry */
 	struct unseen unseen;
-	int64_t unseen_ms; /* when to ask for it again */
-	bool paced;        /* the pace, or a person, lets nothing more through in this pass */
+	int64_t unseen_ms; /* when to check again */
+	bool paced;        /* the pace, or an operator, lets nothing more through in this pass */
 };
 
 static defib_err set_up(struct scanner *p, struct failure *f)
@@ -70,7 +70,7 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
 	r->running_known = !err && !p->options->owner;
 	r->running_capped = r->running >= ROWS_COUNT_MAX;
-	/* After the first reading: a table that may not be read is the greater news. */
+	/* After the first reading: a missing privilege on the table is the more important error. */
 	if (!err && p->options->fix)
 		err = bound_refuse_loop(&p->bound, p->watch, p->options->forced, p->options->remedy, f);
 	return err;
@@ -171,7 +171,7 @@ static void report_to_guard(struct scanner *p, const struct candidate *batch, in
 		guard_batch(p->options->guard, written, took_us, failed);
 }
 
-/* What the guard wants to know before it is asked about single jobs. */
+/* What the guard must know before it decides on single jobs. */
 static defib_err begin_guard(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
@@ -189,7 +189,7 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* Suspects that are gone: those that beat again were nearly wronged. */
+/* Suspects that are gone: those that beat again were near misses. */
 #define GONE_MAX 1000
 static defib_err end_guard(struct scanner *p, struct failure *f)
 {
@@ -199,7 +199,7 @@ static defib_err end_guard(struct scanner *p, struct failure *f)
 	int ngone = 0, n = 0;
 	if (!o->guard)
 		return DEFIB_OK;
-	/* A pass that did not come to all of them knows of nobody that he is gone. */
+	/* Only a pass that reached all jobs can tell which suspects are gone. */
 	if (!p->paced && !p->result->stopped && !p->result->limited)
 		guard_end(o->guard, &gone, &ngone);
 	ngone = ngone < GONE_MAX ? ngone : GONE_MAX;
@@ -221,13 +221,13 @@ static bool goes_on(const struct scanner *p)
 	return !p->result->stopped && !p->paced;
 }
 
-/* A dry run shows what --fix would do, which makes the ledger first where there is none. */
+/* A dry run shows what --fix would do, and --fix creates a missing ledger first. */
 static bool will_have_ledger(const struct scanner *p)
 {
 	return p->bound.ledger.ready || (!p->options->fix && !p->options->ledger_off);
 }
 
-/* Judge and decide; how many of them are stuck. */
+/* Judge and decide; returns how many of them are stuck. */
 static int prepare_batch(struct scanner *p, const struct facts *facts, int n, struct arena *a,
                          struct candidate **out)
 {
@@ -264,9 +264,9 @@ static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, s
 	return err;
 }
 
-/* ---- many: written beside, while the next are read and judged ---- */
+/* ---- many batches: written in lanes, while the next are read and judged ---- */
 
-/* Those that are done, in their order; all: wait for the others too. The first failure counts. */
+/* Take finished batches, in order; all: wait for the others too. The first failure counts. */
 static defib_err take_done(struct scanner *p, bool all, defib_err err, struct failure *f)
 {
 	while (p->lanes && (all || lanes_full(p->lanes))) {
@@ -289,7 +289,7 @@ static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, 
 	struct lane_job *j = lane_job_new();
 	defib_err err = take_done(p, false, DEFIB_OK, f);
 	j->stuck = prepare_batch(p, facts, n, &j->arena, &j->batch);
-	/* The facts go with the last of their page: nobody needs them behind it. */
+	/* The facts are freed with the last batch of their page. */
 	if (last) {
 		j->page = p->page;
 		p->page = (struct arena)ARENA_INIT;
@@ -298,7 +298,9 @@ static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, 
 	return err;
 }
 
-/* The guard's answers go by what was done so far: under its eyes a batch follows the other. */
+/*
+ * The guard's answers depend on what was done so far: with a guard, batches are written one by one.
+ */
 static void open_lanes(struct scanner *p, int n)
 {
 	const struct scan_options *o = p->options;
@@ -340,7 +342,7 @@ static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct f
 	return err || p->result->stopped ? take_done(p, true, err, f) : err;
 }
 
-/* Keep what the next page needs of this one's last row, before its arena goes. */
+/* Keep what the next page needs of this one's last row, before its arena is cleared. */
 static void keep_position(const struct facts *last, struct arena *a, struct facts *out)
 {
 	*out = (struct facts){.position = arena_strdup(a, last->position)};
@@ -362,7 +364,7 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 			err = look_page(p->session->store, &p->bound.sql, &p->bound.ledger, p->options->owner,
 			                want, after, &p->page, facts, n, f);
 	} while (err && try_again(&p->carrier, &t, err));
-	/* A session that was replaced on the way makes what was read doubtful. */
+	/* If the session was replaced meanwhile, what was read is doubtful. */
 	if (!err && *n > 0 && p->options->absence)
 		absence_read(p->options->absence, p->session->opened, (*facts)[0].now_us, clock_boot_us());
 	return err;
@@ -377,7 +379,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	defib_err err = DEFIB_OK;
 	int n = 0;
 
-	/* A limit is on what is looked at, not on what is reported of the table. */
+	/* A limit applies to the jobs that are read, not to the counts of the table. */
 	if (limit)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
 	for (int page = 0; !err && goes_on(p); page++) {
@@ -412,7 +414,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 static const struct judge_rule no_time = {"unreadable", VERDICT_NONE,
                                           "its sign of life cannot be read as a time"};
 
-/* What a column says that nobody may see stays unseen. */
+/* A masked column must not be shown here either. */
 static bool is_masked(const struct scanner *p, enum sign sign)
 {
 	const struct watch *w = p->watch;
@@ -422,7 +424,10 @@ static bool is_masked(const struct scanner *p, enum sign sign)
 	return false;
 }
 
-/* One bad row is reported and set aside; the others were recovered. Not to know is no failure. */
+/*
+ * One bad row is reported and set aside; the others were recovered. A failure here is not a failure
+ * of the scan.
+ */
 static void report_unreadable(struct scanner *p)
 {
 	struct unreadable *all;
@@ -447,7 +452,7 @@ static void report_unreadable(struct scanner *p)
 	arena_clear(&p->page);
 }
 
-/* Were earlier recoveries mistakes? Not to know is no failure of the scan. */
+/* Were earlier recoveries mistakes? A failure here is not a failure of the scan. */
 static void check_late(struct scanner *p)
 {
 	struct failure f = {0};
@@ -459,7 +464,7 @@ static void check_late(struct scanner *p)
 		          LOG_STR("watch", p->watch->name), LOG_INT("jobs", noted));
 }
 
-/* What need not be asked at every pass, and fails none. */
+/* Checks that need not run at every pass, and whose failure does not matter. */
 static void check_now_and_then(struct scanner *p)
 {
 	struct failure f = {0};
@@ -484,7 +489,10 @@ struct scanner *scanner_new(struct session *session, const struct watch *w,
 	return p;
 }
 
-/* A watch that sees nothing may be blind. Asked only until it saw a row, and not at every pass. */
+/*
+ * A watch that sees no running row may be misconfigured. Checked until it has seen a row, and not
+ * at every pass.
+ */
 static void look_unseen(struct scanner *p)
 {
 	struct scan_result *r = p->result;
@@ -501,7 +509,7 @@ static void look_unseen(struct scanner *p)
 	r->row_security = r->never_seen && p->unseen.secured;
 }
 
-/* For those who ask how a watch stands; nothing is decided by it. */
+/* For status reports; it decides nothing. */
 static void count_held(struct scanner *p)
 {
 	struct failure f = {0};
@@ -525,7 +533,7 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	do {
 		fail_clear(f);
 		err = first_reading(p, f);
-		/* A session that broke is worth another; one that could not be had is not. */
+		/* If a session broke, try again; if none could be opened, do not. */
 	} while (err && p->session->store && try_again(&p->carrier, &t, err));
 	if (!err)
 		err = begin_guard(p, f);

@@ -27,11 +27,11 @@ struct startup_run {
 	struct carrier carrier;
 	struct startup_report report;
 	struct arena page;
-	bool stopped;     /* go_on() said so */
+	bool stopped;     /* because go_on() returned false */
 	int64_t begun_us; /* the database's clock at the first reading; 0: not read yet */
 };
 
-/* What was heard of since we began was left behind by nobody. */
+/* A job with a sign since we began was not left behind. */
 static bool is_newer(const struct startup_run *r, const struct facts *f)
 {
 	for (int s = 0; s < SIGN_COUNT; s++)
@@ -44,7 +44,7 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 {
 	struct judgement j = judge(r->watch, f);
 	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
-	/* What the watch wants of every row at a start goes before a hold that no person made. */
+	/* The watch's remedy at start overrides a hold that no operator made. */
 	bool held = hold_in_force(f->hold) &&
 	            !(r->how.forced && r->result->all && f->hold != HOLD_STATE_OPERATOR);
 	if (!f->running || f->owner_alive == KNOWN_YES || held || is_newer(r, f) || doubtful)
@@ -66,7 +66,7 @@ static void prepare(struct startup_run *r, const struct facts *f, const struct j
 		                                       chance_draw(&r->carrier.chance));
 }
 
-/* Where nothing says when it began, the age that `list` shows. */
+/* If nothing says when it began, the age that `list` shows. */
 static int64_t ran_us(const struct browsed *b)
 {
 	const struct facts *f = &b->facts;
@@ -130,7 +130,7 @@ static defib_err read_page(struct startup_run *r, const struct browse_position *
 	return err;
 }
 
-/* The next page begins behind this one's last row, whose arena goes. */
+/* The next page begins after this one's last row, whose arena is cleared. */
 static void keep_position(const struct browse_position *last, struct arena *a,
                           struct browse_position *out)
 {
@@ -177,7 +177,7 @@ static defib_err all_pages(struct startup_run *r, struct failure *f)
 	return err;
 }
 
-/* Without words for the remedy, or a bound on requeueing, nothing is begun. */
+/* Nothing is begun without a configured remedy, or without a limit on requeueing. */
 static defib_err check_remedy(const struct startup_run *r, struct failure *f)
 {
 	struct decide_options d = {r->bound.ledger.ready, r->how.forced, r->how.remedy};
@@ -225,7 +225,7 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 	if (w->startup.mode == STARTUP_OFF)
 		return DEFIB_OK;
 	defib_err err = who_lives(&r, f);
-	/* What age alone can say, a daemon's passes say too, under their guards. */
+	/* What age alone can decide, the daemon's passes decide too, under their guards. */
 	if (err || (!result->all && o->self == 0 && w->startup.mode == STARTUP_RECOVER))
 		return err;
 	r.carrier.sql = &r.bound.sql;
@@ -246,13 +246,13 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 
 /* ---- the log ---- */
 
-/* What became of a job, as a part of a field's name. */
+/* The outcome of a job, as a part of a field's name. */
 static const char *const done_names[] = {
 	[REMEDY_REQUEUE] = "requeued",     [REMEDY_RETRY] = "retried", [REMEDY_FAIL] = "failed",
 	[REMEDY_ROLLBACK] = "rolled_back", [REMEDY_HOLD] = "held",     [REMEDY_REPORT] = "reported",
 };
 
-/* States and kinds are anybody's text; a field's name is one word. */
+/* States and kinds are arbitrary text; a field's name is one word. */
 static void one_word(char *text)
 {
 	for (; *text; text++)
@@ -299,7 +299,7 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 	bool done = c->outcome == OUTCOME_RECOVERED || c->outcome == OUTCOME_HELD ||
 	            c->decision.remedy == REMEDY_REPORT;
 	char kind[64];
-	/* Changed: another that starts at the same time has it, and tells. */
+	/* Changed: another instance that starts at the same time has it, and logs it. */
 	log_event(c->outcome == OUTCOME_CHANGED ? LOG_DEBUG : LOG_WARN,
 	          "job of an instance that is gone", LOG_STR("watch", w->name),
 	          LOG_STR("job", c->facts.job), LOG_STR("kind", c->facts.kind), LOG_STR("state", state),
@@ -322,7 +322,7 @@ void startup_report_end(const struct startup_report *r, const struct watch *w,
 	static const enum outcome not_done[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
 	struct log_field fields[2 * (STARTUP_NAMES_MAX + 1) + 8];
 	int n = 0;
-	/* Where nobody asked for anything special, no news is no line. */
+	/* Without a special configuration, nothing found means no line. */
 	if (w->startup.mode != STARTUP_DO && result->found == 0)
 		return;
 	for (int i = 0; i < r->nstates; i++)

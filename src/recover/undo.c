@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * undo.c: taking remedies back, see by_hand.h.
+ * undo.c: undoes remedies, see by_hand.h.
  *
- * The ledger has what the row was before and after. Where it still is what the
- * remedy left, and nobody has claimed it or done anything to it since, the
- * columns are put back in a guarded write like any other.
+ * The ledger has the row before and after the remedy. If the row still is as the remedy left it,
+ * and was not claimed or changed since, the columns are restored in a guarded write like any other.
  */
 #include "recover/by_hand.h"
 
@@ -49,14 +48,14 @@ static defib_err newest_change(struct undoing *u, const char *job, int64_t after
 	return err;
 }
 
-/* A hold in our own table wrote nothing into the row: to undo it is to let go. */
+/* A hold in our own table wrote nothing to the row: undoing it means releasing the job. */
 static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
 {
 	return text_eq(row->event, act_event(REMEDY_HOLD)) &&
 	       u->watch->actions[REMEDY_HOLD].form == ACTION_NONE;
 }
 
-/* Whether statements of `also` went with it: as the entry says, or, of an old one, the watch. */
+/* Whether `also` statements ran with it: as the entry says, or, for an old entry, the watch. */
 static bool had_also(const struct undoing *u, const struct ledger_row *row)
 {
 	json_auto_t *evidence = row->evidence ? json_read(row->evidence, 0) : NULL;
@@ -67,8 +66,8 @@ static bool had_also(const struct undoing *u, const struct ledger_row *row)
 }
 
 /*
- * The epoch that the remedy left, where the entry tells: a remedy may raise it. In entries of
- * before that was told it is the judged one, unless a column of `after` is part of it.
+ * The epoch after the remedy, if the entry records it: a remedy may raise it. In older entries it
+ * is the judged one, unless a column of `after` is part of it.
  */
 static bool epoch_left(const struct undoing *u, const struct ledger_row *row, int64_t *epoch)
 {
@@ -91,7 +90,7 @@ static bool epoch_left(const struct undoing *u, const struct ledger_row *row, in
 	return told;
 }
 
-/* What a claim changes is as the remedy left it; if not, the job is refused. */
+/* Refuses the job unless everything that a claim changes is as the remedy left it. */
 static void guard_claim(struct undoing *u, const struct ledger_row *row, struct candidate *c)
 {
 	static const struct column_set all;
@@ -175,7 +174,7 @@ static defib_err look(struct undoing *u, const struct ledger_row *rows, int n,
 	return err;
 }
 
-/* The changes to take back: all of a batch, or the newest of a job. */
+/* The changes to undo: all of a batch, or the newest of a job. */
 static defib_err find(struct undoing *u, int64_t after, struct ledger_row **out, int *n,
                       int64_t *last, struct failure *f)
 {

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdarg.h>
 
-#define ARGUMENTS_MAX 3 /* of a piece */
+#define ARGUMENTS_MAX 3 /* per piece */
 
 const struct dialect *dialect_of(enum store_engine engine)
 {
@@ -42,7 +42,7 @@ static const char *closing(const char *at)
 	return at;
 }
 
-/* The bar behind an argument, not one of a piece in it; `end`: it is the last. */
+/* The bar after an argument, not one of a nested piece; `end`: it is the last argument. */
 static const char *argument_end(const char *at, const char *end)
 {
 	for (int depth = 0; at < end && (depth > 0 || *at != '|'); at++)
@@ -52,7 +52,7 @@ static const char *argument_end(const char *at, const char *end)
 
 static void add_part(const struct dialect *d, struct buf *out, const char *text, const char *end);
 
-/* "piece x|y}": returns what is behind it. */
+/* "piece x|y}": returns the position after it. */
 static const char *add_piece(const struct dialect *d, struct buf *out, const char *at)
 {
 	const char *end = closing(at) - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dialect_postgres.c: how PostgreSQL says it; see dialect.h. */
+/* dialect_postgres.c: the dialect of PostgreSQL; see dialect.h. */
 #include "store/dialect.h"
 
 #define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
@@ -71,9 +71,9 @@ static const char ledger[] =
 	"n.nspname = 'defib' AND s.relname = 'ledger_seal') FROM " OURS
 	" AND c.relname IN ('ledger', 'hold', 'retry')";
 
-/* What is asked of PostgreSQL's catalogs about a table of the user's. */
+/* Queries on PostgreSQL's catalogs about a user's table. */
 
-/* The base type of a domain; arrays have their element. */
+/* The base type of a domain; for arrays, the element type. */
 #define PG_COLUMNS                                                                                 \
 	"SELECT a.attname, format_type(a.atttypid, a.atttypmod), "                                     \
 	"CASE WHEN b.typname = 'timestamptz' THEN 'instant' "                                          \
@@ -89,7 +89,7 @@ static const char ledger[] =
 	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped "                  \
 	"ORDER BY a.attnum"
 
-/* The primary key, else the narrowest unique index that names every row. */
+/* The primary key, else the narrowest unique index that identifies every row. */
 #define PG_KEY                                                                                     \
 	"SELECT a.attname, i.indisprimary FROM pg_index i "                                            \
 	"CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, n) "                            \
@@ -115,7 +115,7 @@ static const char ledger[] =
 	"UNION ALL SELECT NULL, 'WHERE ' || pg_get_expr(i.indpred, i.indrelid) FROM pg_index i "       \
 	"WHERE i.indrelid = to_regclass($1) AND i.indpred IS NOT NULL"
 
-/* Of one column only: a relation of several is a key of something else. */
+/* Only those of one column: a foreign key of several columns is part of another key. */
 #define PG_FOREIGN_KEYS                                                                            \
 	"SELECT c.conrelid::regclass::text, a.attname, b.attname, false FROM pg_constraint c "         \
 	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \

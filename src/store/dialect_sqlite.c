@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dialect_sqlite.c: how SQLite says it; see dialect.h. */
+/* dialect_sqlite.c: the dialect of SQLite; see dialect.h. */
 #include "store/dialect.h"
 
 #define DAY_1970 "2440587.5"
@@ -71,8 +71,8 @@ static void undo_column(struct buf *out, const char *column)
 /* ---- tables of older versions ---- */
 
 /*
- * Columns that tables of an older installation lack. Scripts name them too, for
- * new tables; PostgreSQL's add them by themselves, SQLite has no way to say "if".
+ * Columns that tables of an older installation lack. The scripts define them too, for new tables.
+ * On PostgreSQL the scripts add them; SQLite has no "if not exists" for columns.
  */
 static const struct {
 	const char *table, *column, *add;
@@ -101,9 +101,10 @@ static defib_err add_later_columns(struct store *s, struct failure *f)
 }
 
 /*
- * Lists that older installations have in a CHECK or in the WHERE of an index: SQLite makes a table
- * of each for every row that is written. The script says the same without; what is stored stays
- * as it is, so that only the text is exchanged, as SQLite's documentation of ALTER TABLE says.
+ * Lists that older installations have in a CHECK or in the WHERE of an index: SQLite builds a table
+ * for each list for every row that is written. The current script expresses the same without them.
+ * The stored data is unchanged, so only the schema text is replaced, as SQLite's documentation of
+ * ALTER TABLE describes.
  */
 static const struct {
 	const char *name, *was, *is;
@@ -139,7 +140,7 @@ static defib_err exchange_text(struct store *s, const struct store_param params[
 		err = store_exec(s, "PRAGMA schema_version", NULL, 0, a, &rows, f);
 	if (err)
 		return err;
-	/* Other sessions read the schema again by its version, this one by the reset. */
+	/* Other sessions reload the schema because of its version, this one because of the reset. */
 	int64_t next = row_int(&rows, 0, 0, 0) + 1;
 	err = pragma(s, arena_printf(a, "PRAGMA schema_version = %lld", (long long)next), f);
 	return err ? err : pragma(s, "PRAGMA writable_schema = RESET", f);
@@ -169,7 +170,7 @@ static defib_err update_queue(struct store *s, struct failure *f)
 
 /* ---- the dialect ---- */
 
-/* What is asked of SQLite's catalogs about a table of the user's. */
+/* Queries on SQLite's catalogs about a user's table. */
 
 #define LITE_CLASS                                                                                 \
 	"CASE WHEN upper(type) LIKE '%BOOL%' THEN 'bool' "                                             \

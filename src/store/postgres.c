@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * postgres.c: a session with a PostgreSQL server.
  *
- * Statements are prepared once by name and run by it. Behind a transaction
- * pooler there are no names and no session settings: each statement runs
- * unnamed, inside a transaction that begins with SET LOCAL of our settings.
+ * Statements are prepared once under a name and run by that name. Behind a transaction pooler there
+ * are no names and no session settings: each statement runs unnamed, inside a transaction that
+ * begins with SET LOCAL of our settings.
  */
 #include "store/postgres.h"
 
@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#define ROLLBACK_MS 1000 /* not worth waiting for: a closed session rolls back too */
+#define ROLLBACK_MS 1000 /* not worth a longer wait: a closed session rolls back too */
 #define STATEMENT_NAME 32
 
 static struct pg *of(struct store *s)
@@ -31,8 +31,8 @@ static struct pg_call call_now(const struct pg *p, bool effect)
 /* ---- values and rows ---- */
 
 /*
- * Values on their way to libpq and rows on their way back,
- * for sessions of ours and for those that a caller lends us.
+ * Converts values for libpq and rows from it, for our own sessions and for those that a caller
+ * lends us.
  */
 
 struct pg_values pg_values_of(const struct store_param *params, int n)
@@ -83,16 +83,16 @@ static void statement_name(uint64_t id, char name[STATEMENT_NAME])
 	snprintf(name, STATEMENT_NAME, "defib_%" PRIu64, id);
 }
 
-/* The table was altered, or someone dropped our names: preparing again helps. */
+/* The table was altered, or the names were deallocated: preparing again helps. */
 static bool is_stale(const struct failure *f)
 {
 	return text_eq(f->sqlstate, "0A000") || text_eq(f->sqlstate, "26000");
 }
 
 /*
- * Forget names that are no good any more. They may stay behind on the server,
- * once a change of the table: no name is used twice. The failed statement has
- * spoilt an open transaction, but the next one will succeed.
+ * Forget names that are no longer valid. They may stay on the server, once per change of the table,
+ * because no name is used twice. The failed statement aborted an open transaction, but the next one
+ * will succeed.
  */
 static defib_err forget_stale(struct pg *p, struct statement *slot, struct failure *f)
 {
@@ -150,7 +150,7 @@ static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, str
 	return err;
 }
 
-/* Only what wrote has written: libpq counts the rows of a SELECT here too. */
+/* Only rows that were written: libpq counts the rows of a SELECT here too. */
 static int64_t affected_by(PGresult *res)
 {
 	static const char *const writes[] = {"INSERT", "UPDATE", "DELETE", "MERGE"};
@@ -218,12 +218,12 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 	struct pg_call call = {.deadline_ms = deadline_ms};
 	AUTO_BUF sql = BUF_INIT;
 
-	/* The level is said because a role or database may have another default. */
+	/* The level is stated because a role or database may have another default. */
 	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
 	buf_add(&sql, mode == TX_READ || p->read_only ? " READ ONLY;" : ";");
-	/* Who writes names rows by key: reading the table through for a batch costs ten times that. */
+	/* Writes name rows by key: a sequential scan for a batch costs ten times as much. */
 	buf_add(&sql, mode != TX_READ ? "SET LOCAL enable_seqscan = off;" : "");
-	/* Nor is the whole of an index read for a list of keys, however small it looks. */
+	/* A whole index must not be read for a list of keys either, however small it seems. */
 	if (mode == TX_BULK)
 		buf_add(&sql, "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;");
 	if (p->base.pooled) {
@@ -275,7 +275,7 @@ static defib_err pg_exec(struct store *s, const char *sql, const struct store_pa
 	if (s->in_tx) {
 		return run(p, &call, &q, NULL, f);
 	}
-	/* On its own behind a pooler: in a transaction, so that our settings hold. */
+	/* A single statement behind a pooler: in a transaction, so that our settings apply. */
 	struct pg_call inside = {.deadline_ms = call.deadline_ms};
 	defib_err err = begin(p, call.deadline_ms, TX_WRITE, f);
 	if (!err) {
@@ -308,7 +308,7 @@ static int send_both(struct pg *p, const struct query *q, const struct statement
 	return sent;
 }
 
-/* Once both are prepared they travel together. */
+/* Once both are prepared, they are sent together. */
 static defib_err pg_exec_then(struct store *s, const char *sql, const struct store_param *params,
                               int nparams, const char *then, struct arena *a,
                               struct store_rows *rows, struct failure *f)
@@ -408,9 +408,8 @@ static bool pg_notified(struct store *s)
 /*
  * The columns that a statement would return.
  *
- * The server parses it as an unnamed prepared statement and tells type
- * numbers; one query on pg_type turns them into names. For a column of a
- * domain the server itself tells the type that the domain stands on.
+ * The server parses it as an unnamed prepared statement and returns type numbers; one query on
+ * pg_type turns them into names. For a column of a domain the server itself returns the base type.
  */
 
 static const char types_sql[] =
@@ -418,7 +417,7 @@ static const char types_sql[] =
 	" FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY AS c(type, mod, place)"
 	" JOIN pg_catalog.pg_type t ON t.oid = c.type ORDER BY c.place";
 
-/* Names from the description itself; numbers of types into two arrays. */
+/* Names from the description itself; type numbers into two arrays. */
 static void read_columns(const PGresult *res, struct arena *a, struct store_column *cols,
                          struct relation *types)
 {
@@ -484,7 +483,7 @@ static defib_err pg_describe(struct store *s, const char *sql, struct arena *a,
 	struct pg *p = (struct pg *)s;
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + p->call_ms};
 
-	/* A pooler may give each step another backend, unless a transaction binds them together. */
+	/* A pooler may use another backend for each step, unless a transaction binds them together. */
 	if (!s->pooled || s->in_tx) {
 		return describe(p, &call, sql, a, cols, ncols, f);
 	}

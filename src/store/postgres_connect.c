@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * postgres_connect.c: from a URL to a session that is ready for use.
  *
- * libpq does the connecting: DNS, TLS, authentication, target_session_attrs.
- * Only the walk over several hosts is ours: libpq's asynchronous way never
- * gives up on a host that does not answer, so one dead host would eat the time
- * of all. Each host gets an equal share of what is left.
+ * libpq makes the connection: DNS, TLS, authentication, target_session_attrs. Only the loop over
+ * several hosts is ours: libpq's asynchronous mode never gives up on a host that does not answer,
+ * so one dead host would use up the time of all. Each host gets an equal share of the remaining
+ * time.
  *
- * Looking up a host name can block in the resolver beyond our deadline; its
- * own limits (resolv.conf: timeout, attempts) apply there.
+ * Looking up a host name can block in the resolver beyond our deadline; its own limits
+ * (resolv.conf: timeout, attempts) apply there.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -20,7 +20,7 @@
 #define HOSTS_MAX 16
 #define PARAMETERS_MAX 16
 
-/* What libpq is told: arrays of names and values that end with NULL. */
+/* The parameters for libpq: arrays of names and values that end with NULL. */
 struct parameters {
 	const char *names[PARAMETERS_MAX + 1];
 	const char *values[PARAMETERS_MAX + 1];
@@ -37,7 +37,7 @@ static void parameter(struct parameters *ps, const char *name, const char *value
 	}
 }
 
-/* The nth part of a list with commas; a list of one part serves for all. */
+/* The nth part of a comma-separated list; a list of one part applies to all. */
 static char *list_part(const char *list, int nth)
 {
 	const char *at = list;
@@ -102,7 +102,7 @@ static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failu
 }
 
 /*
- * Behind a transaction pooler the backend that answers is not the one libpq was told of. Where the
+ * Behind a transaction pooler the answering backend is not the one that libpq connected to. If the
  * timeline may not be read, or there is none (a standby), it stays unknown.
  */
 static defib_err ask_server(struct pg *p, const struct pg_call *call, struct failure *f)
@@ -133,7 +133,7 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);
 }
 
-/* Host `nth` of the URL's list, or all that libpq makes of the URL when `nth` is -1. */
+/* Host `nth` of the URL's list, or the URL as libpq interprets it if `nth` is -1. */
 static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOption *options,
                              int nth, const char *attrs, int64_t deadline_ms, struct failure *f)
 {
@@ -142,7 +142,7 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 	char *port = nth < 0 ? NULL : list_part(option(options, "port"), nth);
 	struct parameters ps = {.n = 0};
 
-	/* Before the URL: what it may overrule. After it: what it may not. */
+	/* Before the URL: defaults that it may override. After it: settings that it may not. */
 	parameter(&ps, "keepalives_idle", "5");
 	parameter(&ps, "keepalives_interval", "2");
 	parameter(&ps, "keepalives_count", "3");
@@ -172,12 +172,12 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 	}
 	if (err) {
 		pg_drop(p);
-		p->base.lost = false; /* the next host may be had */
+		p->base.lost = false; /* the next host may be available */
 	}
 	return err;
 }
 
-/* One walk over all hosts; the failure tells what each of them said. */
+/* One loop over all hosts; the failure states the error of each. */
 static defib_err connect_any(struct pg *p, const char *url, const PQconninfoOption *options,
                              const char *attrs, int64_t deadline_ms, struct failure *f)
 {
@@ -224,7 +224,7 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 	}
 	defib_err err;
 	if (text_eq(option(options, "target_session_attrs"), "prefer-standby")) {
-		/* As libpq does it: a standby anywhere first, then any server. */
+		/* As libpq does it: first a standby on any host, then any server. */
 		int64_t half = clock_boot_ms() + (deadline_ms - clock_boot_ms()) / 2;
 		err = connect_any(p, url, options, "standby", half, f);
 		if (err) {
@@ -245,9 +245,9 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"IntervalStyle = 'iso_8601'",
 		"bytea_output = 'hex'",
 		"standard_conforming_strings = on",
-		/* Of statements on their own; a transaction says its level at its begin. */
+		/* For single statements; a transaction states its level when it begins. */
 		"default_transaction_isolation = 'read committed'",
-		"jit = off", /* compiling costs more than any statement of ours */
+		"jit = off", /* compilation costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",
 	};
 
@@ -273,8 +273,10 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	}
 	p->base.server_version = PQserverVersion(p->conn);
 	p->base.tls = PQsslInUse(p->conn) != 0;
-	/* What is SET on a pooled session would stay behind for others: there it goes into each
-	 * transaction. */
+	/*
+	 * A SET on a pooled session would affect other clients: there the settings go into each
+	 * transaction.
+	 */
 	if (!p->base.pooled) {
 		AUTO_BUF sql = BUF_INIT;
 		pg_settings(p, "SET", &sql);
@@ -295,7 +297,7 @@ void store_user(const char *url, struct buf *out)
 	PQconninfoFree(options);
 }
 
-/* The name alone: the same database is reached through a socket, a port or a pooler. */
+/* Only the name: the same database may be reached through a socket, a port or a pooler. */
 void postgres_target(const char *url, struct buf *out)
 {
 	PQconninfoOption *options = PQconninfoParse(url, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * postgres_error.c: SQLSTATEs classified once, and PostgreSQL's many-line
- * texts made into one line that holds no password.
+ * postgres_error.c: classifies SQLSTATEs, and turns PostgreSQL's multi-line texts into one line
+ * without a password.
  *
- * The class tells what the error means where the session lives on. When the
- * session ends with it, what was under way decides (postgres_wire.c).
+ * The class is what the error means if the session survives. If the session ends with it, what was
+ * under way decides (postgres_wire.c).
  */
 #include "base/text.h"
 #include "store/postgres.h"
@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <ctype.h>
 
-/* The first match counts: full codes stand before their families. */
+/* The first match counts: full codes come before their families. */
 static const struct {
 	const char *prefix;
 	defib_err class;
@@ -36,7 +36,7 @@ static const struct {
 	{"42", DEFIB_BAD_SQL},
 	{"22", DEFIB_BAD_SQL},
 	{"0A", DEFIB_BAD_SQL},
-	{"P0", DEFIB_CONSTRAINT}, /* a trigger or function says no: RAISE without a code of its own */
+	{"P0", DEFIB_CONSTRAINT}, /* a trigger or function refuses: RAISE without a code of its own */
 };
 
 defib_err pg_class(const char *sqlstate)
@@ -78,9 +78,9 @@ static void set_state(struct failure *f, const char *state)
 }
 
 /*
- * A row that a policy refuses has the SQLSTATE of a missing privilege, and a trigger may RAISE
- * any: the place tells. What a user's code says on purpose (40001: again) and our own words
- * keep their meaning.
+ * A row that a policy refuses has the SQLSTATE of a missing privilege, and a trigger may RAISE any:
+ * the context decides. Codes that a user's code raises on purpose (40001: retry), and our own
+ * codes, keep their meaning.
  */
 static defib_err result_class(const PGresult *res, const char *state)
 {
@@ -96,8 +96,8 @@ static defib_err result_class(const PGresult *res, const char *state)
 }
 
 /*
- * The id that a sequence of ours gave is taken. No row of the user's is to blame, and it would be
- * so again for each: the next try draws the next id, until the sequence is set right.
+ * The id from one of our sequences is taken. No user row is at fault, and every row would fail: the
+ * next try draws the next id, until the sequence is corrected.
  */
 static bool is_sequence_behind(const PGresult *res, const char *state)
 {
@@ -184,7 +184,7 @@ static void add_said(struct buf *what, const char *line, char state[6])
 	buf_add(what, line);
 }
 
-/* libpq does not print passwords; should a server echo one, it stops here. */
+/* libpq does not print passwords; if a server echoes one, it is removed here. */
 static void add_without(struct buf *out, const char *text, const char *secret)
 {
 	size_t n = secret ? strlen(secret) : 0;
@@ -220,7 +220,9 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 	}
 	pg_one_line(&one, buf_text(&what));
 	defib_err code = state[0] ? pg_class(state) : DEFIB_CONNECTION;
-	/* As an answer to connecting, a protocol error is a pooler's or server's refusal. */
+	/*
+	 * As an answer to a connection attempt, a protocol error is the refusal of a pooler or server.
+	 */
 	if (text_starts(state, "08") || code == DEFIB_DATABASE) {
 		code = DEFIB_CONNECTION;
 	}
@@ -237,7 +239,7 @@ void pg_unquoted(struct buf *out, const char *message)
 {
 	const char *quote;
 
-	/* From the first quote to the last: a password may hold quotes itself. */
+	/* From the first quote to the last: a password may contain quotes itself. */
 	if ((quote = strchr(message, '"')) && strrchr(message, '"') > quote) {
 		AUTO_BUF cut = BUF_INIT;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * postgres_wire.c: waiting for the server, and never longer than a deadline.
+ * postgres_wire.c: waits for the server, but never beyond a deadline.
  *
  * Packets can vanish and a server process can be stopped; neither keepalives nor the server's own
  * time-outs bound that, only the client's clock does. At the deadline the socket is closed and the
- * session is lost: cancelling would mean one more conversation with a server that does not answer.
+ * session is lost: cancelling would mean one more exchange with a server that does not answer.
  *
- * A session lost while an effect is under way (COMMIT, a write of its own) is an unknown outcome,
- * whatever the server answered last.
+ * If the session is lost while an effect is under way (COMMIT, a single write), the outcome is
+ * unknown, whatever the server answered last.
  */
 #include "base/clock.h"
 #include "store/postgres.h"
@@ -21,7 +21,7 @@ bool pg_wait(PGconn *conn, short events, int64_t deadline_ms)
 {
 	struct pollfd fd = {.fd = PQsocket(conn), .events = events};
 
-	/* Without a socket libpq has something to say at once. */
+	/* Without a socket libpq has a result at once. */
 	if (fd.fd < 0) {
 		return true;
 	}
@@ -41,7 +41,7 @@ bool pg_wait(PGconn *conn, short events, int64_t deadline_ms)
 void pg_drop(struct pg *p)
 {
 	if (p->conn) {
-		/* After this PQfinish can neither wait nor reach the server. */
+		/* After this, PQfinish can neither wait nor reach the server. */
 		if (PQsocket(p->conn) >= 0) {
 			shutdown(PQsocket(p->conn), SHUT_RDWR);
 		}
@@ -64,7 +64,7 @@ static enum wire flush(PGconn *conn, int64_t deadline_ms)
 		if (!pg_wait(conn, POLLIN | POLLOUT, deadline_ms)) {
 			return WIRE_LATE;
 		}
-		/* The server may be unable to read before we have read. */
+		/* The server may be unable to read until we have read. */
 		if (!PQconsumeInput(conn)) {
 			return WIRE_BROKEN;
 		}
@@ -166,7 +166,7 @@ static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult 
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", p->base.name);
 	}
 	if (is_copy(res)) {
-		/* A half-open COPY is ended most surely by leaving. */
+		/* Closing the session is the surest way to end a half-open COPY. */
 		pg_drop(p);
 		return fail(f, DEFIB_BAD_SQL, "%s: COPY is not possible here", p->base.name);
 	}
@@ -210,7 +210,7 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 }
 
 #ifdef LIBPQ_HAS_PIPELINING
-/* What stands before the next sync of a pipeline; *kept is its first error, or else its result. */
+/* What comes before the next sync of a pipeline; *kept is its first error, or else its result. */
 static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 {
 	enum wire wire = flush(conn, deadline_ms);
@@ -225,7 +225,7 @@ static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **k
 			PQclear(res);
 			return WIRE_OK;
 		}
-		/* Each statement's results end with nothing; twice nothing: there is no server. */
+		/* Each statement's results end with NULL; NULL twice: the server is gone. */
 		nothing = res ? 0 : nothing + 1;
 		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1) {
 			wire = WIRE_BROKEN;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * relation.c: rows become parameters.
  *
- * PostgreSQL: one array literal a column, {"a\"b",NULL,7}. Text is always
- * quoted, so that neither the word NULL nor braces nor commas mean anything. A
- * column of JSON is one document, [{"a":1},null].
+ * PostgreSQL: one array literal per column, {"a\"b",NULL,7}. Text is always quoted, so that the
+ * word NULL, braces and commas have no meaning. A column of JSON is one document, [{"a":1},null].
  * SQLite: one JSON document, [["a\"b",null,7],…]. Whole numbers stay numbers.
  */
 #include "store/relation.h"
@@ -100,7 +99,7 @@ void relation_number(struct relation *r, bool has, int64_t value)
 		relation_text(r, NULL);
 }
 
-/* Behind the first value, `n` more of the same. */
+/* Repeat the first value `n` times. */
 static void repeat_first(struct relation *r, int col, int n)
 {
 	struct buf *c = &r->cols[col];
@@ -112,7 +111,7 @@ static void repeat_first(struct relation *r, int col, int n)
 	}
 }
 
-/* A value that is as the first one is left out, until one differs. */
+/* Leave out values that equal the first one, until one differs. */
 static void leave_out(struct relation *r, int col)
 {
 	struct buf *c = &r->cols[col];
@@ -133,7 +132,7 @@ static void leave_out(struct relation *r, int col)
 	}
 }
 
-/* The rows are as many as the longest column has values. */
+/* The number of rows is the length of the longest column. */
 static void keep_length(struct relation *r)
 {
 	for (int i = 0; i < r->ncols; i++)
@@ -177,7 +176,7 @@ void relation_params(struct relation *r, struct store_param *params)
 	}
 }
 
-/* unnest() takes nested arrays apart, so an array travels as text and is cast afterwards. */
+/* unnest() flattens nested arrays, so an array is sent as text and cast afterwards. */
 static bool is_array_type(const char *type)
 {
 	size_t n = strlen(type);
@@ -185,7 +184,7 @@ static bool is_array_type(const char *type)
 	return n > 0 && type[n - 1] == ']';
 }
 
-/* The functions that yield the columns: unnest() of all arrays, then one for each document. */
+/* The functions that return the columns: unnest() of all arrays, then one for each document. */
 static void add_functions(const struct relation *r, int first, struct buf *out)
 {
 	int documents = 0;
@@ -206,7 +205,7 @@ static void add_functions(const struct relation *r, int first, struct buf *out)
 	buf_add(out, documents ? ")" : "");
 }
 
-/* A column; one that is brief and has one value has it in all rows. */
+/* A column; a brief one with one value has that value in all rows. */
 static void add_column(const struct relation *r, int i, int first, struct buf *out)
 {
 	bool json = is_json(r, i), array = is_array_type(r->types[i]), brief = r->brief && !json;

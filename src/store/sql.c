@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sql.c: looking at SQL from the outside: its first word, the words in it that
- * write, whether anything is left after a statement, and the quoting of names.
+ * sql.c: examines SQL without parsing it: its first word, words that write, whether anything is
+ * left after a statement, and the quoting of names.
  *
- * There is no parser here on purpose. The database parses; we only need to
- * know what a lost reply may mean, and that our transactions stay ours.
+ * There is deliberately no parser here. The database parses; we only need to know what a lost reply
+ * may mean, and that only our code controls transactions.
  */
 #include "store/store.h"
 
@@ -15,7 +15,7 @@ static const char *skip_block_comment(const char *at)
 {
 	int depth = 0;
 
-	/* PostgreSQL nests these; SQLite does not, where a nested opening is a rare oddity. */
+	/* PostgreSQL nests these, SQLite does not; there a nested opening is a rare oddity. */
 	while (*at != '\0') {
 		if (at[0] == '/' && at[1] == '*') {
 			depth++;
@@ -93,7 +93,7 @@ bool sql_only_reads(const char *sql)
 	if (!word_among(at, word_length(at), queries)) {
 		return false;
 	}
-	/* Words in strings and comments count too: that only makes the answer more careful. */
+	/* Words in strings and comments count too, which only makes the result more cautious. */
 	while (*at != '\0') {
 		size_t n = word_length(at);
 
@@ -128,7 +128,7 @@ void sql_ident(struct buf *out, const char *name)
 	add_quoted(out, name, strlen(name), '"');
 }
 
-/* One part that the user quoted already: it is copied with its quotes. */
+/* A part that the user already quoted is copied with its quotes. */
 static const char *add_quoted_part(struct buf *out, const char *at)
 {
 	buf_addch(out, *at++);
@@ -157,7 +157,7 @@ void sql_table(struct buf *out, const char *name)
 		if (*at == '"') {
 			at = add_quoted_part(out, at);
 		}
-		/* What follows a closing quote without a dot joins the name, safely quoted too. */
+		/* Text after a closing quote without a dot becomes part of the name, and is quoted too. */
 		size_t n = strcspn(at, ".");
 		if (n > 0 || at == name || at[-1] == '.') {
 			add_quoted(out, at, n, '"');

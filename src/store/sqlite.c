@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sqlite.c: a session with an SQLite file.
  *
- * The call deadline is kept by SQLite's progress handler, waiting for another
- * writer by its busy time-out. Writing transactions take the write lock at
- * once (BEGIN IMMEDIATE): one that only upgrades later can fail half-way.
- * An I/O error while a commit is under way leaves open whether it happened.
+ * SQLite's progress handler enforces the call deadline, its busy time-out limits the wait for
+ * another writer. Writing transactions take the write lock at once (BEGIN IMMEDIATE): one that
+ * upgrades later can fail half-way. After an I/O error during a commit, it is unknown whether the
+ * commit happened.
  */
 #include "store/sqlite.h"
 #include "base/clock.h"
@@ -22,13 +22,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PROGRESS_OPS 1000 /* virtual machine steps between looks at the clock: well below 1 ms */
+#define PROGRESS_OPS 1000 /* virtual machine steps between checks of the clock: well below 1 ms */
 
 struct lite {
 	struct store base;
 	sqlite3 *db;
 	int64_t call_ms;
-	int64_t deadline_ms; /* of the call under way; 0: none */
+	int64_t deadline_ms; /* of the current call; 0: none */
 	bool reading;        /* the open transaction may not write */
 	struct statements statements;
 	char *name;
@@ -54,7 +54,7 @@ static int past_deadline(void *self)
 	return l->deadline_ms != 0 && clock_boot_ms() >= l->deadline_ms;
 }
 
-/* The failure that SQLite's last call stands for. `committing`: a commit was part of it. */
+/* The failure of SQLite's last call. `committing`: a commit was part of it. */
 static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failure *f)
 {
 	defib_err code = sqlite_class(rc);
@@ -109,7 +109,7 @@ static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, st
 	return DEFIB_OK;
 }
 
-/* BEGIN, COMMIT, ROLLBACK: kept like any other statement, because every job pays for them. */
+/* BEGIN, COMMIT, ROLLBACK: prepared like any other statement, because every job uses them. */
 static defib_err control(struct lite *l, const char *sql, bool committing, struct failure *f)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -126,15 +126,15 @@ static defib_err control(struct lite *l, const char *sql, bool committing, struc
 	return err;
 }
 
-/* SQLite takes PRAGMA journal_mode for a write, also where it only asks. */
+/* SQLite treats PRAGMA journal_mode as a write, even if it only reads the mode. */
 static bool only_asks(const char *sql)
 {
 	return strncasecmp(sql, "PRAGMA ", 7) == 0 && !strpbrk(sql, "=(");
 }
 
 /*
- * PRAGMA query_only would say the same, but setting it makes SQLite compile every statement of
- * the session anew.
+ * PRAGMA query_only would do the same, but setting it makes SQLite recompile every statement of the
+ * session.
  */
 static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *f)
 {
@@ -150,7 +150,7 @@ static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_par
 {
 	int wanted = sqlite3_bind_parameter_count(stmt);
 
-	/* SQLite reads a missing parameter as NULL; PostgreSQL refuses. We refuse on both. */
+	/* SQLite treats a missing parameter as NULL; PostgreSQL refuses. We refuse on both. */
 	if (wanted != nparams) {
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement takes %d parameters, %d were given",
 		            l->base.name, wanted, nparams);
@@ -242,7 +242,7 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 	struct statement *kept = statements_find(&of(s)->statements, sql);
 	sqlite3_stmt *stmt = NULL;
 
-	/* One that was kept tells the columns of before the last change of the table. */
+	/* A statement prepared earlier has the columns from before the last change of the table. */
 	if (kept) {
 		drop_statement(kept);
 	}
@@ -314,7 +314,7 @@ static void lite_close(struct store *s)
 	free(l);
 }
 
-/* Wall clock in microseconds: SQLite 3.40 has no function for less than a second as a number. */
+/* Wall clock in microseconds: SQLite 3.40 has no function for fractions of a second as a number. */
 static void sql_now_us(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	(void)argc;
@@ -331,7 +331,7 @@ static const char *path_of(const char *url)
 	return text_starts(path, "///") ? path + 2 : path;
 }
 
-/* A file that is not there now is known by its folder. */
+/* A file that does not exist yet is identified by its directory. */
 void sqlite_target(const char *url, struct buf *out)
 {
 	const char *path = path_of(url), *slash = strrchr(path, '/');
@@ -369,7 +369,7 @@ static defib_err check_file(const struct store_options *opt, const char *path, s
 	return DEFIB_OK;
 }
 
-/* SQLite opens lazily: this reads the file's header, so that a wrong file shows now. */
+/* SQLite opens lazily: this reads the file's header, so that a wrong file is reported now. */
 static defib_err set_up(struct lite *l, const struct store_options *opt, const char *path,
                         struct failure *f)
 {
@@ -387,7 +387,10 @@ static defib_err set_up(struct lite *l, const struct store_options *opt, const c
 	if (rc != SQLITE_OK) {
 		return lite_fail(l, rc, false, f);
 	}
-	/* With a WAL readers do not block the writer. Where it cannot be had, all works without. */
+	/*
+	 * With a WAL, readers do not block the writer. If it is not available, everything works
+	 * without.
+	 */
 	if (!opt->read_only) {
 		sqlite3_exec(l->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 	}
@@ -414,9 +417,9 @@ static int open_flags(const struct store_options *opt)
 }
 
 /*
- * Jobs may hold anything: a file that we make is its owner's alone, and SQLite makes what lies
- * beside it (-wal, -shm) like it. One that is there keeps its mode. What fails here fails again,
- * with words, when SQLite opens it.
+ * Jobs may hold sensitive data: a file that we create belongs to its owner alone, and SQLite
+ * creates the files beside it (-wal, -shm) with the same mode. An existing file keeps its mode. An
+ * error here occurs again, with a message, when SQLite opens the file.
  */
 static void make_private(const struct store_options *opt, const char *path)
 {
@@ -496,11 +499,11 @@ defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *
 /* ---- errors ---- */
 
 /*
- * SQLite's result codes, classified once.
+ * Classifies SQLite's result codes.
  *
- * Extended codes that differ from their family come first; the family (the low
- * byte) decides the rest. An I/O error while a commit is under way is not
- * decided here: only the caller knows that one was (sqlite.c).
+ * Extended codes that differ from their family come first; the family (the low byte) decides the
+ * rest. An I/O error during a commit is not decided here: only the caller knows that a commit was
+ * under way (sqlite.c).
  */
 
 static const struct {
@@ -511,7 +514,7 @@ static const struct {
 	{SQLITE_READONLY_DBMOVED, DEFIB_CONNECTION}, /* the file was replaced: open the new one */
 	{SQLITE_BUSY, DEFIB_LOCKED},
 	{SQLITE_LOCKED, DEFIB_LOCKED},
-	{SQLITE_PROTOCOL, DEFIB_LOCKED}, /* a race for the WAL's locks */
+	{SQLITE_PROTOCOL, DEFIB_LOCKED}, /* contention for the WAL's locks */
 	{SQLITE_FULL, DEFIB_FULL},
 	{SQLITE_NOMEM, DEFIB_FULL},
 	{SQLITE_READONLY, DEFIB_READ_ONLY},

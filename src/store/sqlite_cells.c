@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sqlite_cells.c: each of SQLite's five storage classes as text.
  *
- * Whole numbers are decimal, reals are the shortest text that reads back as
- * the same number, and a blob is its text where it is valid UTF-8, else hex
- * after \x as PostgreSQL writes it.
+ * Whole numbers are decimal, reals are the shortest text that reads back as the same number, and a
+ * blob is its text if it is valid UTF-8, else hex after \x as PostgreSQL writes it.
  */
 #include "store/sqlite.h"
 
@@ -46,7 +45,7 @@ static const char *real_text(struct arena *a, double value)
 			break;
 		}
 	}
-	/* A real stays recognisable as one. */
+	/* A real must remain recognisable as one. */
 	bool whole = strspn(text, "-0123456789") == strlen(text);
 	return arena_printf(a, "%s%s", text, whole ? ".0" : "");
 }

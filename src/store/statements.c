@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * statements.c: the least-recently-used list of prepared statements.
  *
- * 64 slots are searched in a line: a hash of the text is compared first, so a
- * miss costs 64 integer comparisons, far less than the round trip it guards.
+ * 64 slots are searched linearly: a hash of the text is compared first, so a miss costs 64 integer
+ * comparisons, far less than the round trip that it saves.
  */
 #include "store/statements.h"
 #include "base/mem.h"

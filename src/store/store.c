@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store.c: the front of the store. Calls go to the engine through its ops, so
- * that a wrapper (fault_test.h) can stand in between, and what every engine must do
- * alike is done here: defaults, whether a transaction is open, whether it has
- * failed, and whether the session is gone.
+ * store.c: the front of the store. Calls go to the engine through its ops, so that a wrapper
+ * (fault_test.h) can be put in between. What every engine must do alike is done here: defaults,
+ * whether a transaction is open, whether it has failed, and whether the session is lost.
  */
 #include "store/store.h"
 
@@ -83,7 +82,7 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 
 	*out = NULL;
 	f = f ? f : &scratch;
-	/* Settings have read theirs; a program that uses the library gives its own. */
+	/* Settings convert their URLs; a program that uses the library passes its own. */
 	if (opt->url && !store_url_read(opt->url, &url, &notes, f))
 		return DEFIB_CONFIG;
 	full.url = opt->url ? buf_text(&url) : NULL;
@@ -109,7 +108,7 @@ void store_close(struct store *s)
 	}
 }
 
-/* The one place that keeps lost, in_tx and tx_failed true to what happened. */
+/* The one place that updates lost, in_tx and tx_failed. */
 static defib_err settle(struct store *s, defib_err err)
 {
 	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME) {
@@ -128,7 +127,7 @@ static defib_err settle(struct store *s, defib_err err)
 	return err;
 }
 
-/* What holds before any call: a session that is there, a transaction that has not failed. */
+/* Preconditions of any call: the session is not lost, the transaction has not failed. */
 static defib_err usable(struct store *s, struct failure *f)
 {
 	if (s->lost) {
@@ -239,7 +238,7 @@ defib_err store_commit(struct store *s, struct failure *f)
 	if (!err) {
 		err = settle(s, s->ops->commit(s, f));
 	}
-	/* Whatever the answer, the transaction is over: SQLite would keep one whose COMMIT was busy. */
+	/* Whatever the result, the transaction is over: SQLite would keep one whose COMMIT was busy. */
 	if (err) {
 		store_rollback(s);
 	}
@@ -319,7 +318,7 @@ static bool is_good(const struct session *s)
 {
 	if (!s->store || s->store->lost)
 		return false;
-	/* The server failed over, and this session is with the old primary. */
+	/* The server failed over, and this session is on the old primary. */
 	if (!s->store->in_tx && timeline_is_behind(&s->store->timeline))
 		return false;
 	return !s->store->only_reads || s->options.read_only || s->store->in_tx ||

@@ -13,19 +13,19 @@
 #include <unistd.h>
 
 #define FILE_MOST 65536
-#define TIMELINE_DIGITS 8 /* of a WAL file's name */
+#define TIMELINE_DIGITS 8 /* in a WAL file's name */
 
 /* A cluster. */
 struct seen {
 	struct timeline highest;
-	int64_t refused; /* the timeline that was refused last */
+	int64_t refused; /* the timeline that was last refused */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	struct seen *all;
 	int n;
-	int fd; /* -1: nothing is kept */
+	int fd; /* -1: there is no file */
 	char *path;
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
@@ -40,7 +40,7 @@ static struct seen *seen_of(uint64_t cluster)
 	return &memory.all[memory.n++];
 }
 
-/* Under the lock. A file that cannot be written costs the memory of the next process only. */
+/* Under the lock. If the file cannot be written, only the next process lacks the information. */
 static void write_down(const struct timeline *t)
 {
 	char line[64];
@@ -51,7 +51,7 @@ static void write_down(const struct timeline *t)
 		log_event(LOG_WARN, "cannot store the server's timeline", LOG_STR("why", strerror(errno)));
 }
 
-/* Lines that are none are passed over: a crash may have cut the last one short. */
+/* Invalid lines are skipped: a crash may have cut the last one short. */
 static void read_lines(char *text)
 {
 	char *rest = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* url.c: database URLs as other tools write them; see store.h. */
+/* url.c: converts database URLs of other tools; see store.h. */
 #include "store/store.h"
 
 #include "base/text.h"
@@ -21,7 +21,7 @@ static void note(struct buf *notes, const char *fmt, ...)
 	buf_addf(notes, "%s%s", notes->len ? "; " : "", text);
 }
 
-/* What follows SCHEME or SCHEME+DRIVER and "://"; NULL: another scheme. */
+/* The text after SCHEME or SCHEME+DRIVER and "://"; NULL: another scheme. */
 static const char *behind_scheme(const char *url, const char *scheme, struct buf *notes)
 {
 	size_t n = strlen(scheme);
@@ -42,7 +42,7 @@ static const char *behind_scheme(const char *url, const char *scheme, struct buf
 	return at + 3;
 }
 
-/* ---- PostgreSQL: what libpq knows stays ---- */
+/* ---- PostgreSQL: parameters of libpq are kept ---- */
 
 static bool libpq_knows(const char *name, size_t len)
 {
@@ -55,10 +55,10 @@ static bool libpq_knows(const char *name, size_t len)
 	return known;
 }
 
-/* What was meant by a name that libpq does not know, or NULL. */
+/* The libpq parameter that an unknown name probably means, or NULL. */
 static const char *libpq_slip(const char *name, char *out, size_t size)
 {
-	/* Names of other drivers that are near one of libpq's and mean something else. */
+	/* Parameters of other drivers that are close to one of libpq's and mean something else. */
 	static const char *const others[] = {"ssl", "schema", "connectTimeout", "socketTimeout", NULL};
 	PQconninfoOption *options = PQconndefaults();
 	const char *names[64] = {NULL};
@@ -81,7 +81,7 @@ static bool is(const char *text, size_t len, const char *word)
 	return strlen(word) == len && !strncasecmp(text, word, len);
 }
 
-/* ssl=… of other drivers: a word for yes or no, or one of sslmode's own. */
+/* ssl=… of other drivers: yes, no, or a value of sslmode. */
 static const char *sslmode_of(const char *value, size_t len)
 {
 	static const char *const modes[] = {"disable",   "allow",       "prefer", "require",
@@ -108,7 +108,7 @@ static bool is_plain(const char *text, size_t len)
 	return len > 0;
 }
 
-/* One parameter; false: it means nothing here. */
+/* One parameter; false: it has no meaning here. */
 static bool take_param(const char *name, size_t nname, const char *value, size_t nvalue,
                        bool has_options, struct buf *out)
 {
@@ -128,7 +128,7 @@ static bool take_param(const char *name, size_t nname, const char *value, size_t
 	return true;
 }
 
-/* A slip is refused: without `sslmode`, say, the session would be another than was asked for. */
+/* A typo is rejected: without `sslmode`, for example, the session would not be as requested. */
 static bool is_slip(const char *name, size_t nname, struct failure *f)
 {
 	char asked[40], meant[40];
@@ -176,7 +176,10 @@ static bool postgres_url(const char *rest, struct buf *out, struct buf *notes, s
 	return rest[n] != '?' || take_query(rest + n + 1, out, notes, f);
 }
 
-/* ---- SQLite: SQLAlchemy writes three slashes before a relative path, four before others ---- */
+/*
+ * ---- SQLite: SQLAlchemy writes three slashes before a relative path, four before an absolute one
+ * ----
+ */
 
 static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 {
