@@ -298,9 +298,7 @@ static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, 
 	return err;
 }
 
-/*
- * The guard's answers depend on what was done so far: with a guard, batches are written one by one.
- */
+/* The guard's answers depend on what was done so far, so batches are written one by one then. */
 static void open_lanes(struct scanner *p, int n)
 {
 	const struct scan_options *o = p->options;
@@ -424,10 +422,7 @@ static bool is_masked(const struct scanner *p, enum sign sign)
 	return false;
 }
 
-/*
- * One bad row is reported and set aside; the others were recovered. A failure here is not a failure
- * of the scan.
- */
+/* One bad row is reported and set aside; the others were recovered. An error here is ignored. */
 static void report_unreadable(struct scanner *p)
 {
 	struct unreadable *all;
