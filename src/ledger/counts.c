@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-/* One statement that only reads our own tables, in a transaction where writers are in the way. */
+/* One statement that only reads our own tables, in a transaction if writers could block it. */
 static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
                      struct arena *a, struct store_rows *rows, struct failure *f)
 {
@@ -98,7 +98,7 @@ defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
 	int64_t top = 0;
 	*n = 0;
 	*last = after;
-	/* First the end: what is committed meanwhile is the next call's. */
+	/* First the end: entries committed meanwhile are left to the next call. */
 	defib_err err = ledger_top(s, &top, f);
 	if (err || top <= after)
 		return err;
@@ -117,7 +117,7 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 	int64_t low = 0, high = 0;
 	*id = 0;
 	defib_err err = ledger_top(s, &high, f);
-	/* Ids rise with time: halve what lies between one that is old enough and one that is not. */
+	/* Ids rise with time: a binary search between an id that is old enough and one that is not. */
 	while (!err && low < high) {
 		AUTO_ARENA a = ARENA_INIT;
 		int64_t middle = low + (high - low) / 2;
@@ -165,7 +165,7 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 	err = any(s, "SELECT 1 FROM defib.job LIMIT 1", NULL, 0, used, f);
 	if (err || *used)
 		return err;
-	/* Jobs that are over may have been removed; what became of them is still told. */
+	/* Ended jobs may have been removed; the ledger still mentions them. */
 	return ledger_has_watch(s, "queue", used, f);
 }
 
@@ -247,7 +247,7 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	return DEFIB_OK;
 }
 
-/* Those of the entries whose job is still a candidate, behind the ledger's lock. */
+/* Entries whose job is still a candidate, under the ledger's lock. */
 static defib_err still_open(struct store *s, const char *watch, const struct ledger_entry *entries,
                             int n, int64_t within_us, struct arena *a, struct ledger_entry *out,
                             int *kept, struct failure *f)
@@ -292,13 +292,13 @@ defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
 
 /* ---- digests ---- */
 
-/* ---- parts of statements; parameters are the watch, and from when till when ---- */
+/* ---- parts of statements; parameters are the watch, and the start and end of the period ---- */
 
 #define SOURCE                                                                                     \
 	" FROM defib.ledger AS l WHERE l.watch = $1 AND l.at >= $2::timestamptz AND l.at < "           \
 	"$3::timestamptz"
 
-/* Run over the entries of a watch from one moment to another; *more are further parameters. */
+/* Run over the entries of a watch within a period; *more are further parameters. */
 static defib_err ask_period(struct store *s, const char *sql, const char *watch,
                             const struct period *p, const struct store_param *more, int nmore,
                             struct arena *a, struct store_rows *rows, struct failure *f)
@@ -316,7 +316,7 @@ static defib_err ask_period(struct store *s, const char *sql, const char *watch,
 
 static void events_sql(struct buf *sql)
 {
-	/* Days are written out behind the counting: of some hundred groups, not of each entry. */
+	/* Days are formatted after counting: for some hundred groups, not for each entry. */
 	buf_add(sql, "SELECT l.at < $4::timestamptz, {day_text {stamp_day l.at}}, l.event, CASE WHEN "
 	             "l.event = '" ENTRY_GUARD_HELD "' THEN l.rule END, ");
 	event_judged_sql(sql, "l");
@@ -351,7 +351,7 @@ defib_err digest_events(struct store *s, const char *watch, const struct period 
 
 /* ---- the most frequent ---- */
 
-/* What entries are counted by, of those that are read once (entries_sql), and which ones. */
+/* The columns by which entries that are read once (entries_sql) are counted, and which entries. */
 static const struct {
 	const char *name, *also, *which;
 } groupings[DIGEST_LISTS] = {
@@ -382,7 +382,7 @@ static void tops_sql(struct buf *sql)
 {
 	entries_sql(sql);
 	for (int by = 0; by < DIGEST_LISTS; by++) {
-		/* The names too, so that of equally many the same are told each time. */
+		/* Sorted by name too, so that ties are always resolved the same way. */
 		buf_addf(sql,
 		         "%s SELECT * FROM (SELECT %d AS list, %s AS name, %s AS also, count(*) AS n FROM "
 		         "m WHERE %s GROUP BY 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT $4) AS t%d",
@@ -406,7 +406,7 @@ defib_err digest_tops(struct store *s, const char *watch, const struct period *p
 		struct digest_list *list = &out[row_int(&rows, i, 0, 0)];
 		struct digest_count c = {row_text(&rows, i, 1), row_text(&rows, i, 2),
 		                         row_int(&rows, i, 3, 0)};
-		/* A watch without kinds or owners has one group, of those that have none. */
+		/* A watch without kinds or owners has one group, without a name. */
 		if (c.name)
 			list->items[list->n++] = c;
 	}
@@ -415,7 +415,7 @@ defib_err digest_tops(struct store *s, const char *watch, const struct period *p
 
 /* ---- a trend ---- */
 
-/* The part of the period is told by whole seconds, of which each part has a whole number. */
+/* The part of the period is computed in whole seconds; each part has a whole number of them. */
 static void trend_sql(struct buf *sql)
 {
 	buf_add(sql, "SELECT ({stamp_seconds l.at|$2::timestamptz} / $4), count(*) FILTER (WHERE ");
@@ -445,7 +445,9 @@ defib_err digest_trend(struct store *s, const char *watch, const struct period *
 
 /* ---- how long it took ---- */
 
-/* A member of the evidence that reads like a time of ours; a shown column may only be named so. */
+/*
+ * A member of the evidence that looks like a time of ours; a shown column may have the same name.
+ */
 #define POINT(name)                                                                                \
 	"CASE WHEN {member l.evidence|" name "} LIKE '____-__-__T__:__:__%Z' THEN {iso_point "         \
 	"{member l.evidence|" name "}} END"
@@ -472,7 +474,7 @@ void sql_seconds_to_detection(struct buf *out)
 	add_elapsed("(" POINT("now") ")", out);
 }
 
-/* The bucket of a column of seconds; null where it is null. */
+/* The bucket of a column of seconds; null if the column is null. */
 static void bucket_sql(struct buf *sql, const char *column, const struct time_bounds *b)
 {
 	buf_addf(sql, "CASE WHEN %s IS NULL THEN NULL", column);

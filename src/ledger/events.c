@@ -53,7 +53,10 @@ bool event_marked(const char *name, unsigned marks)
 	return e && (e->marks & marks) != 0;
 }
 
-/* What needs no verdict, and what persons do not do: a person acts on what was found before. */
+/*
+ * Events that need no verdict, and that operators do not cause: an operator acts on what was found
+ * before.
+ */
 #define UNJUDGED COUNTS_ROLLED_BACK
 #define NOT_BY_PERSONS COUNTS_DETECTED
 
@@ -72,7 +75,7 @@ void event_judged_sql(struct buf *sql, const char *alias)
 	buf_addf(sql, "(coalesce(%s.verdict, 'none') <> 'none')", alias);
 }
 
-/* (alias.event IN ('A', 'B')): those with one of these counts or marks. */
+/* (alias.event IN ('A', 'B')): the events with one of these counts or marks. */
 static void add_names(struct buf *sql, const char *alias, unsigned counts, unsigned marks)
 {
 	bool any = false;
@@ -100,7 +103,9 @@ void event_by_person_sql(struct buf *sql, const char *alias)
 
 void event_counts_sql(struct buf *sql, const char *alias, unsigned numbers, enum event_by by)
 {
-	/* One statement has one condition: what needs a verdict and what needs none are asked apart. */
+	/*
+	 * One statement has one condition: numbers with and without a verdict are queried separately.
+	 */
 	assert((numbers & UNJUDGED) == 0 || (numbers & ~(unsigned)UNJUDGED) == 0);
 	buf_add(sql, "(");
 	add_names(sql, alias, numbers, 0);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * history.c: what the ledger knows of jobs: recoveries that count, holds, and
- * what was last noted.
+ * history.c: what the ledger knows about jobs: recoveries that count, holds, and the last report.
  *
- * Everything is a look by index for each job: a join would read a large
- * ledger through. The order by id makes the index of jobs the cheapest also
- * where the planner knows a ledger that was still empty.
+ * Everything is an index lookup per job: a join would read a large ledger completely. The order by
+ * id makes the index of jobs the cheapest plan, even if the planner's statistics are from an empty
+ * ledger.
  */
 #include "ledger/ledger.h"
 
@@ -14,14 +13,14 @@
 #include "ledger/jobs.h"
 
 /*
- * What counts against the job: not what was part of a mass event, nor what a program that ended
- * well has left, nor what was lost with an instance, as its successor found at its start.
+ * What counts against the job: not recoveries from a mass event, nor from a program that ended
+ * normally, nor from a lost instance that its successor found at its start.
  */
 #define COUNTS                                                                                     \
 	"{not_true l.evidence|mass} AND {not_true l.evidence|clean} AND {differs "                     \
 	"l.rule|'" RULE_STARTUP "'}"
 
-/* A person's word about a job wipes the slate: what came before it does not count. */
+/* An operator's act on a job resets its count: earlier recoveries do not count. */
 void ledger_counted(struct buf *out, const char *watch, const char *job, int within)
 {
 	buf_add(out, "FROM (SELECT l.*, max(CASE WHEN ");
@@ -37,8 +36,8 @@ void ledger_counted(struct buf *out, const char *watch, const char *job, int wit
 }
 
 /*
- * {"owner": …, "sign_us": …, "attempts": …} behind the entry's id, by which a note without an
- * `after` is told from no note; anything else in there was not written by us.
+ * {"owner": …, "sign_us": …, "attempts": …} after the entry's id, which distinguishes an entry
+ * without an `after` from no entry; any other content was not written by us.
  */
 static void take_noted(struct noted *n, const char *note, struct arena *a)
 {
@@ -58,7 +57,10 @@ static void take_noted(struct noted *n, const char *note, struct arena *a)
 	json_decref(after);
 }
 
-/* The newest entry of a job that marks say, or else was noted, as take_noted() reads it. */
+/*
+ * The newest entry of a job with one of these marks, or else the newest report, as take_noted()
+ * reads it.
+ */
 static void add_newest(struct buf *out, unsigned marks)
 {
 	buf_add(out,
@@ -123,15 +125,15 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	return err;
 }
 
-/* What one look at each job's entries tells; most have never been stuck before. */
+/* What one look at each job's entries returns; most jobs have never been stuck before. */
 struct known_jobs {
-	const char **spoken, **held; /* jobs with words and notes to be read, and with holds */
+	const char **spoken, **held; /* jobs with operators' acts and reports to read, and with holds */
 	int nspoken, nheld;
 };
 
 /*
- * How many recoveries count, if nobody has spoken for the job, and whether there is more to be
- * read: each entry is met once. NULL: there are none.
+ * How many recoveries count if no operator acted on the job, and whether there is more to read:
+ * each entry is read once. NULL: there are none.
  */
 static void add_summary(struct buf *out, int within)
 {

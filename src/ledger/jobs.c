@@ -12,7 +12,7 @@ static unsigned hash(const char *text)
 	return h;
 }
 
-/* The slot where a job is or would be. */
+/* The slot of a job, or where it would be. */
 static unsigned slot_of(const struct job_index *x, const char *job)
 {
 	unsigned at = hash(job) & x->mask;

@@ -11,8 +11,8 @@
 enum presence { PRESENT, MISSING, OUTDATED, NOT_ALLOWED };
 
 /*
- * The catalogs tell what the role may do, without touching the tables. Who only
- * reads needs no right to write. *sealed: its entries are chained; a ledger without works too.
+ * The catalogs show the role's privileges without touching the tables. A reader needs no privilege
+ * to write. *sealed: its entries are chained; a ledger without seals works too.
  */
 static defib_err look_for(struct store *s, bool write, struct arena *a, enum presence *out,
                           bool *sealed, struct failure *f)
@@ -37,7 +37,7 @@ static void turn_off(struct ledger *l, const char *why)
 	snprintf(l->off_because, sizeof l->off_because, "%.255s", why);
 }
 
-/* Create it or bring it up to date; what this role may not do, another one must. */
+/* Create or upgrade it; if this role may not, another one must. */
 static defib_err make(struct store *s, enum presence presence, struct ledger *out,
                       struct failure *f)
 {
@@ -60,7 +60,7 @@ static defib_err make(struct store *s, enum presence presence, struct ledger *ou
 	return DEFIB_OK;
 }
 
-/* One from before entries were chained: sealed from now on if this role owns it. */
+/* A ledger from before seals: sealed from now on if this role owns it. */
 static defib_err begin_seals(struct store *s, struct failure *f)
 {
 	defib_err err = schema_install(s, SCHEMA_LEDGER, f);
@@ -122,7 +122,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 			relation_text(&r, NULL);
 		relation_end_row(&r);
 	}
-	/* Where there are sequences, ids are drawn behind the lock. */
+	/* On engines with sequences, ids are drawn under the lock. */
 	bool draws = store_dialect(s)->has_sequences;
 	const char *head =
 		arena_printf(a,
@@ -136,7 +136,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 	return err ? err : seal_added(s, a, f);
 }
 
-/* The lock is taken when all rows are written, and ids are drawn behind it. */
+/* The lock is taken after all rows are written, and ids are drawn under it. */
 void ledger_with(struct buf *sql, int first)
 {
 	buf_addf(sql,
@@ -176,8 +176,8 @@ defib_err ledger_has_batch(struct store *s, const char *batch, bool *found, stru
 #define FILTER_PARAMS_MAX 12
 
 /*
- * A statement in the making, with its parameters. Only the conditions that are asked for stand in
- * it: a condition that may or may not hold would keep SQLite from using an index.
+ * A statement being built, with its parameters. It contains only the conditions that apply: an
+ * optional condition would keep SQLite from using an index.
  */
 struct asking {
 	struct buf sql;
@@ -193,7 +193,7 @@ static void add_condition(struct asking *q, const char *column_op, struct store_
 	buf_addf(&q->sql, " AND %s $%d", column_op, q->nparams);
 }
 
-/* The parts of a scan are X.1, X.2 …; "/" is the character behind ".". */
+/* The parts of a scan are X.1, X.2 …; "/" is the character after ".". */
 static void add_batch(struct asking *q, const char *batch, struct arena *a)
 {
 	int first = q->nparams + 1;
@@ -201,7 +201,7 @@ static void add_batch(struct asking *q, const char *batch, struct arena *a)
 	q->params[q->nparams++] = P_TEXT(batch);
 	q->params[q->nparams++] = P_TEXT(arena_printf(a, "%s.", batch));
 	q->params[q->nparams++] = P_TEXT(arena_printf(a, "%s/", batch));
-	/* By bytes, as the index is, whatever the database's collation. */
+	/* By bytes, as in the index, whatever the database's collation. */
 	buf_addf(&q->sql, " AND (batch = $%d OR {between_bytes batch|$%d|$%d})", first, first + 1,
 	         first + 2);
 }
@@ -238,7 +238,7 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	add_filter(&q, filter, a);
 	assert(q.nparams < FILTER_PARAMS_MAX);
 	q.params[q.nparams++] = P_INT(filter->limit ? filter->limit : LEDGER_READ_MAX);
-	/* The + keeps planners from walking the whole primary key for the sake of the order. */
+	/* The + keeps planners from walking the whole primary key just for the order. */
 	buf_addf(&q.sql, " ORDER BY %sid%s LIMIT $%d", filter->batch ? "+" : "",
 	         filter->newest_first ? " DESC" : "", q.nparams);
 	defib_err err = dialect_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
@@ -292,8 +292,6 @@ struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, i
 
 /* ---- holds ---- */
 
-/* The holds of ledger.h: made, listed, dropped. */
-
 defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const struct hold *holds,
                       int n, struct arena *a, struct failure *f)
 {
@@ -316,7 +314,7 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 			relation_text(&r, NULL);
 		relation_end_row(&r);
 	}
-	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
+	/* SQLite needs a WHERE to distinguish ON CONFLICT from a join. */
 	return run_over(
 		s, &r,
 		"INSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us) SELECT "
@@ -396,7 +394,7 @@ defib_err ledger_holds_among(struct store *s, const char *watch, const char *con
 	struct relation r;
 	if (n == 0)
 		return DEFIB_OK;
-	/* Most watches have none: asking for that costs less than naming a thousand jobs. */
+	/* Most watches have none: checking that costs less than passing a thousand jobs. */
 	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.hold WHERE watch = $1 LIMIT 1", &param, 1,
 	                             a, &rows, f);
 	if (err || rows.nrows == 0)

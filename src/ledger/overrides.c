@@ -104,7 +104,7 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,
                       struct failure *f)
 {
-	/* A leader's lease is that of all its watches: life/leader.h. */
+	/* A leader has one lease for all its watches: life/leader.h. */
 	static const char sql[] =
 		"SELECT st.watch, st.holder, st.info::text, {us st.at}, {us {now}} - {us st.at}, "
 		"coalesce(l.holder IN (SELECT d.holder FROM defib.leader AS d WHERE d.expires_at > {now}), "
@@ -130,7 +130,7 @@ defib_err status_read(struct store *s, struct arena *a, struct status_row **out,
 
 /* ---- learned run times ---- */
 
-#define NEW "{}" /* the row of "" between its making and its first document */
+#define NEW "{}" /* the "" row between its creation and its first document */
 
 defib_err learned_read(struct store *s, const char *watch, struct arena *a,
                        struct learned_row **out, int *n, struct failure *f)
@@ -151,7 +151,7 @@ defib_err learned_read(struct store *s, const char *watch, struct arena *a,
 	return DEFIB_OK;
 }
 
-/* Take the row of "" for this transaction, made where there is none. */
+/* Lock the "" row for this transaction; created if missing. */
 static defib_err take(struct store *s, const char *watch, struct arena *a, const char **now,
                       struct failure *f)
 {

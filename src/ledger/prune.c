@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-/* The cutoff is fixed once; everything after it works with ids. */
+/* The cutoff is determined once; everything after it uses ids. */
 defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a, struct prune_plan *out,
                        struct failure *f)
 {
@@ -24,7 +24,7 @@ defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a, struc
 defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct prune_plan *out,
                      struct failure *f)
 {
-	/* By the primary key from its start: the first that is young enough ends the search. */
+	/* By the primary key from its start: the first entry that is new enough ends the search. */
 	static const char first_young[] =
 		"SELECT coalesce((SELECT id FROM defib.ledger WHERE at >= $1::timestamptz ORDER BY id "
 		"LIMIT 1), (SELECT max(id) + 1 FROM defib.ledger), 0)";
@@ -48,14 +48,14 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
 
 /* ---- what defib.ledger_prune() does where there are functions ---- */
 
-/* What a part removes: entries up to `high`, whose chain ends in `seal`. */
+/* What a part removes: entries up to `high`, whose chain ends with `seal`. */
 struct part {
 	int64_t low, high, count;
 	const char *seal;
-	bool unsealed; /* from before there were seals */
+	bool unsealed; /* from before seals existed */
 };
 
-/* Whole statements only: a seal over what is gone in part could never be checked again. */
+/* Only whole statements: a seal over partly removed entries could never be verified again. */
 static defib_err choose_sealed(struct store *s, const struct prune_plan *plan, int64_t limit,
                                int64_t anchor, struct arena *a, struct part *out, struct failure *f)
 {
@@ -111,7 +111,7 @@ static defib_err choose(struct store *s, const struct prune_plan *plan, int64_t 
 	                             : choose_sealed(s, plan, limit, anchor, a, out, f);
 }
 
-/* First the anchor, which lets the entries go, then the entries. */
+/* First the anchor, which permits the removal, then the entries. */
 static defib_err remove_part(struct store *s, struct part *p, struct arena *a, struct failure *f)
 {
 	struct store_param high = P_INT(p->high);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #define TURN_MS 200        /* that a loop can spare */
-#define COUNTED_MAX 100000 /* beyond that the planner's number must do */
+#define COUNTED_MAX 100000 /* beyond that the planner's estimate is used */
 #define LEDGER_LATE_US                                                                             \
 	(24 * 3600 * US_PER_S) /* so that a quiet ledger is not pruned every minute */
 
@@ -29,10 +29,10 @@ const char *const retention_words[] = {
 #undef X
 		NULL};
 
-/* The time before which a row is old, by the first parameter. */
+/* The time before which a row is old, from the first parameter. */
 #define OLD "({now_statement} - {span $1::bigint})"
 
-/* Nothing of ours waits for the job: it is not held, and no retry is due. */
+/* The job is not held, and has no pending retry. */
 #define NOT_WAITING                                                                                \
 	" AND NOT EXISTS (SELECT 1 FROM defib.hold h WHERE h.watch = t.watch AND h.job = t.job) AND "  \
 	"NOT "                                                                                         \
@@ -40,11 +40,11 @@ const char *const retention_words[] = {
 
 static const struct keep_rule {
 	const char *table;
-	size_t age;        /* where the policy has it */
-	const char *time;  /* the column that says how old a row is */
-	const char *is;    /* which rows of the table are meant: as the index says it */
-	const char *over;  /* what must hold beside their age */
-	const char *index; /* that has just these rows */
+	size_t age;        /* its member in the policy */
+	const char *time;  /* the column that gives a row's age */
+	const char *is;    /* which rows of the table are meant, as in the index */
+	const char *over;  /* further conditions besides age */
+	const char *index; /* of exactly these rows */
 } rules[RETENTION_COUNT] = {
 	[RETAIN_DONE] = {"job", offsetof(struct retention, done_us), "finished_at", "t.state = 'done'",
                      "", "job_done_at"},
@@ -83,7 +83,7 @@ static const struct keep_rule {
                        "ledger_pkey"},
 };
 
-/* What belongs to a job of the built-in queue and goes with it. */
+/* What belongs to a job of the built-in queue and is removed with it. */
 static const struct {
 	const char *table, *column, *more;
 	bool text; /* the column is the job's text */
@@ -111,14 +111,14 @@ static int64_t age_of(const struct retention *p, const struct keep_rule *r)
 	return *(const int64_t *)((const char *)p + r->age);
 }
 
-/* "FROM table t WHERE … what is old", in both parameters' order. */
+/* "FROM table t WHERE …": the old rows, with both parameters in order. */
 static const char *old_rows(const struct keep_rule *r, const char *more, struct arena *a)
 {
 	return arena_printf(a, "FROM defib.%s t WHERE %s AND t.%s < " OLD "%s%s ORDER BY t.%s LIMIT $2",
 	                    r->table, r->is, r->time, r->over, more, r->time);
 }
 
-/* ---- one step */
+/* ---- one step ---- */
 
 /* A list of ids as one parameter. */
 static const char *id_list(const struct dialect *d, const struct store_rows *rows, struct arena *a)
@@ -173,7 +173,7 @@ static defib_err remove_rows(struct round *x, const struct keep_rule *r, const c
 	return run_rule(x, r, sql, n, f);
 }
 
-/* All steps of a job, or none: half a record would be a false one. */
+/* All steps of a job, or none: half a record would be wrong. */
 static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_t *n,
                               struct failure *f)
 {
@@ -184,9 +184,9 @@ static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_
 }
 
 /*
- * Leases go when their epoch is no higher than the floor that an earlier transaction left, so
- * that whoever claims such a job in this moment begins above it. Those that are higher raise it,
- * and go the next time.
+ * Leases are removed if their epoch is not above the floor that an earlier transaction stored, so
+ * that a concurrent claim of such a job begins above it. Higher ones raise the floor, and are
+ * removed the next time.
  */
 static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64_t *n,
                                struct failure *f)
@@ -223,7 +223,7 @@ static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t 
 	}
 }
 
-/* ---- the ledger */
+/* ---- the ledger ---- */
 
 static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 {
@@ -245,7 +245,7 @@ static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 	return err;
 }
 
-/* ---- a round */
+/* ---- a round ---- */
 
 static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, struct failure *f)
 {
@@ -258,7 +258,7 @@ static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, str
 	return store_end(x->store, step_inside(x, rule, n, f), f);
 }
 
-/* How many rows are kept. Of very many the planner knows enough. */
+/* How many rows are kept. For very many the planner's estimate is sufficient. */
 static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t *n,
                             struct failure *f)
 {
@@ -273,7 +273,7 @@ static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t 
 	return dialect_int(x->store, sql, &most, 1, n, f);
 }
 
-/* The row of the rule in `kept`; the oldest is found by its index. */
+/* The row of the rule in `kept`; the oldest row is found by its index. */
 static defib_err note_kept(struct round *x, enum retention_rule rule, struct failure *f)
 {
 	const struct keep_rule *r = &rules[rule];
@@ -312,7 +312,7 @@ static defib_err do_rule(struct round *x, enum retention_rule rule, struct failu
 		return err;
 	if (age_of(x->policy, &rules[rule]) == 0)
 		return note_kept(x, rule, f);
-	/* One step at least: where time is short, the last rule has its turn too. */
+	/* At least one step, so that the last rule gets its turn even if time is short. */
 	do {
 		err = step(x, rule, &n, f);
 		x->out->removed[rule] += n;
@@ -321,7 +321,7 @@ static defib_err do_rule(struct round *x, enum retention_rule rule, struct failu
 	return err ? err : note_kept(x, rule, f);
 }
 
-/* The tables as they are today; false without a failure: another role must bring them there. */
+/* The tables in their current version; false without a failure: another role must upgrade them. */
 static defib_err ready(struct store *s, bool *there, struct failure *f)
 {
 	bool queue = false;
@@ -351,7 +351,7 @@ static defib_err claim(struct round *x, struct failure *f)
 	return err;
 }
 
-/* What is left is taken up soon, with pauses that leave the database most of its time. */
+/* The rest is continued soon, with pauses that leave the database most of its time. */
 static defib_err due_soon(struct round *x, int64_t pause_us, struct failure *f)
 {
 	struct store_param ago = P_INT(x->policy->every_us - pause_us);
@@ -400,7 +400,9 @@ void retention_turn(struct retention_tick *t, struct session *session, const str
 	if (!err)
 		err = retention_round(session->store, p, actor, false, TURN_MS, &round, &f);
 	int64_t now = clock_boot_ms();
-	/* Another may do rounds; that he ends is noticed by asking twice as often as one is due. */
+	/*
+	 * Another process may do rounds; asking twice as often as a round is due detects when it stops.
+	 */
 	t->due_ms = now + (round.more ? (now - begun_ms) * 4 : p->every_us / 2000);
 	for (int i = 0; i < RETENTION_COUNT; i++)
 		if (round.removed[i])
@@ -411,7 +413,7 @@ void retention_turn(struct retention_tick *t, struct session *session, const str
 	t->told = err != DEFIB_OK;
 }
 
-/* ---- looking */
+/* ---- reading ---- */
 
 defib_err retention_look(struct store *s, const struct retention *p, int64_t old[RETENTION_COUNT],
                          struct failure *f)

@@ -29,7 +29,7 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 		relation_int(&r, p->attempt);
 		relation_end_row(&r);
 	}
-	/* SQLite needs a WHERE to tell ON CONFLICT from a join. */
+	/* SQLite needs a WHERE to distinguish ON CONFLICT from a join. */
 	return run_over(
 		s, &r,
 		"INSERT INTO defib.retry (watch, batch, job, reason, expected, due_at, attempt) "
@@ -41,7 +41,7 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 		NULL, 0, a, NULL, f);
 }
 
-/* What is read of a pending retry `p`. */
+/* The columns of a pending retry `p`. */
 #define PENDING                                                                                    \
 	"SELECT p.job, p.reason, p.expected, p.batch, {us due_at}, p.attempt, p.watch, {iso p.at} "    \
 	"FROM defib.retry AS p"
@@ -107,7 +107,7 @@ defib_err ledger_retries_drop(struct store *s, const char *watch, const char *co
 
 /* ---- steps ---- */
 
-/* No rows where there is no table of steps. */
+/* Returns no rows if there is no table of steps. */
 static defib_err run(struct store *s, const char *sql, const char *watch, const char *job,
                      const char *step, struct arena *a, struct store_rows *rows, struct failure *f)
 {

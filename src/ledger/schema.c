@@ -43,7 +43,7 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	/* Two that install at once would trip over each other's CREATE … IF NOT EXISTS. */
+	/* Two concurrent installations would conflict in CREATE … IF NOT EXISTS. */
 	if (store_dialect(s)->has_session_locks)
 		err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
 	for (int part = 0; part <= (int)last && !err; part++)
@@ -52,8 +52,8 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 }
 
 /*
- * The catalogs tell what the role may do without touching the tables: a schema that may not
- * be used would fail any other question.
+ * The catalogs show the role's privileges without touching the tables: any other query would fail
+ * on a schema that may not be used.
  */
 defib_err schema_look(struct store *s, const char *table, bool write, enum schema_presence *out,
                       struct failure *f)
@@ -77,7 +77,9 @@ defib_err schema_has(struct store *s, const char *table, bool *there, struct fai
 	return err;
 }
 
-/* Asked before it is tried: who may not create would fill the server's log with his tries. */
+/*
+ * Checked before trying: a role that may not create would fill the server's log with its attempts.
+ */
 defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -122,7 +124,7 @@ defib_err schema_ready(struct store *s, const char *table, enum schema_part last
 	return err;
 }
 
-/* ---- rights ---- */
+/* ---- privileges ---- */
 
 const char *const rights_names[] = {"view", "act", "daemon", "work", "run", NULL};
 const char *const rights_of_commands[RIGHTS_GROUPS] = {
@@ -142,8 +144,8 @@ const char *const rights_of_commands[RIGHTS_GROUPS] = {
 enum right_on { ON_TABLE, ON_SEQUENCE };
 
 /*
- * What is not named here is not needed. Of the ledger a role may only add: a role that could change
- * or delete entries, or write seals, could do so unseen.
+ * What is not listed is not needed. A role may only add to the ledger: a role that could change or
+ * delete entries, or write seals, could do so unseen.
  */
 static const struct right {
 	enum right_on on;
@@ -178,13 +180,15 @@ static const struct right {
 
 static const char *const on_words[] = {[ON_TABLE] = "TABLE", [ON_SEQUENCE] = "SEQUENCE"};
 
-/* Made by defib attach, with its trigger: they need not be there. */
+/* Created by defib attach, with its trigger: they may be missing. */
 static bool is_of_attach(const struct right *r)
 {
 	return text_eq(r->name, "claimed_by") || text_eq(r->name, "program");
 }
 
-/* All that needs the same is granted by one statement, where the first of them stands. */
+/*
+ * Objects that need the same privileges are granted by one statement, at the position of the first.
+ */
 static void grant_alike(enum rights_group group, int first, const char *role, struct buf *out)
 {
 	const struct right *r = &rights[first];

@@ -10,13 +10,13 @@
 #include <inttypes.h>
 
 #define PAGE_SEALS 500    /* read at a time … */
-#define PAGE_ENTRIES 5000 /* … and of the entries below them, unless one seal has more */
+#define PAGE_ENTRIES 5000 /* … and entries for them, unless one seal has more */
 
 #define ENTRY_COLUMNS                                                                              \
 	"(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "        \
 	"l.evidence, l.before, l.after, l.epoch)"
 
-/* What of an entry is sealed, by form: each seal says by which it was made. */
+/* The sealed text of an entry, by form: each seal records the form it was made with. */
 static const char *entry_text(const struct dialect *d, int64_t form)
 {
 	if (!d->has_functions)
@@ -29,7 +29,7 @@ struct seal_row {
 	const char *role, *seal;
 };
 
-/* Entries above `after` up to `until`, as (id, text) in their order. */
+/* Entries above `after` up to `until`, as (id, text) in order. */
 static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_t until,
                             struct arena *a, struct store_rows *rows, struct failure *f)
 {
@@ -40,7 +40,7 @@ static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_
 	return dialect_exec(s, sql, params, 2, a, rows, f);
 }
 
-/* The seal over rows from..to of (id, text), behind `before`. */
+/* The seal over rows from..to of (id, text), after `before`. */
 static void make_seal(const char *before, const char *role, const struct store_rows *rows, int from,
                       int to, char seal[SHA256_HEX])
 {
@@ -53,7 +53,7 @@ static void make_seal(const char *before, const char *role, const struct store_r
 	sha256_hex(buf_text(&text), text.len, seal);
 }
 
-/* ---- adding, where no trigger does it ---- */
+/* ---- adding, on engines without the trigger ---- */
 
 static defib_err append_seal(struct store *s, int64_t before_id, const char *before,
                              const struct store_rows *rows, struct arena *a, struct failure *f)
@@ -80,7 +80,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 	bool there = false;
 	if (store_dialect(s)->seals_itself)
 		return DEFIB_OK;
-	/* A file of an older version is brought up to date by defib init, or the next scan --fix. */
+	/* defib init, or the next scan --fix, upgrades a file of an older version. */
 	defib_err err = schema_has(s, "ledger_seal", &there, f);
 	if (err || !there)
 		return err;
@@ -122,7 +122,7 @@ static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struc
 {
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
-	/* A table of an older version has no such column: all its seals are of the first form. */
+	/* A table of an older version has no such column: all its seals have the first form. */
 	static const char sql[] =
 		"SELECT last_id, first_id, entries, next_id, role, seal, {row_member s|form} "
 		"FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY last_id LIMIT $2";
@@ -145,7 +145,7 @@ static void take(struct check *c, const struct seal_row *r)
 	c->report->has_expected = c->report->has_expected || text_eq(c->expected, r->seal);
 }
 
-/* One seal against the entries that stand between the last one and it. */
+/* Check one seal against the entries between the previous one and it. */
 static void check_seal(struct check *c, const struct seal_row *r, const struct store_rows *rows,
                        int from, int to)
 {
@@ -175,7 +175,7 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 	take(c, r);
 }
 
-/* Some of a page of seals: of one form, and as many as have not too many entries below them. */
+/* Part of a page of seals: of one form, and with a limited number of entries. */
 static defib_err check_some(struct check *c, const struct seal_row *seals, int n, int *done,
                             struct failure *f)
 {
@@ -198,7 +198,7 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 	return err;
 }
 
-/* Behind the anchor nothing may be missing that no PRUNED entry tells of. */
+/* Nothing may be missing after the anchor that no PRUNED entry explains. */
 static defib_err check_anchor(struct check *c, const struct seal_row *anchor, struct failure *f)
 {
 	static const char told[] =
@@ -219,7 +219,7 @@ static defib_err check_anchor(struct check *c, const struct seal_row *anchor, st
 	return err;
 }
 
-/* Whether entries stand behind the last seal: *id is the first, 0: none. */
+/* Whether there are entries after the last seal: *id is the first, 0: none. */
 static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
 {
 	return dialect_int(c->store, "SELECT min(id) FROM defib.ledger WHERE id > $1", &P_INT(c->at), 1,
@@ -227,8 +227,8 @@ static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
 }
 
 /*
- * The seals behind the one that was checked last, which is read again with them: by now it may
- * have a next. `behind` is an entry that stood behind the last seal before this was read.
+ * The seals after the one that was last checked, which is read again with them because it may have
+ * a successor by now. `behind` is an entry that followed the last seal before this was read.
  */
 static defib_err check_page(struct check *c, int64_t behind, bool *more, struct failure *f)
 {
@@ -281,7 +281,10 @@ static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
 	return err;
 }
 
-/* Whether somebody pruned meanwhile: then what is missing is no loss, and we begin anew. */
+/*
+ * Whether another process pruned meanwhile: then missing entries are not a loss, and we start
+ * again.
+ */
 static defib_err was_pruned(struct check *c, int64_t anchor_id, bool *pruned, struct failure *f)
 {
 	struct seal_row *seals = NULL;

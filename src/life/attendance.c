@@ -16,7 +16,7 @@ defib_err attendance_read(struct store *s, int64_t ended_us, int64_t limit, stru
 	struct store_rows rows;
 	bool there = false;
 	*n = 0;
-	/* One in which workers say something of themselves. */
+	/* A registry with the column in which workers describe themselves. */
 	defib_err err = dialect_own_column(s, "worker", "info", &there, f);
 	if (!err && there)
 		err = dialect_exec(s, sql, params, 2, a, &rows, f);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fellows.c: one epoll descriptor over a pidfd of each fellow, and a bell.
+ * fellows.c: one epoll descriptor over a pidfd of each watched worker, and an eventfd.
  *
- * The bell is an eventfd in the same epoll: it rings while somebody is known
- * to be gone who was never watched, so that one descriptor tells of all
- * deaths.
+ * The eventfd ("bell") is in the same epoll: it is readable while there is an unreported death of a
+ * worker that was never watched, so that one descriptor signals all deaths.
  *
- * Declaring a living worker dead is the worst mistake, so only three things
- * count as death: the pidfd says exited, the kernel says there is no such
- * process, or /proc shows another start time behind the pid. When /proc
- * cannot be read (hidepid, another namespace's mount) whoever has the pid is
- * watched: if it is a stranger, its fellow is found by the lease.
+ * Declaring a live worker dead is the worst mistake, so only three things count as death: the pidfd
+ * says exited, the kernel says there is no such process, or /proc shows another start time for the
+ * pid. If /proc cannot be read (hidepid, another namespace's mount), the process with that pid is
+ * watched: if it is a different one, the worker is found by its lease.
  */
 #include "life/fellows.h"
 
@@ -28,10 +26,10 @@
 #define FELLOWS_MAX 4096
 
 enum fellow_state {
-	FELLOW_UNWATCHED, /* no descriptor to be had: tried again at the next set */
+	FELLOW_UNWATCHED, /* no descriptor available: tried again at the next set */
 	FELLOW_WATCHED,
 	FELLOW_GONE,     /* not reported yet */
-	FELLOW_REPORTED, /* kept while it is in the set, so that it is reported once */
+	FELLOW_REPORTED, /* kept while it is in the set, so that it is reported only once */
 	FELLOW_STATES,
 };
 
@@ -46,16 +44,16 @@ struct fellow {
 
 struct fellows {
 	struct incarnation self;
-	struct fellow **all; /* sorted by id; each stays where it is, epoll points to it */
+	struct fellow **all; /* sorted by id; never moved, because epoll points to it */
 	int n;
 	int max;
 	int in_state[FELLOW_STATES];
 	int epoll_fd, bell_fd;
 	bool proc_is_ours; /* pids in /proc are those of our namespace */
-	bool told_short;   /* said that some cannot be watched */
+	bool told_short;   /* logged that some cannot be watched */
 };
 
-/* Half of the descriptors at most: a database session matters more than a quick notice. */
+/* At most half of the descriptors: database sessions matter more than quick detection. */
 static int most_watched(void)
 {
 	struct rlimit files;
@@ -101,7 +99,7 @@ defib_err fellows_open(struct fellows **out, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* The bell rings exactly while somebody is gone who was not reported. */
+/* The bell is readable exactly while there is an unreported death. */
 static void ring(struct fellows *x, bool on)
 {
 	uint64_t value = 1;
@@ -118,7 +116,7 @@ static void become(struct fellows *x, struct fellow *w, enum fellow_state state)
 	int gone_before = x->in_state[FELLOW_GONE];
 
 	if (w->state == FELLOW_WATCHED) {
-		/* Closing alone would not do: a forked child may hold the same open file. */
+		/* Closing is not enough: a forked child may hold the same open file. */
 		epoll_ctl(x->epoll_fd, EPOLL_CTL_DEL, w->pidfd, NULL);
 		close(w->pidfd);
 		w->pidfd = -1;
@@ -163,8 +161,8 @@ static bool somebody_else_has_the_pid(const struct fellows *x, const struct fell
 }
 
 /*
- * The start time is read after the pidfd was opened: if it is right then, the
- * descriptor is of that very process, whatever happens to the pid later.
+ * The start time is read after the pidfd was opened: if it matches then, the descriptor belongs to
+ * that process, whatever happens to the pid later.
  */
 static void watch(struct fellows *x, struct fellow *w)
 {
@@ -205,7 +203,7 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Those whose exit can be seen from here, sorted by id, each id once. */
+/* The workers whose exit can be seen from here, sorted by id, without duplicates. */
 static int wanted_here(const struct fellows *x, const int64_t *ids, const struct incarnation *who,
                        int n, struct wanted *out)
 {
@@ -245,7 +243,7 @@ static bool is_the_same(const struct fellow *w, const struct wanted *want)
 	       strcmp(w->nonce, want->who->nonce) == 0;
 }
 
-/* One walk over two sorted lists: keep, forget, meet. */
+/* Merge two sorted lists: keep, forget, add. */
 static void merge(struct fellows *x, const struct wanted *want, int nwant)
 {
 	struct fellow **next = mem_alloc(sizeof(struct fellow *) * (size_t)(nwant + 1));
@@ -266,7 +264,7 @@ static void merge(struct fellows *x, const struct wanted *want, int nwant)
 	x->n = nwant;
 }
 
-/* Said once for each time it begins: those left out are found by their lease. */
+/* Logged each time it begins: workers that are left out are found by their lease. */
 static void tell_if_short(struct fellows *x)
 {
 	int left_out = x->in_state[FELLOW_UNWATCHED];
@@ -307,7 +305,7 @@ static struct fellow *first_gone(const struct fellows *x)
 	while (i < x->n && x->all[i]->state != FELLOW_GONE) {
 		i++;
 	}
-	assert(i < x->n); /* the bell does not ring for nobody */
+	assert(i < x->n); /* the bell rings only if one is gone */
 	return x->all[i];
 }
 

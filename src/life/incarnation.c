@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * incarnation.c: a process described so that no other can be taken for it.
+ * incarnation.c: describes a process so that no other can be confused with it.
  *
- * A pid is reused, a start time is not reused together with it, and both mean
- * something only on one kernel and in one PID namespace. The nonce tells two
- * incarnations apart that live in the same process.
+ * A pid is reused, but not together with its start time, and both are only valid on one kernel and
+ * in one PID namespace. The nonce distinguishes two incarnations within the same process.
  */
 #include "life/incarnation.h"
 
@@ -21,7 +20,7 @@
 #define PARTS 6
 #define TEXT_MAX 256
 
-/* The beginning of a small file, as text; false when it cannot be read or is empty. */
+/* The beginning of a small file, as text; false if it cannot be read or is empty. */
 static bool read_text(const char *path, char *out, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -35,8 +34,8 @@ static bool read_text(const char *path, char *out, size_t size)
 }
 
 /*
- * Field 22 of /proc/PID/stat. The command name (field 2) may hold blanks and
- * parentheses, so counting starts behind the last one.
+ * Field 22 of /proc/PID/stat. The command name (field 2) may contain spaces and parentheses, so
+ * counting starts after the last one.
  */
 static uint64_t start_in(const char *path)
 {
@@ -60,7 +59,7 @@ uint64_t process_start(pid_t pid)
 	return start_in(path);
 }
 
-/* The text form separates by slashes and ends up in logs: nothing else may look like one. */
+/* The text form is separated by slashes and is logged: the name must not contain one. */
 static void host_name(char *out, size_t size)
 {
 	if (gethostname(out, size) != 0 || out[0] == '\0') {
@@ -124,11 +123,11 @@ void incarnation_text(const struct incarnation *i, char *out, size_t size)
 {
 	int n = snprintf(out, size, "%s/%s/%" PRIu64 "/%d/%" PRIu64 "/%s", i->host, i->boot_id,
 	                 i->pid_ns, i->pid, i->start, i->nonce);
-	assert(n > 0 && (size_t)n < size); /* cut short it would name somebody else */
+	assert(n > 0 && (size_t)n < size); /* truncated, it would name another incarnation */
 	(void)n;
 }
 
-/* Cut at the slashes; false unless there are exactly PARTS parts. */
+/* Split at the slashes; false unless there are exactly PARTS parts. */
 static bool split(char *text, char *parts[PARTS])
 {
 	for (int i = 0; i < PARTS; i++) {
@@ -175,7 +174,7 @@ bool incarnation_parse(const char *text, struct incarnation *out)
 	snprintf(out->boot_id, sizeof out->boot_id, "%s", part[1]);
 	snprintf(out->nonce, sizeof out->nonce, "%s", part[5]);
 	out->pid = (pid_t)pid;
-	/* One incarnation has one text: signs, blanks and leading zeros are not ours. */
+	/* An incarnation has exactly one text: other signs, spaces and leading zeros are rejected. */
 	incarnation_text(out, again, sizeof again);
 	return strcmp(text, again) == 0;
 }

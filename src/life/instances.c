@@ -18,7 +18,7 @@ static defib_err was_served(struct store *s, const char *watch, struct arena *a,
 	return err;
 }
 
-/* Forget those whose process is gone, after telling the registry. */
+/* Remove those whose process is gone, after declaring them dead. */
 static defib_err bury(struct store *s, struct registered *all, int *n, struct arena *a,
                       struct failure *f)
 {
@@ -50,7 +50,7 @@ static defib_err bury(struct store *s, struct registered *all, int *n, struct ar
 	return err;
 }
 
-/* Whose life session is open, by the locks that the server says are held. */
+/* Workers whose life session is open, by the locks that the server reports. */
 struct sessions {
 	int64_t *ids;
 	int n;
@@ -59,7 +59,7 @@ struct sessions {
 static defib_err read_sessions(struct store *s, struct arena *a, struct sessions *out,
                                struct failure *f)
 {
-	bool only_reads = true; /* nor does it try to be one of those that read them often */
+	bool only_reads = true; /* and does not try to become one of the frequent readers */
 	*out = (struct sessions){0};
 	if (!store_has_session_locks(s))
 		return DEFIB_OK;
@@ -67,8 +67,9 @@ static defib_err read_sessions(struct store *s, struct arena *a, struct sessions
 }
 
 /*
- * We have just come and have seen nobody's silence: that a lease is over says only the database's
- * clock, which may have jumped. One whose session is open is not taken for gone by it.
+ * We have just started and have observed no silence: only the database's clock, which may have
+ * jumped, says that a lease has expired. A worker whose session is open is not considered gone
+ * because of it.
  */
 static bool lives(const struct registered *r, const struct incarnation *self,
                   const struct sessions *open)
@@ -91,7 +92,7 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 	bool there = false;
 	int n = 0;
 	*out = (struct instances){0};
-	/* An installation may be without workers, or older than the column. */
+	/* An installation may have no workers, or be older than the column. */
 	defib_err err = dialect_own_column(s, "worker", "serves", &there, f);
 	if (!err && there)
 		err = was_served(s, watch, &a, &out->ever, f);

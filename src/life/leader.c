@@ -29,7 +29,7 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	struct buf sql = BUF_INIT;
 	struct store_rows rows;
 	struct relation r;
-	/* Nothing is written, and no row locked, where a living one leads. */
+	/* Nothing is written, and no row locked, if a live leader exists. */
 	asked_relation(&r, s->engine, holder, watches, n);
 	buf_add(&sql, "INSERT INTO defib.leader AS l (watch, holder, since, expires_at) SELECT "
 	              "u.watch, u.holder, {now}, {now} + {span_ms u.lease_ms} FROM (");
@@ -56,7 +56,7 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 	return err;
 }
 
-/* Whose time is over does not come back by renewing: another may have asked meanwhile. */
+/* An expired leader cannot renew: another daemon may have asked meanwhile. */
 defib_err leader_renew(struct store *s, const char *holder, const char *watch, int64_t *held,
                        struct failure *f)
 {
@@ -64,7 +64,7 @@ defib_err leader_renew(struct store *s, const char *holder, const char *watch, i
 	struct arena a = ARENA_INIT;
 	struct store_rows rows = {0};
 	*held = 0;
-	/* Where writers wait for each other all are asked for at once, which is one write too. */
+	/* On engines with a single writer all are asked for at once, which is one write too. */
 	if (store_dialect(s)->one_writer)
 		return DEFIB_OK;
 	defib_err err = dialect_exec(

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lease.c: when to renew, and how sure a worker may be that it still holds.
+ * lease.c: when to renew, and how sure a worker may be that it still holds its lease.
  *
- * Everything is counted from the moment the last confirmed renewal was sent:
- * the database granted the lease at some later moment, so our own clock can
- * only run out before the database's does. A renewal whose outcome is unknown
- * counts as failed; if it did arrive, we are merely too careful.
+ * Everything is counted from the moment when the last confirmed renewal was sent. The database
+ * granted the lease later, so our own clock can only expire before the database's. A renewal whose
+ * outcome is unknown counts as failed; if it did arrive, we are merely too careful.
  */
 #include "life/lease.h"
 
@@ -54,7 +53,7 @@ void lease_renew_soon(struct lease *l, int64_t now_ms)
 	}
 }
 
-/* retry, 2 retry, 4 retry… up to a beat: soon at first, gentle to a server in trouble. */
+/* retry, 2 retry, 4 retry… up to one beat: quick at first, gentle on a server in trouble. */
 static int64_t retry_after_ms(const struct lease *l)
 {
 	int64_t wait = l->rules.retry_ms;
@@ -85,7 +84,7 @@ void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_m
 	l->sent_ms = 0;
 }
 
-/* Until when a renewal counts as on time: one beat, and one more for it to be slow. */
+/* How long a renewal counts as on time: one beat, and one more in case it is slow. */
 static int64_t good_until_ms(const struct lease *l)
 {
 	return l->confirmed_ms + 2 * l->rules.beat_ms;

@@ -5,24 +5,25 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define LOCKS_MS 20         /* how often a reader reads the locks while remote workers live */
-#define LEAD_MS 1000        /* how often those that stand ready do, trying to become one */
-#define GRACE_MS 250        /* that a lock may be away before its worker is taken for dead */
-#define QUIET_MS 10000      /* after an outage of our own nobody is reported by its lock */
-#define GAP_MS 2000         /* readings of locks further apart are an outage */
-#define OPEN_MS 20          /* until a lost session is tried for again, and twice that, … */
-#define OWN_LOCK_MS 100     /* how often our own lock is tried for while an old session has it */
-#define LEFT_MS 15000       /* how often the first asks for jobs of nobody, told or not */
-#define PASS_MS 600000      /* how often it passes over the built-in queue, whatever the answer */
+#define LOCKS_MS 20     /* how often a reader reads the locks while there are remote workers */
+#define LEAD_MS 1000    /* how often candidates try to become a reader */
+#define GRACE_MS 250    /* how long a lock may be missing before its worker is considered dead */
+#define QUIET_MS 10000  /* after an outage of our own, no worker is reported because of its lock */
+#define GAP_MS 2000     /* a longer gap between readings of locks is an outage */
+#define OPEN_MS 20      /* pause before a lost session is reopened, then twice that, … */
+#define OWN_LOCK_MS 100 /* how often we try to get our own lock while an old session has it */
+#define LEFT_MS                                                                                    \
+	15000 /* how often the first worker checks for jobs without an owner, notified or not */
+#define PASS_MS 600000      /* how often it scans the built-in queue, whatever the check says */
 #define SWEEP_MS 5000       /* how often other tables are swept */
-#define WHOLE_A_WORKER 1000 /* ms between looks at all, for each that is registered */
-#define LOOKS_SOON 10       /* looks within a lease when somebody is late */
-#define LATE 300            /* thousandths of a lease for which a stamp was the same: look soon */
-#define SUSPECT 400         /* … and at all, not only at neighbours */
+#define WHOLE_A_WORKER 1000 /* ms between looks at the whole list, per registered worker */
+#define LOOKS_SOON 10       /* looks within a lease if a worker is late */
+#define LATE 300            /* thousandths of a lease with an unchanged stamp: look soon */
+#define SUSPECT 400         /* … and at the whole list, not only at neighbours */
 
 void life_init(struct life *l, const struct life_rules *rules)
 {
-	/* One pass at the start: what it learns of the tables, later recoveries need not ask. */
+	/* One scan at the start: it loads what later recoveries need to know about the tables. */
 	*l = (struct life){.rules = *rules, .starting = true, .look_whole = true, .found = true};
 	silence_init(&l->silence, rules->lease.lease_ms, rules->brake_ms);
 	part_init(&l->part);
@@ -43,17 +44,17 @@ bool life_has_room(const struct life *l)
 
 enum lease_contact life_contact(const struct life *l, int64_t now_ms)
 {
-	/* Before the first registration nothing was lost. */
+	/* Nothing can be lost before the first registration. */
 	if (!l->worker)
 		return l->lease.taken ? CONTACT_TAKEN : CONTACT_GOOD;
 	return lease_contact(&l->lease, now_ms);
 }
 
-/* ---- what happened ---- */
+/* ---- events ---- */
 
 /*
- * We could not see, or not write: nobody is condemned for what we did not see, nor for a lock that
- * was gone before. An exit stays one.
+ * We could not read, or not write: no worker is declared dead for what we did not see, nor for a
+ * lock that disappeared before. A seen exit remains valid.
  */
 static void outage(struct life *l, int64_t now_ms)
 {
@@ -99,7 +100,7 @@ static void renewed(struct life *l, const struct life_event *e, int64_t now_ms)
 	lease_renew_answer(&l->lease, RENEWED, now_ms);
 	l->judging = true;
 	l->judge_at = 0;
-	/* Claims and settlements under way make the counts differ for a moment, not for two beats. */
+	/* Claims and settlements under way make the counts differ briefly, but not for two beats. */
 	l->mismatches = e->owned > e->holding ? l->mismatches + 1 : 0;
 	if (l->mismatches < 2)
 		return;
@@ -107,7 +108,7 @@ static void renewed(struct life *l, const struct life_event *e, int64_t now_ms)
 	l->compare = true;
 }
 
-/* Where the database's clock jumped, who beats is heard at once. */
+/* If the database's clock jumped, live workers are heard again at once. */
 static void compare_clocks(struct life *l, int64_t now_us, int64_t now_ms)
 {
 	struct clocks now = {now_ms * 1000, now_us};
@@ -167,14 +168,14 @@ static void locks_read(struct life *l, const struct life_event *e, int64_t now_m
 	for (int i = 0; i < n && life_has_room(l); i++)
 		l->ends[l->nends++] = (struct life_end){.id = gone[i].id, .at_ms = gone[i].since_ms};
 	free(gone);
-	/* Sessions end also because a server takes no writes: whether it does, our own renewal says. */
+	/* Sessions also end because a server accepts no writes: our own renewal tests that. */
 	if (locks_last_gone_ms(&l->locks) > l->silence.renewed_ms)
 		renew_soon(l, now_ms);
 }
 
 /*
- * Many deaths in a moment are a host or a power supply, not the fault of any job: they do not
- * count against crash budgets. Who registered after the first of them did not die of the same.
+ * Many deaths at once are a host or a power supply, not the fault of any job: they do not count
+ * against crash budgets. A worker that registered after the first of them died of something else.
  */
 static bool note_death(struct life *l, int64_t id, int64_t now_ms)
 {
@@ -209,7 +210,10 @@ static void declared(struct life *l, bool won, int64_t now_ms)
 		l->dead = id;
 		l->mass = note_death(l, id, now_ms);
 	}
-	/* Who was heard of meanwhile lives; else it has left, and may have left something. */
+	/*
+	 * A worker that was heard from meanwhile is alive; otherwise it has left, and may have left
+	 * jobs behind.
+	 */
 	if (!won && asked)
 		return;
 	l->left = l->left || !won;
@@ -226,7 +230,10 @@ static void done(struct life *l, const struct life_event *e, int64_t now_ms)
 		break;
 	case LIFE_LOCK:
 		l->locked = e->yes;
-		/* Somebody of another version has it: when it vanishes, a renewal speaks for us. */
+		/*
+		 * A session of another version has it: when it disappears, a renewal proves that we are
+		 * alive.
+		 */
 		if (!e->yes)
 			renew_soon(l, now_ms);
 		break;
@@ -281,7 +288,7 @@ static void failed(struct life *l, int64_t now_ms)
 	}
 }
 
-/* Whoever reads our lock gives us a short grace: a new session must be there before it ends. */
+/* The reader of our lock gives us a short grace: a new session must be open before it ends. */
 static void ended(struct life *l, int64_t now_ms)
 {
 	outage(l, now_ms);
@@ -293,13 +300,13 @@ static void ended(struct life *l, int64_t now_ms)
 }
 
 /*
- * The old session may linger in the server with our lock. When it ends the lock vanishes, and
- * what speaks for us then is a renewal that came after: so we renew at once, and with every try
- * for the lock.
+ * The old session may linger in the server with our lock. When it ends, the lock disappears, and
+ * only a later renewal proves that we are alive: so we renew at once, and with every try for the
+ * lock.
  */
 static void opened(struct life *l, bool locks, int64_t now_ms)
 {
-	/* The first one was not lost. */
+	/* The first session was not a loss. */
 	if (l->clocks.database_us)
 		outage(l, now_ms);
 	l->closed = false;
@@ -346,7 +353,7 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 		l->doing = (struct life_action){.what = LIFE_WAIT};
 }
 
-/* ---- what is to be done ---- */
+/* ---- actions ---- */
 
 static struct life_action begin(struct life *l, struct life_action a, int64_t now_ms)
 {
@@ -358,7 +365,7 @@ static struct life_action begin(struct life *l, struct life_action a, int64_t no
 
 #define DO(...) begin(l, (struct life_action){__VA_ARGS__}, now_ms)
 
-/* Ourselves first: LIFE_WAIT when there is nothing. */
+/* Our own life first; LIFE_WAIT if there is nothing to do. */
 static struct life_action own_life(struct life *l, int64_t now_ms)
 {
 	if (l->returning) {
@@ -380,8 +387,8 @@ static struct life_action own_life(struct life *l, int64_t now_ms)
 }
 
 /*
- * A lock is evidence only where the server took a write after it was gone: else its worker could
- * not speak for itself. Puts one that can be declared last.
+ * A missing lock is evidence only if the server accepted a write after it disappeared: otherwise
+ * its worker could not have renewed. Moves one that can be declared to the end.
  */
 static bool has_end(struct life *l)
 {
@@ -396,7 +403,7 @@ static bool has_end(struct life *l)
 	return false;
 }
 
-/* An exit is seen once; what the database could not be told then is told later. */
+/* An exit is seen only once; if the database could not be written then, it is written later. */
 static struct life_action declare_end(struct life *l, int64_t now_ms)
 {
 	const struct life_end *x = &l->ends[l->nends - 1];
@@ -422,7 +429,7 @@ static bool next_convicted(struct life *l, int64_t *id, int64_t *stamp_us)
 	return false;
 }
 
-/* Where somebody is on another host, those that read often and those that stand ready for it. */
+/* If there are workers on other hosts: the frequent readers and the candidates. */
 static bool reads_locks(const struct life *l)
 {
 	return l->can_lock && l->locks.n > 0 && (l->leads || part_reads_locks(&l->part));

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * locks.c: from readings of held locks to workers that are gone.
  *
- * Three rules keep the living alive. A lock must have been seen before it can
- * vanish. It must stay away for a grace. And what was read before an outage of
- * our own counts for nothing after it: the same trouble may have cut the
- * worker's session, so its absence is counted anew and nobody is reported
- * before the quiet time is over. Two absences with no reading between them look
- * like one, which is why readings are frequent against the grace.
+ * Three rules protect live workers. A lock must have been seen before it can disappear. It must
+ * stay away for a grace period. And readings from before an outage of our own do not count: the
+ * same trouble may have cut the worker's session, so its absence is counted from the start again,
+ * and no worker is reported before the quiet time is over. Two absences without a reading in
+ * between look like one, which is why readings are frequent compared with the grace.
  */
 #include "life/locks.h"
 
@@ -77,10 +76,10 @@ static void quiet_from(struct locks *x, int64_t now_ms)
 void locks_outage(struct locks *x, int64_t now_ms)
 {
 	quiet_from(x, now_ms);
-	x->outage = true; /* it lasts until the next reading: the quiet time starts again there */
+	x->outage = true; /* it lasts until the next reading: the quiet time starts there */
 }
 
-/* Absent until the reading shows otherwise; the first absent reading sets the time. */
+/* Absent unless the reading has it; the first absent reading sets the time. */
 static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t step_ms,
                       int64_t now_ms)
 {

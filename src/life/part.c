@@ -8,7 +8,7 @@
 
 #define FIRST_OF_ALL 3
 #define FIRST_OF_HOST 2
-#define SILENT_SHARE 500 /* thousandths of a lease: who beats renews after a third */
+#define SILENT_SHARE 500 /* thousandths of a lease: a live worker renews after a third */
 
 void part_init(struct part *p)
 {
@@ -34,7 +34,7 @@ void part_self(struct part *p, int64_t id, const struct incarnation *who)
 	p->self_who = *who;
 }
 
-/* Where it stands, or would stand. */
+/* Its index, or where it would be inserted. */
 static int place_of(const struct part *p, int64_t id)
 {
 	int low = 0;
@@ -94,7 +94,7 @@ static int row_of(const struct registered *rows, int n, int64_t id)
 	return low < n && rows[low].id == id ? low : -1;
 }
 
-/* Whether rows that are not all would have shown it, were it there. */
+/* Whether a partial reading would have included it, if it existed. */
 static bool would_show(const struct part *p, const struct registered *rows, int n, int64_t id)
 {
 	int at = row_of(rows, n, p->self);
@@ -109,7 +109,7 @@ static bool would_show(const struct part *p, const struct registered *rows, int 
 struct part_seen part_look(struct part *p, const struct registered *rows, int n, bool whole)
 {
 	struct part_seen seen = {.whole = whole || n <= 2 * PART_SIDE};
-	/* All of the last ones are new to us: there may be more between them and whom we know. */
+	/* All of the last ones are new to us: there may be more between them and those we know. */
 	seen.missed = !seen.whole && rows[n - PART_SIDE].id > p->highest;
 	for (int i = p->n - 1; i >= 0; i--) {
 		int64_t id = p->members[i].id;
@@ -125,7 +125,7 @@ struct part_seen part_look(struct part *p, const struct registered *rows, int n,
 	return seen;
 }
 
-/* The next before (-1) or after (1) the place, around the ring, of this host. */
+/* The next worker of this host before (-1) or after (1) the position, around the ring. */
 static int next_here(const struct part *p, int at, int step)
 {
 	do

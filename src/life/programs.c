@@ -65,7 +65,7 @@ defib_err claims_forget(struct store *s, const struct program *p, const int64_t 
 	buf_add(&list, "}");
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch),
 	                               P_TEXT(buf_text(&list))};
-	/* By claim and not by job: who takes such a job in this moment has a claim of his own. */
+	/* By claim and not by job: a worker that takes such a job now has a claim of its own. */
 	defib_err err = run(s,
 	                    "DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2 "
 	                    "AND claim = ANY ($3::bigint[])",
@@ -103,7 +103,7 @@ defib_err program_sessions(struct store *s, const char *application, int64_t *n,
 	return err;
 }
 
-/* Whether a process is of the group, and no mere entry that nobody has collected yet. */
+/* Whether a process belongs to the group, and is not a zombie. */
 static bool is_member(const char *pid, pid_t group)
 {
 	char path[64], stat[1024];
@@ -113,7 +113,7 @@ static bool is_member(const char *pid, pid_t group)
 		return false;
 	stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
 	fclose(file);
-	/* Behind the name, which may hold anything: ") S parent group". */
+	/* After the name, which may contain anything: ") S parent group". */
 	const char *state = strrchr(stat, ')');
 	if (!state || strlen(state) < 4)
 		return false;
@@ -126,14 +126,14 @@ static bool is_member(const char *pid, pid_t group)
 bool group_lives(pid_t group)
 {
 	bool lives = false;
-	/* Cheap, and nearly always the answer; but it counts the dead that nobody collected. */
+	/* Cheap, and nearly always sufficient; but it also counts zombies. */
 	if (kill(-group, 0) < 0 && errno == ESRCH)
 		return false;
 	DIR *all = opendir("/proc");
 	for (const struct dirent *d; all && !lives && (d = readdir(all));)
 		lives = isdigit((unsigned char)d->d_name[0]) && is_member(d->d_name, group);
 	if (!all)
-		return true; /* not known: then nothing of theirs is touched */
+		return true; /* not known: then none of its jobs are touched */
 	closedir(all);
 	return lives;
 }
@@ -149,7 +149,7 @@ static bool has_exited(pid_t pid)
 	return exited;
 }
 
-/* A process of this host and not there; nothing can be said of one elsewhere. */
+/* A process of this host that does not exist; nothing is known about other hosts. */
 static bool is_gone(const char *text, const struct incarnation *self, pid_t *pid)
 {
 	struct incarnation who;
@@ -162,7 +162,7 @@ static bool is_gone(const char *text, const struct incarnation *self, pid_t *pid
 static bool leader_gone(const struct program *p, const struct incarnation *self)
 {
 	pid_t pid = 0;
-	/* What the leader forked works on, in its group. */
+	/* Processes that the leader forked continue in its group. */
 	return is_gone(p->leader, self, &pid) && !group_lives(pid);
 }
 
@@ -177,7 +177,7 @@ static bool runs(const struct program *p, const struct incarnation *self)
 	return !p->ending && !leader_gone(p, self);
 }
 
-/* Those of a watch (NULL: of all) that `want` holds for. */
+/* Those of a watch (NULL: of all) for which `want` is true. */
 static defib_err read_programs(struct store *s, const char *watch,
                                bool (*want)(const struct program *, const struct incarnation *),
                                struct arena *a, struct program **out, int *n, struct failure *f)
@@ -219,7 +219,10 @@ defib_err programs_gone(struct store *s, const char *watch, struct arena *a, str
 {
 	bool there = false;
 	*n = 0;
-	/* Only where `defib attach` made it; a role that may not use the table frees nothing by it. */
+	/*
+	 * Only if `defib attach` created it; a role that may not use the table recovers nothing this
+	 * way.
+	 */
 	defib_err err = dialect_own_table(s, "program", &there, f);
 	if (err || !there)
 		return err;

@@ -10,7 +10,7 @@
 
 #define REGISTERED_CHANNEL "defib_worker"
 
-/* A statement with at most a few parameters, and the first cell of its answer. */
+/* A statement with a few parameters, and the first cell of its result. */
 static defib_err one(struct store *s, const char *sql, const struct store_param *params, int n,
                      bool *found, int64_t *value, struct failure *f)
 {
@@ -50,14 +50,14 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	        4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
-	/* Who misses it finds the new one a little later. */
+	/* A worker that misses it finds the new one a little later. */
 	if (!err && d->can_notify)
 		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', '')", NULL, 0, &told, NULL,
 		           &unheard);
 	return err;
 }
 
-/* That the row is this incarnation's, by the parameter behind the id; NULL: not asked. */
+/* The row belongs to this incarnation, by the parameter after the id; NULL: not checked. */
 #define IS_OURS "($2::text IS NULL OR incarnation = $2)"
 
 static const char *text_of(const struct incarnation *who, char *text, size_t size)
@@ -107,7 +107,7 @@ defib_err registry_leave(struct store *s, int64_t id, const struct incarnation *
 	return err;
 }
 
-/* What is read of a worker, and from where. */
+/* The columns of a worker, and their tables. */
 #define COLUMNS                                                                                    \
 	"id, incarnation, expires_at < {now}, serves, {server_up_less lease_ms + 10000}, "             \
 	"{us renewed_at}, {us {now}}, lease_ms FROM defib.worker WHERE state = 'alive'"
@@ -123,7 +123,7 @@ static struct registered read_row(const struct store_rows *rows, int i)
 		.now_us = row_int(rows, i, 6, 0),
 		.lease_us = row_int(rows, i, 7, 0) * 1000,
 	};
-	/* Workers in other languages may register any text: they are of no host we can see. */
+	/* Workers in other languages may register any text: they belong to no host that we can see. */
 	if (!incarnation_parse(row_text(rows, i, 1), &r.who))
 		r.who = (struct incarnation){0};
 	return r;
@@ -135,7 +135,7 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* In the order of ids, each once. */
+/* In the order of ids, without duplicates. */
 static defib_err read_rows(struct store *s, const char *sql, const struct store_param *params,
                            int nparams, struct arena *a, struct registered **out, int *n,
                            struct failure *f)
@@ -178,11 +178,11 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 }
 
 /*
- * Inside a transaction, after the row was locked: is it still alive, and was it not heard of
- * meanwhile? The time since it was is held against the transaction's start: the wait for the lock
- * may have been a wait for its own renewal. A clock that jumped would make that time longer. And
- * against the time at which this was decided: who decided may have been stopped since, and the
- * statement long on the way, while the worker came back.
+ * Inside a transaction, after the row was locked: is the worker still alive on record, and was it
+ * not heard from meanwhile? The time since then is measured to the transaction's start, because the
+ * wait for the lock may have been a wait for its own renewal. A clock that jumped would make that
+ * time longer. It is also measured to the time of the decision: the deciding process may have been
+ * stopped since, and the statement delayed, while the worker came back.
  */
 static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
                        struct failure *f)
@@ -231,7 +231,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	/* Waits: its own last renewal may be under way, and an exit is seen only once. */
+	/* Waits for the lock: its own last renewal may be under way, and an exit is seen only once. */
 	if (store_dialect(s)->has_row_locks)
 		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE", &param, 1, &found,
 		          NULL, f);
@@ -273,7 +273,7 @@ defib_err registry_listen(struct store *s, struct failure *f)
 	return err;
 }
 
-/* -1 among the ids: one of the two locks of those that read often is ours. */
+/* -1 among the ids: one of the two locks of the frequent readers is ours. */
 static const char locks_sql[] =
 	"SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
 	"classid = $1::bigint::oid AND objsubid = 2 AND granted AND "

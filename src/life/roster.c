@@ -48,7 +48,7 @@ defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *
 	struct store_param params[] = {P_INT(id), P_INT(limit)};
 	struct store_rows rows;
 	bool has_info = false;
-	/* A database that `defib init` has not brought up to date lacks the newest column. */
+	/* A database that `defib init` has not upgraded lacks the newest column. */
 	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
 	if (!err)
 		err = dialect_exec(
@@ -87,7 +87,7 @@ defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *
 	return err;
 }
 
-/* The clock comes with a row of its own, so that it is told where nobody lives too. */
+/* The clock comes with a row of its own, so that it is returned even if no worker is alive. */
 defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
                        struct roster_beat **out, int *n, int64_t *now_us, struct failure *f)
 {

@@ -76,7 +76,7 @@ static struct heard met(const struct silence *s, const struct registered *r, int
 	};
 }
 
-/* One walk over two lists by id: those that were not looked at stay as they are. */
+/* Merge two lists by id: workers that were not read stay as they are. */
 static void take(struct silence *s, const struct registered *rows, int n, bool whole,
                  int64_t now_ms)
 {
@@ -98,8 +98,8 @@ static void take(struct silence *s, const struct registered *rows, int n, bool w
 }
 
 /*
- * The brake's own terms: a census in which a sign is what our own clock showed. Whom we never saw
- * beating was silent before we came.
+ * In the terms of the brake: a census in which a sign is a time of our own clock. A worker that we
+ * never saw beating was silent before we started.
  */
 static int64_t sign_us(const struct silence *s, const struct heard *h)
 {
@@ -153,7 +153,7 @@ int64_t silence_longest(const struct silence *s, int64_t self)
 	return most;
 }
 
-/* But for our own renewal. */
+/* Regardless of our own renewal. */
 static bool is_over(const struct silence *s, const struct heard *h)
 {
 	char name[24];

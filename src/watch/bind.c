@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bind.c: see bind.h.
  *
- * All expressions are described in one statement. Only if that fails are they
- * tried one by one, so that the message can name the very option.
+ * All expressions are described in one statement. Only if that fails are they tried one by one, so
+ * that the message can name the option.
  */
 #include "watch/bind.h"
 
@@ -49,7 +49,7 @@ static void select_all(const struct watch *w, const struct expression *e, int n,
 	buf_add(sql, " AS t");
 }
 
-/* A failure of the database about what the user wrote is a failure of the configuration. */
+/* A database error about the user's SQL is a failure of the configuration. */
 static defib_err name_option(struct failure *f, const struct watch *w, const char *option,
                              struct cfg_mark at)
 {
@@ -61,7 +61,7 @@ static defib_err name_option(struct failure *f, const struct watch *w, const cha
 	return f->code;
 }
 
-/* Names that a mistyped one may have meant, from a query with one text column. */
+/* Suggest names for a mistyped one, from a query with one text column. */
 static void hint_nearest(struct store *s, struct arena *a, const char *sql, const char *word,
                          struct failure *f)
 {
@@ -118,7 +118,7 @@ static defib_err bind_keys(struct arena *a, struct binding *b, struct failure *f
 	return DEFIB_OK;
 }
 
-/* What a PostgreSQL type says about how it holds time; what is not here is no time. */
+/* How a PostgreSQL type holds time; types that are not listed hold none. */
 static const struct {
 	const char *base;
 	enum time_type time;
@@ -130,7 +130,7 @@ static const struct {
 	{"varchar", TIME_TYPE_TEXT},
 	{"bpchar", TIME_TYPE_TEXT},
 	{"int4", TIME_TYPE_EPOCH},
-	/* Wide numbers may be seconds or milliseconds: one value of the table tells. */
+	/* Wide integers may be seconds or milliseconds: one value of the table decides. */
 	{"int8", TIME_TYPE_AUTO},
 	{"numeric", TIME_TYPE_AUTO},
 	{"float8", TIME_TYPE_AUTO},
@@ -141,7 +141,7 @@ static const struct sql_text *time_expression(const struct watch *w, int time)
 	return time == TIME_LOST ? &w->lost_at : watch_sign(w, (enum sign)time);
 }
 
-/* One value of a time, or NULL when the table has none. */
+/* One value of a time, or NULL if the table has none. */
 static defib_err sample(struct store *s, struct arena *a, const struct binding *b, int of,
                         const char **value, struct failure *f)
 {
@@ -165,7 +165,7 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	double number = value ? strtod(value, &end) : 0;
 	if (value && *end == '\0')
 		return number >= FIRST_EPOCH_MS ? TIME_TYPE_EPOCH_MS : TIME_TYPE_EPOCH;
-	/* An empty table has nothing stuck in it: any answer will do. */
+	/* An empty table has no stuck jobs: any type will do. */
 	return dialect_of(engine)->has_time_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
 }
 
@@ -222,7 +222,7 @@ bool column_time(const struct binding *b, const char *column, enum time_type *ti
 	return false;
 }
 
-/* The zone must be one that the database knows. */
+/* The database must know the zone. */
 static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
 	const struct watch *w = b->watch;
@@ -272,7 +272,7 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	}
 	if (err)
 		return err;
-	/* The times come first in `all`, in the order of their numbers. */
+	/* The times come first in `all`, in the order of their enum. */
 	for (int time = 0, at = 0; time < TIME_COUNT && !err; time++) {
 		if (!time_expression(w, time)->text)
 			continue;
@@ -283,8 +283,8 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 }
 
 /*
- * Triggers: of a partitioned table also those of its parts; of a view those that stand for its
- * writes. And whether an index finds a row by its key.
+ * Triggers: of a partitioned table including those of its partitions; of a view its INSTEAD OF
+ * triggers. And whether an index finds a row by its key.
  */
 static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, struct failure *f)
 {
@@ -308,8 +308,8 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 }
 
 /*
- * Whether a row's worker is alive. Where defib's workers can have the rows, their leases
- * know more than the rows do.
+ * Whether a row's worker is alive. If defib's workers can hold the rows, their leases take
+ * precedence.
  */
 static defib_err bind_owner_alive(struct store *s, struct arena *a, struct binding *b,
                                   struct failure *f)
@@ -329,7 +329,7 @@ static defib_err bind_owner_alive(struct store *s, struct arena *a, struct bindi
 	return DEFIB_OK;
 }
 
-/* When a row's worker was last known to live: by its lease, else as the watch says. */
+/* When a row's worker was last known to be alive: by its lease, else as the watch says. */
 static void bind_lost(struct arena *a, struct binding *b)
 {
 	AUTO_BUF sql = BUF_INIT;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check.c: what a watch must fulfil beyond its option table: that it can
- * judge at all, that thresholds fit the beat, that every rule can be carried
- * out, and that every piece of SQL is closed and asks for known parameters.
+ * check.c: checks on a watch beyond its option table: it can judge at all, its thresholds fit the
+ * beat, every rule can be applied, and every piece of SQL is closed and uses known parameters.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -70,8 +69,8 @@ static void check_beat(struct check *c)
 }
 
 /*
- * Where defib's own workers beat into the table, stuck_after is the lease by
- * which others know a row as theirs; a lease is renewed three times before it ends.
+ * If defib's own workers beat into the table, stuck_after is the lease by which others recognise a
+ * row as theirs; a lease is renewed three times before it ends.
  */
 static void check_own_beat(struct check *c)
 {
@@ -134,7 +133,7 @@ static void check_rules(struct check *c)
 		cfg_warning(c->r, w->at, "watch %s: attempts without max_attempts have no limit", w->name);
 }
 
-/* Resolves nothing, only tells whether a name is known. */
+/* Resolves nothing; only checks that a name is known. */
 struct known {
 	const struct watch *w;
 	enum param_scope scope;
@@ -155,7 +154,7 @@ static bool note_unknown(void *ctx, const char *name, struct buf *out)
 
 enum sql_kind { KIND_EXPRESSION, KIND_SET, KIND_STATEMENT };
 
-/* What would break the statement that we write around a piece of SQL; NULL: nothing. */
+/* What would break the statement around a piece of SQL; NULL: nothing. */
 static const char *breaks_out(const char *sql, enum store_engine engine)
 {
 	AUTO_BUF inside = BUF_INIT;
@@ -174,7 +173,10 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
 	return closes ? NULL : "a comment at the very end hides what follows; end it with a new line";
 }
 
-/* A row whose key is written has another name afterwards, which no ledger, hold or lease knows. */
+/*
+ * A row whose key is changed has another identity afterwards, which no ledger entry, hold or lease
+ * knows.
+ */
 static void check_targets(struct check *c, const char *option, const struct sql_text *set,
                           const char **targets, int n)
 {
@@ -251,7 +253,7 @@ static void check_all_sql(struct check *c)
 		check_action(c, i);
 }
 
-/* Rows of a kind that is a workflow's name run its steps too. */
+/* Rows whose kind is the name of a workflow run its steps too. */
 static bool runs_steps(const struct watch *w)
 {
 	return w->work.workflow || (w->kind.text && w->work.workflows.n > 0);

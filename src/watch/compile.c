@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile.c: the statements that read: look, lock, reread.
  *
- * Our own names in these statements start with defib_, because the user's
- * SQL stands beside them unqualified and must not meet a column of ours.
+ * Our own names in these statements start with defib_, because the user's SQL is next to them,
+ * unqualified, and must not refer to a column of ours by accident.
  */
 #include "watch/compile.h"
 
@@ -15,7 +15,7 @@
 
 #include <assert.h>
 
-/* Which rows are candidates, one condition a reason. */
+/* Which rows are candidates, one condition per reason. */
 struct conditions {
 	struct buf sql;
 	int n;
@@ -31,7 +31,7 @@ static const struct threshold *sign_threshold(const struct watch *w, enum sign s
 	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
 }
 
-/* A worker that is known to live is neither lost nor silent; it can be overdue. */
+/* A worker that is known to be alive is neither lost nor silent; it can be overdue. */
 static void not_alive(const struct binding *b, struct buf *sql)
 {
 	if (b->owner_alive)
@@ -45,7 +45,7 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 	const char *expr = watch_sign(w, sign)->text;
 	AUTO_BUF sql = BUF_INIT;
 
-	/* The least threshold first, bare: that is the part an index can serve. */
+	/* The smallest threshold first, without wrapping: an index can use this part. */
 	sql_time_comparable(b, b->sign_time[sign], expr, &sql);
 	buf_add(&sql, " < ");
 	sql_time_cutoff(b, b->sign_time[sign], t, NULL, &sql);
@@ -79,7 +79,7 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 	}
 }
 
-/* The sign that alone orders the rows, or SIGN_COUNT when it takes several. */
+/* The only sign that orders the rows, or SIGN_COUNT if there are several. */
 static enum sign only_sign(const struct binding *b)
 {
 	const struct watch *w = b->watch;
@@ -94,8 +94,8 @@ static enum sign only_sign(const struct binding *b)
 }
 
 /*
- * Rows come oldest first and pages continue behind a position, so each page
- * is read once whatever became of the rows before it.
+ * Rows come oldest first and pages continue after a position, so each page is read once, whatever
+ * happened to earlier rows.
  */
 static void position(const struct binding *b, struct buf *out)
 {
@@ -123,7 +123,7 @@ static const char *position_type(const struct binding *b)
 	                          : sql_time_comparable_type(b->sign_time[only], b->sign_type[only]);
 }
 
-/* A column without a type turns no text into its numbers: there keys meet as text. */
+/* A column without a type does not convert text to a number: there, keys are compared as text. */
 void key_column(const struct binding *b, int k, struct buf *out)
 {
 	bool untyped = !dialect_of(b->engine)->has_types && b->key_type[k][0] == '\0';
@@ -141,7 +141,7 @@ void key_list(const struct binding *b, const char *alias, struct buf *out)
 	}
 }
 
-/* An expression that the watch may have, as a column with a name that meets no other. */
+/* An optional expression of the watch, as a column with a unique name. */
 static void optional(const struct binding *b, const char *name, const struct sql_text *sql,
                      const char *as, struct buf *out)
 {
@@ -156,7 +156,7 @@ static void optional(const struct binding *b, const char *name, const struct sql
 	buf_addf(out, " AS defib_%s", name);
 }
 
-/* Everything that judge and decide look at, in the order of struct fact_columns. */
+/* Everything that judge and decide use, in the order of struct fact_columns. */
 void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out)
 {
 	const struct watch *w = b->watch;
@@ -272,7 +272,7 @@ void stuck_condition(const struct binding *b, struct buf *out)
 {
 	struct conditions c = {BUF_INIT, 0};
 	candidate_conditions(b, &c);
-	/* A single condition goes without parentheses of its own, for the reader's sake. */
+	/* A single condition has no parentheses of its own, for readability. */
 	buf_addf(out, "(%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
 	         buf_text(&c.sql), c.n > 1 ? ")" : "");
 	buf_release(&c.sql);
@@ -372,7 +372,7 @@ static const char *compile_lock(const struct binding *b, const char *taken, stru
 	return buf_to_arena(&sql, a);
 }
 
-/* A sub-select and nothing else, in parentheses or not: what stands inside, for a lock. */
+/* Whether it is only a sub-select, in parentheses or not; `inside` is its text, for a lock. */
 static bool is_subselect(const struct binding *b, const char *text, struct buf *inside)
 {
 	struct sql_lexer lx;
@@ -407,9 +407,8 @@ static void busy_column(const char *expr, const char *inside, struct buf *sql)
 }
 
 /*
- * Life may be written in another table. Its row is locked too, so that no beat
- * can slip in between the second reading and the commit; one that is being
- * written right now shows as busy.
+ * Signs of life may be in another table. Its row is locked too, so that no beat can arrive between
+ * the second reading and the commit; a row that is being written now shows as busy.
  */
 static const char *compile_lock_signs(const struct binding *b, bool leases_only, struct arena *a,
                                       int *nbusy)
@@ -439,7 +438,7 @@ static const char *compile_lock_signs(const struct binding *b, bool leases_only,
 	return *nbusy ? buf_to_arena(&sql, a) : (buf_release(&sql), NULL);
 }
 
-/* What a remedy gave back is nobody's: its worker's late result will be refused. */
+/* A recovered job has no owner: a late result of its worker will be refused. */
 static const char *compile_free_leases(const struct binding *b, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
@@ -459,7 +458,7 @@ static const char *compile_reread(const struct binding *b, const struct watch_sq
 	return buf_to_arena(&sql, a);
 }
 
-/* Who holds a row that we skipped: the transaction that stands in its xmax. */
+/* Which transaction holds a row that we skipped: the one in its xmax. */
 static const char *compile_blockers(const struct binding *b, struct arena *a)
 {
 	struct buf sql = BUF_INIT;
@@ -502,7 +501,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	return DEFIB_OK;
 }
 
-/* What a user wrote about t, for a place that knows no t: an index. */
+/* A user's expression over t, for a context without t: an index. */
 static void without_alias(const struct binding *b, const char *text, struct buf *out)
 {
 	struct sql_lexer lx;
@@ -515,7 +514,7 @@ static void without_alias(const struct binding *b, const char *text, struct buf 
 	}
 }
 
-/* Whether an index takes it: no other table, no clock, no time plus a span, no whole row. */
+/* Whether it can be indexed: no other table, no clock, no time plus an interval, no whole row. */
 static bool indexable(const struct binding *b, const char *text)
 {
 	static const char *const unfit[] = {"select", "now", "interval", "make_interval"};
@@ -538,7 +537,7 @@ static bool is_column(const struct binding *b, const char *expr)
 	return false;
 }
 
-/* The sign as the first column of an index, where it can be one; else nothing. */
+/* The sign as the first column of an index, if possible; else nothing. */
 static void index_sign(const struct binding *b, struct buf *out)
 {
 	enum sign only = only_sign(b);
@@ -549,7 +548,7 @@ static void index_sign(const struct binding *b, struct buf *out)
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);
 	if (typed && is_column(b, buf_text(&expr)))
 		buf_addf(out, "%s, ", buf_text(&expr));
-	/* Text as a time depends on the session's settings: no such thing is indexed. */
+	/* Text as a time depends on the session's settings, so it cannot be indexed. */
 	else if (!typed || b->sign_time[only] != TIME_TYPE_TEXT) {
 		sql_time_comparable(b, b->sign_time[only], buf_text(&expr), out);
 		buf_add(out, ", ");

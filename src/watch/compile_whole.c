@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_whole.c: a remedy as one statement that locks the rows, reads the judged facts again,
- * writes what is still as it was judged, and hands what the ledger keeps to the statement around
- * it.
+ * writes unchanged rows, and passes what the ledger keeps to the enclosing statement.
  *
- * Only where the row alone tells everything: no trigger, lease or other table has a word in it. A
- * row that is locked is read as it is then, however old the statement's snapshot; other tables are
- * not. Whatever does not come out as it was decided is for the single statements.
+ * Only if the row alone decides everything: no trigger, lease or other table is involved. A locked
+ * row is read in its current version, however old the statement's snapshot; other tables are not.
+ * If anything differs from the decision, the single statements are used.
  */
 #include "watch/compile.h"
 
@@ -86,10 +85,9 @@ void whole_values(const struct write_sql *w, const struct write_value *values, s
 }
 
 /*
- * The jobs that nobody else has and that are as they were judged, with what the ledger keeps of
- * their rows. OFFSET 0 keeps the condition out of the reading by key: to a planner whose
- * statistics know of no running row, all of them by their own index, joined with the whole list
- * each, would be cheaper.
+ * The jobs that no other transaction has locked and that are as judged, with what the ledger keeps
+ * of their rows. OFFSET 0 keeps the condition out of the lookup by key: a planner whose statistics
+ * know no running row would read all of them by their own index and join each with the whole list.
  */
 static void still_so(const struct binding *b, const struct watch_sql *q, const struct write_sql *w,
                      struct buf *sql)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * compile_write.c: remedies as statements.
  *
- * A SET list becomes one UPDATE from a relation of the jobs; a call becomes a
- * SELECT from it; statements of the user's own see the same jobs as `stuck`.
- * Every form takes its values from that relation, a column a parameter.
+ * A SET list becomes one UPDATE from a relation of the jobs; a call becomes a SELECT from it; the
+ * user's own statements see the same jobs as `stuck`. All of them take their values from that
+ * relation, one column per parameter.
  */
 #include "watch/compile.h"
 
@@ -58,11 +58,11 @@ void write_values(const struct write_sql *w, const struct write_value *values, i
 	}
 }
 
-/* What a parameter reads: a key column or a value of the relation defib_s. */
+/* What a parameter refers to: a key column or a value of the relation defib_s. */
 struct resolver {
 	const struct binding *binding;
 	struct write_sql *write;
-	const char *column; /* that the value is for; NULL: none, or several */
+	const char *column; /* the target column; NULL: none, or several */
 };
 
 static bool resolve(void *ctx, const char *name, struct buf *out)
@@ -107,10 +107,10 @@ static void from_relation(const struct binding *b, const struct write_sql *w, st
 	buf_add(out, ") AS defib_s");
 }
 
-/* What a claim changes, beside the state that `running` asks, as a number. */
+/* What a claim changes, besides the state that `running` checks, as a number. */
 struct claim_fact {
 	const char *name; /* in the ledger */
-	const char *text; /* NULL: the watch does not say */
+	const char *text; /* NULL: the watch does not define it */
 	enum sign sign;   /* SIGN_COUNT: no time */
 };
 #define CLAIM_FACTS (2 + SIGN_COUNT)
@@ -124,11 +124,11 @@ static void claim_facts(const struct binding *b, struct claim_fact out[CLAIM_FAC
 		(struct claim_fact){":epoch", w->epoch.text ? w->epoch.text : b->lease_epoch, SIGN_COUNT};
 	for (int s = 0; s < SIGN_COUNT; s++)
 		out[2 + s] = (struct claim_fact){signs[s], watch_sign(w, (enum sign)s)->text, (enum sign)s};
-	/* What the row's own columns tell is kept by these; an epoch is also compared as such. */
+	/* Facts in the row's own columns are kept through these; an epoch is also compared as such. */
 	for (int i = 0; i < CLAIM_FACTS; i++)
 		if (i != 1 && out[i].text && !sql_names(out[i].text, b->engine, "select"))
 			out[i].text = NULL;
-	/* Without a lease yet, or a table of leases, the first claim is still to come. */
+	/* Without a lease yet, or without the lease table, the first claim is still to come. */
 	if (!w->epoch.text && w->work.given && !b->leases)
 		out[1].text = "0";
 }
@@ -160,7 +160,10 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 		sql_literal(out, column);
 		buf_add(&value, "t.");
 		sql_ident(&value, column);
-		/* What is never put back need only be told apart: masked values by a hash, bytes in hex. */
+		/*
+		 * Columns that are never restored only need to be compared: masked values by a hash, bytes
+		 * in hex.
+		 */
 		if (d->has_hash && i >= q->nbefore && watch_hides(b->watch, column))
 			buf_addf(out, ", encode(sha256(convert_to(%s::text, 'UTF8')), 'hex')",
 			         buf_text(&value));
@@ -178,8 +181,8 @@ void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf
 }
 
 /*
- * The keys as they are now: one that is not known shows a write that changed a key. Not every
- * engine knows the alias in RETURNING, or anything but the table there.
+ * The new keys: an unknown one reveals a write that changed a key. Not every engine allows the
+ * alias in RETURNING, or anything but the table there.
  */
 static void returning(const struct binding *b, struct buf *sql)
 {
@@ -187,7 +190,9 @@ static void returning(const struct binding *b, struct buf *sql)
 	key_list(b, dialect_of(b->engine)->returning_is_whole ? "t." : "", sql);
 }
 
-/* A second reading costs as much as the first; where an UPDATE can tell all, it is spared. */
+/*
+ * A second reading costs as much as the first; it is not needed if an UPDATE can return everything.
+ */
 static void returning_left(const struct binding *b, const struct watch_sql *q, struct buf *sql)
 {
 	returning(b, sql);
@@ -217,7 +222,7 @@ static defib_err render_set(struct resolver *r, const char *set, struct arena *a
 	return err;
 }
 
-/* `only`: a condition that must hold for the row as it is written; NULL: none. */
+/* `only`: a condition that must hold for the row when it is written; NULL: none. */
 static defib_err compile_update(const struct binding *b, const struct watch_sql *q,
                                 const struct sql_text *set, const char *only, struct arena *a,
                                 struct write_sql *out, struct failure *f)
@@ -274,7 +279,7 @@ static bool is_key(const struct watch *w, const char *name)
 	return false;
 }
 
-/* <name> AS (…): the jobs, with columns under the names that the documentation promises. */
+/* <name> AS (…): the jobs, with the documented column names. */
 static void jobs_clause(const struct binding *b, const char *name, const struct write_sql *w,
                         struct buf *out)
 {
@@ -285,7 +290,7 @@ static void jobs_clause(const struct binding *b, const char *name, const struct 
 		sql_ident(out, watch->key.items[k]);
 	}
 	for (int i = 0; i < WRITE_COLUMNS; i++) {
-		/* A key column of the same name wins: it is what the user's statement joins by. */
+		/* A key column of the same name wins: the user's statement joins by it. */
 		if (!w->uses[i] || is_key(watch, stuck_columns[i].name))
 			continue;
 		buf_add(out, ", ");
@@ -299,7 +304,7 @@ static void jobs_clause(const struct binding *b, const char *name, const struct 
 	buf_add(out, ")");
 }
 
-/* Move behind a keyword and the space or comments before it, where it comes next. */
+/* Move past a keyword and the space or comments before it, if it comes next. */
 static bool skip_word(const char **at, const char *word, enum store_engine engine)
 {
 	struct sql_lexer lx;
@@ -313,7 +318,7 @@ static bool skip_word(const char **at, const char *word, enum store_engine engin
 	return found;
 }
 
-/* A statement of the user's, with the jobs put before it, also where it has a WITH of its own. */
+/* A user's statement with the jobs prepended, even if it has a WITH of its own. */
 static void compile_over(const struct binding *b, const char *name,
                          const struct sql_text *statement, struct arena *a, struct write_sql *out)
 {
@@ -345,7 +350,7 @@ void compile_work(const struct binding *b, const struct sql_text *statement, str
 	compile_over(b, "work", statement, a, out);
 }
 
-/* The table's own name of a column: as written, or as unquoted names fold; NULL: no column. */
+/* The table's name of a column: as written, or as unquoted names fold; NULL: no such column. */
 static const char *column_named(const struct binding *b, const char *name)
 {
 	for (int i = 0; i < b->ncolumns; i++)
@@ -365,7 +370,7 @@ static bool is_before(const struct watch_sql *q, const char *column)
 	return false;
 }
 
-/* A row whose key is written is known by another name afterwards. */
+/* A row whose key is changed has another identity afterwards. */
 static defib_err refuse_key(int act, const char *column, struct failure *f)
 {
 	fail(f, DEFIB_CONFIG, "%s writes %s, a column of the key", act_name(act), column);
@@ -373,7 +378,7 @@ static defib_err refuse_key(int act, const char *column, struct failure *f)
 	return DEFIB_CONFIG;
 }
 
-/* The columns that any SET list of the watch writes: what the ledger keeps of before. */
+/* The columns that any SET list of the watch writes: the ledger keeps their previous values. */
 static defib_err collect_before(const struct binding *b, struct arena *a, struct watch_sql *out,
                                 struct failure *f)
 {
@@ -388,7 +393,7 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 		if (err)
 			return err;
 		for (int i = 0; i < n; i++) {
-			/* What is no column is the database's to refuse. */
+			/* Names that are not columns are left for the database to refuse. */
 			const char *column = column_named(b, names[i]);
 			if (column && is_key(w, column))
 				return refuse_key(r, column, f);
@@ -399,7 +404,7 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 	return DEFIB_OK;
 }
 
-/* Whether an expression by which a claim can be seen names the column. */
+/* Whether an expression that reveals a claim names the column. */
 static bool names_claim(const struct binding *b, const char *column)
 {
 	const struct watch *w = b->watch;
@@ -416,14 +421,14 @@ static void collect_named(const struct binding *b, struct arena *a, struct watch
 	out->named = ARENA_ARRAY(a, const char *, b->ncolumns);
 	for (int i = 0; i < b->ncolumns; i++) {
 		const char *column = b->columns[i].name;
-		/* Without a hash what is masked is not compared. */
+		/* Without a hash, masked columns are not compared. */
 		bool kept = dialect_of(b->engine)->has_hash || !watch_hides(b->watch, column);
 		if (kept && !is_before(out, column) && !is_key(b->watch, column) && names_claim(b, column))
 			out->named[out->nnamed++] = column;
 	}
 }
 
-/* What is not said of an act in the watch: a held job is let go as it is given back. */
+/* Defaults for acts that the watch does not define: a held job is released by the requeue list. */
 static const struct action *action_for(const struct watch *w, int act)
 {
 	return &w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act];
@@ -439,7 +444,7 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 	if (act == REMEDY_REPORT || act == ACT_UNDO)
 		return DEFIB_OK;
 	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->also.n);
-	/* Of two that end the same job at once one writes. */
+	/* Of two concurrent requests to end a job, one writes. */
 	const char *only = act == ACT_END ? w->end_when.text : NULL;
 	if (action->form == ACTION_SET)
 		err = compile_update(b, out, &action->set, only, a, &writes[n++], f);
@@ -447,7 +452,7 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 		err = compile_call(b, &action->set, a, &writes[n++], f);
 	for (int i = 0; i < action->n; i++)
 		compile_statement(b, &action->sql[i], a, &writes[n++]);
-	/* What only defib's own table records changes nothing of the user's. */
+	/* An act that only defib's own table records changes nothing in the user's. */
 	for (int i = 0; i < w->also.n && watch_also(w, act); i++)
 		compile_statement(b, &w->also.items[i], a, &writes[n++]);
 	out->writes[act] = writes;
@@ -455,7 +460,7 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 	return err;
 }
 
-/* Put back what the ledger kept: each column in the type that the table has for it. */
+/* Restore what the ledger kept: each column in its type in the table. */
 static void compile_undo(const struct binding *b, struct arena *a, struct watch_sql *out)
 {
 	struct write_sql *w = ARENA_NEW(a, struct write_sql);
@@ -482,7 +487,7 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	out->nwrites[ACT_UNDO] = 1;
 }
 
-/* Whether a row may be ended; what is past it needs no write. */
+/* Whether a row may be ended; a row past that needs no write. */
 static void compile_may_end(const struct binding *b, struct arena *a, struct watch_sql *out)
 {
 	struct buf sql = BUF_INIT;
@@ -522,8 +527,8 @@ static const struct sql_text *write_source(const struct watch *w, int act, int i
 }
 
 /*
- * RETURNING makes SQLite take an UPDATE of a view that nothing can update: it
- * writes nothing and returns the rows as if it had. Without it, it says so.
+ * With RETURNING, SQLite accepts an UPDATE of a view that cannot be updated: it writes nothing and
+ * returns the rows as if it had. Without RETURNING, it reports the error.
  */
 static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct arena *a,
                              struct failure *f)
@@ -558,7 +563,7 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 			cfg_mark_text(write_source(q->binding->watch, act, i)->at, &place);
 			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, act_name(act),
 			            buf_text(&place));
-			/* Nothing was run: what the database refuses here is what was written. */
+			/* Nothing was run: the database refused the user's text. */
 			if (err == DEFIB_BAD_SQL || err == DEFIB_DATABASE)
 				f->code = DEFIB_CONFIG;
 			return f->code;

@@ -55,9 +55,9 @@ bool said_of_same(const struct said_of *a, const struct said_of *b)
 }
 
 /*
- * A hold in the table's own words took the job out of the running ones: it is over when the job
- * runs again, and when its state is another one, where both runs leave neither owner nor sign.
- * What was undone runs as before, and is held so.
+ * A hold that the user's table records took the job out of the running state. It is over when the
+ * job runs again, or when its state is another one, if neither run has an owner or a sign. An
+ * undone job runs as before, and stays held.
  */
 static bool still_holds(const struct hold_facts *h)
 {

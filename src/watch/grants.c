@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * grants.c: the GRANTs of watch.h. The user's SQL is read token by token: a relation stands behind
- * FROM, JOIN, USING, INTO and UPDATE. What is missed here (a function's own tables, say) is
- * found by doctor, which asks the database itself.
+ * grants.c: the GRANTs of watch.h. The user's SQL is read token by token: a relation follows FROM,
+ * JOIN, USING, INTO and UPDATE. Doctor finds what is missed here (a function's own tables, for
+ * example), because it asks the database itself.
  */
 #include "watch/watch.h"
 
@@ -27,10 +27,10 @@ struct gathering {
 	bool of_work; /* whether the options of `work` are read now, or the others */
 };
 
-/* Where a statement is read: of each open parenthesis, whether a query and its FROM stand in it. */
+/* The reading position: for each open parenthesis, whether it contains a query and its FROM. */
 struct reading_at {
 	struct sql_lexer lexer;
-	struct sql_token last; /* that was no space */
+	struct sql_token last; /* the last token that was not space */
 	bool query[DEPTH_MAX], from[DEPTH_MAX];
 	int depth;
 };
@@ -64,7 +64,7 @@ static void add_table(struct gathering *g, const char *table, unsigned needs)
 	g->needs[g->ntables++] = needs;
 }
 
-/* schema.table behind a keyword; a sub-select and a function are none. */
+/* schema.table after a keyword; not a sub-select or a function. */
 static void take_relation(struct gathering *g, struct reading_at *r, unsigned needs)
 {
 	static const char *const skipped[] = {"only", "lateral", NULL};
@@ -213,7 +213,7 @@ static void grant(const char *what, const char *on, const char *role, struct buf
 	buf_addf(out, "GRANT %s ON %s TO %s;\n", what, on, role);
 }
 
-/* A row can be locked by who may update any column of it. */
+/* Locking a row requires the privilege to update any column of it. */
 static void grant_columns(const struct gathering *g, const struct watch *w, const char *table,
                           const char *role, struct buf *out)
 {
@@ -236,7 +236,7 @@ static void grant_others(const struct gathering *g, const char *role, struct buf
 		bool own = false;
 		for (int k = 0; k < g->ninner && !own; k++)
 			own = text_eq(g->inner[k], g->tables[i]);
-		/* defib's own tables and the catalogs have their rights elsewhere. */
+		/* Privileges on defib's own tables and the catalogs are granted elsewhere. */
 		own = own || !strncasecmp(g->tables[i], "defib.", 6) ||
 		      !strncasecmp(g->tables[i], "pg_", 3) || !strncasecmp(g->tables[i], "inform", 6);
 		for (int p = 0; p < 4 && !own; p++)

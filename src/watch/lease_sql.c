@@ -17,7 +17,7 @@ defib_err leases_there(struct store *s, bool *there, struct failure *f)
 	return err;
 }
 
-/* format() asks a type's own output function, and no cast that somebody made. */
+/* format() uses a type's own output function, and no user-defined cast. */
 static void key_text(const struct binding *b, enum job_of of, int k, bool foreign, struct buf *out)
 {
 	bool typed = dialect_of(b->engine)->has_types;
@@ -67,7 +67,7 @@ void sql_owner_alive(const struct watch *w, struct buf *out)
 		buf_add(out, w->owner_alive.text);
 }
 
-/* A query over the lease of the row, from its SELECT list on. */
+/* A query over the lease of the row, beginning with its SELECT list. */
 static void select_lease(const struct binding *b, const char *list, bool worker, struct buf *out)
 {
 	dialect_addf(dialect_of(b->engine), out,
@@ -118,9 +118,9 @@ void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 }
 
 /*
- * Settling locks the lease, then the row; a remedy has the row already. It
- * does not wait for a lease that is being settled: that settlement will find
- * the row changed, and frees the lease itself.
+ * Settling locks the lease first, then the row; a remedy already has the row. So it does not wait
+ * for a lease that is being settled: that settlement will find the row changed, and frees the lease
+ * itself.
  */
 void sql_free_leases(const struct binding *b, struct buf *out)
 {
@@ -143,12 +143,11 @@ void sql_free_leases(const struct binding *b, struct buf *out)
 /* ---- claims ---- */
 
 /*
- * A trigger for each row, not for each statement: only those are handed on to
- * the partitions of a table, also to those that are made later. The user's
- * expressions are asked of OLD and NEW as of a row with the alias t.
+ * A trigger per row, not per statement: only those are inherited by partitions, including later
+ * ones. The user's expressions are evaluated on OLD and NEW as a row with the alias t.
  */
 
-#define NAME_MAX_BYTES 63 /* the database cuts longer ones */
+#define NAME_MAX_BYTES 63 /* the database truncates longer ones */
 
 void claim_function_name(const struct watch *w, struct buf *out)
 {
@@ -192,9 +191,9 @@ static void add_writer(const struct watch *w, struct buf *out)
 }
 
 /*
- * What is another at another claim, while the row runs: where the watch names
- * none of these, a row is claimed when it starts to run. A row becomes text by
- * its types' output functions, never by a cast that somebody made.
+ * What changes with every claim while the row is running. If the watch names none of these, a row
+ * counts as claimed when it starts to run. A row becomes text through its types' output functions,
+ * never through a user-defined cast.
  */
 static void add_mark(const struct watch *w, struct buf *out)
 {
@@ -223,8 +222,8 @@ static void add_reading(const struct binding *b, const struct claim_table *t, co
 }
 
 /*
- * By name, which outlives a dump: the table itself, or one that it is a partition of. Two IFs,
- * because an expression with a query in it costs ten times as much, and this is asked of each row.
+ * By name, which survives a dump: the table itself, or one that it is a partition of. Two IFs,
+ * because an expression with a query in it costs ten times as much, and this runs for each row.
  */
 static void add_only_here(const struct claim_table *t, struct buf *out)
 {
@@ -242,7 +241,7 @@ static void add_only_here(const struct claim_table *t, struct buf *out)
 	         buf_text(&schema), buf_text(&name), buf_text(&schema), buf_text(&name));
 }
 
-/* What the writer is to do, and whether it can be called: both may fail, neither writes. */
+/* What the writer must do, and whether it can be called: both may fail, neither writes. */
 static void add_decision(const struct watch *w, struct buf *out)
 {
 	AUTO_BUF writer = BUF_INIT, literal = BUF_INIT;
@@ -310,7 +309,7 @@ void claim_writer_body(const struct watch *w, struct buf *out)
 	         buf_text(&watch), buf_text(&watch));
 }
 
-/* In dollars where that can be, for the reader's sake. */
+/* Dollar-quoted if possible, for readability. */
 static void add_body(const char *body, struct buf *out)
 {
 	if (strstr(body, "$defib$"))
@@ -319,7 +318,7 @@ static void add_body(const char *body, struct buf *out)
 		buf_addf(out, "$defib$%s$defib$", body);
 }
 
-/* A plan that was made while our table was empty must not read all of it when it is not. */
+/* A plan that was made while our table was empty must not scan all of it later. */
 static void make_writer(const struct watch *w, const struct claim_table *t, struct buf *out)
 {
 	AUTO_BUF body = BUF_INIT;
@@ -340,7 +339,10 @@ static void make_writer(const struct watch *w, const struct claim_table *t, stru
 	buf_add(out, ";\n");
 }
 
-/* Who claims needs no rights on our tables. Keys must read the same as in our own sessions. */
+/*
+ * A role that claims needs no privileges on our tables. Keys must read the same as in our own
+ * sessions.
+ */
 static void make_function(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
 	AUTO_BUF body = BUF_INIT;

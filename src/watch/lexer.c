@@ -25,7 +25,7 @@ void sql_lexer_init(struct sql_lexer *lx, const char *text, enum store_engine en
 	*lx = (struct sql_lexer){.at = text, .engine = engine};
 }
 
-/* The end of a quoted run that opens at p; a doubled quote stays inside. NULL: open-ended. */
+/* The end of a quoted text that opens at p; a doubled quote is part of it. NULL: unterminated. */
 static const char *quoted_end(const char *p, char close, bool backslash)
 {
 	for (p++; *p; p++) {
@@ -40,7 +40,7 @@ static const char *quoted_end(const char *p, char close, bool backslash)
 	return NULL;
 }
 
-/* $tag$…$tag$: the end, NULL if open-ended, or p itself when it is no dollar quote. */
+/* $tag$…$tag$: the end, NULL if unterminated, or p itself if it is not a dollar quote. */
 static const char *dollar_end(const char *p)
 {
 	const char *tag_end = p + 1;
@@ -105,7 +105,7 @@ static const char *param_end(const char *p)
 	return p;
 }
 
-/* Strings and quoted names; type stays SQL_PUNCT when p opens none. */
+/* Strings and quoted names; type stays SQL_PUNCT if p opens none. */
 static const char *quote_token(struct sql_lexer *lx, enum sql_token_type *type)
 {
 	const char *p = lx->at;
@@ -175,7 +175,7 @@ struct sql_token sql_next(struct sql_lexer *lx)
 	return (struct sql_token){type, p, (size_t)(end - p)};
 }
 
-/* What a token does to the nesting of parentheses. */
+/* How a token changes the nesting of parentheses. */
 static int nesting(struct sql_token t)
 {
 	if (t.type != SQL_PUNCT)
@@ -190,7 +190,7 @@ bool sql_is_mark(struct sql_token t, char c)
 	return t.type == SQL_PUNCT && *t.text == c;
 }
 
-/* $1, ?, @x: they would read the values that our own statements bind. */
+/* $1, ?, @x: they would refer to the values that our own statements bind. */
 static bool is_foreign_param(struct sql_token t, enum store_engine engine)
 {
 	return t.type == SQL_PUNCT && strchr(dialect_of(engine)->words.marks, *t.text);
@@ -248,7 +248,7 @@ bool sql_is_word(struct sql_token t, const char *word)
 	return t.type == SQL_WORD && t.len == strlen(word) && strncasecmp(t.text, word, t.len) == 0;
 }
 
-/* What a statement turns out to be, by its first words. */
+/* The kind of a statement, by its first words. */
 enum statement_head { HEAD_START, HEAD_CREATE, HEAD_TRIGGER, HEAD_OTHER };
 
 static enum statement_head read_head(enum statement_head head, struct sql_token t)
@@ -261,12 +261,12 @@ static enum statement_head read_head(enum statement_head head, struct sql_token 
 }
 
 /*
- * A trigger of SQLite has statements of its own, each with its `;`, and is
- * over at the `;` behind an END that follows one. PostgreSQL's call a function.
+ * A trigger of SQLite contains statements, each with its `;`, and ends at the `;` after an END that
+ * follows one. PostgreSQL's triggers call a function.
  */
 struct statement {
 	enum statement_head head;
-	bool part_ended, closed; /* the token before was a `;` inside; was that END */
+	bool part_ended, closed; /* the previous token was a `;` inside; was that END */
 };
 
 static bool ends_statement(struct statement *s, struct sql_token t)
@@ -323,7 +323,7 @@ defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn pa
 	return DEFIB_OK;
 }
 
-/* The name that a word or quoted name stands for. */
+/* The name that a word or quoted name denotes. */
 static char *unquote(struct arena *a, struct sql_token t)
 {
 	if (t.type == SQL_WORD)

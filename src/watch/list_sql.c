@@ -13,7 +13,7 @@
 
 const char *const list_sort_names[] = {"key", "age", "state", NULL};
 
-/* ---- expressions */
+/* ---- expressions ---- */
 
 static struct sql_token next_word(struct sql_lexer *lx)
 {
@@ -69,7 +69,7 @@ bool state_sql(const struct binding *b, struct buf *out)
 	return true;
 }
 
-/* A column that the expression is, and nothing else: NAME or t.NAME, in parentheses or not. */
+/* The column, if the expression is only that: NAME or t.NAME, in parentheses or not. */
 static const struct store_column *plain_column(const struct binding *b, const char *expr)
 {
 	struct sql_lexer lx;
@@ -85,7 +85,7 @@ static const struct store_column *plain_column(const struct binding *b, const ch
 	return NULL;
 }
 
-/* Where types are not declared, what is text already is not cast, so that an index serves it. */
+/* If types are not declared, text is not cast, so that an index can be used. */
 static void as_text(const struct binding *b, const char *expr, struct buf *out)
 {
 	const struct store_column *column =
@@ -96,7 +96,7 @@ static void as_text(const struct binding *b, const char *expr, struct buf *out)
 		dialect_cast(dialect_of(b->engine), out, expr, "text");
 }
 
-/* The sign whose age is the row's; a start tells more of it than a deadline. */
+/* The sign that gives a row's age; a start says more about it than a deadline. */
 static enum sign age_sign(const struct watch *w)
 {
 	enum sign first = watch_first_sign(w);
@@ -113,7 +113,7 @@ void since_sql(const struct binding *b, struct buf *out)
 		sql_time_us(b, b->sign_time[sign], watch_sign(w, sign)->text, out);
 }
 
-/* ---- terms */
+/* ---- terms ---- */
 
 static void bind_value(const struct binding *b, struct list_statement *s, const char *value,
                        const char *type)
@@ -123,7 +123,7 @@ static void bind_value(const struct binding *b, struct list_statement *s, const 
 	parameter(b, s->nparams, type, &s->sql);
 }
 
-/* One text against one value; a null is different from every value. */
+/* Compare one text with one value; a null differs from every value. */
 static void compare(const struct binding *b, const char *expr, enum term_op op, const char *value,
                     struct list_statement *s)
 {
@@ -145,7 +145,7 @@ static bool same_name(const char *name, enum term_op op, const char *value)
 	return op == TERM_HAS ? strcasestr(name, value) != NULL : strcasecmp(name, value) == 0;
 }
 
-/* A state may be said by its name or as it stands in the row. */
+/* A state may be given by its name or as stored in the row. */
 static void state_term(const struct binding *b, const struct term *t, struct list_statement *s)
 {
 	const struct state_names *states = &b->watch->states;
@@ -203,7 +203,7 @@ static void age_term(const struct binding *b, const struct term *t, struct list_
 	sql_time_cutoff(b, time, &limit, NULL, &s->sql);
 }
 
-/* Whether a table of ours has the job; a hold may be over, which only its facts tell. */
+/* Whether a table of ours has the job; a hold may be over, which only its facts show. */
 static void ledger_term(const struct binding *b, const struct list_query *l, const char *table,
                         const char *more, struct list_statement *s)
 {
@@ -212,8 +212,8 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 		return;
 	}
 	/*
-	 * "OR false" keeps PostgreSQL from making a join of it: with a limit it would look into the
-	 * ledger once for every row of the table, instead of hashing what the ledger has.
+	 * "OR false" keeps PostgreSQL from making this a join: with a limit it would search the ledger
+	 * once for every row of the table, instead of hashing the ledger's jobs.
 	 */
 	buf_add(&s->sql, "(");
 	sql_job_text(b, JOB_OF_ROW, &s->sql);
@@ -224,7 +224,7 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 	buf_addf(&s->sql, "%s) OR false)", more);
 }
 
-/* How a job's text is a key again, without an error for one that is none; NULL: not by us. */
+/* How to turn a job's text into a key without an error for invalid ones; NULL: not possible. */
 static const char *key_of_text(const struct binding *b)
 {
 	static const struct {
@@ -241,7 +241,7 @@ static const char *key_of_text(const struct binding *b)
 	};
 	if (b->watch->key.n != 1)
 		return NULL;
-	/* SQLite compares a text with a whole number as one, and finds it by an index. */
+	/* SQLite compares a text with an integer as a number, and can use an index. */
 	if (!dialect_of(b->engine)->has_types)
 		return strcasestr(b->key_type[0], "int") || strcasestr(b->key_type[0], "text")
 		           ? "defib_l.job"
@@ -252,7 +252,10 @@ static const char *key_of_text(const struct binding *b)
 	return NULL;
 }
 
-/* From the holds, which are few, to their rows; an array, so that an index on the key serves it. */
+/*
+ * From the holds, which are few, to their rows; as an array, so that an index on the key can be
+ * used.
+ */
 static void in_hold_table(const struct binding *b, const struct list_query *l,
                           struct list_statement *s)
 {
@@ -270,7 +273,7 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 	             form, s->nparams);
 }
 
-/* Whether rows themselves say that they are held: else the holds say it all. */
+/* Whether rows themselves say that they are held: if not, the holds are complete. */
 static bool has_held_state(const struct watch *w)
 {
 	bool named = w->actions[REMEDY_HOLD].form != ACTION_NONE;
@@ -339,7 +342,7 @@ static void add_term(const struct binding *b, const struct list_query *l, const 
 	}
 }
 
-/* ---- order and pages */
+/* ---- order and pages ---- */
 
 /* What the rows are sorted by, and its type; false: by the key alone. */
 static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *out,
@@ -352,7 +355,7 @@ static bool sort_sql(const struct binding *b, enum list_sort sort, struct buf *o
 		sql_time_comparable(b, b->sign_time[sign], watch_sign(b->watch, sign)->text, out);
 		*type = sql_time_comparable_type(b->sign_time[sign], b->sign_type[sign]);
 	} else if (sort == LIST_BY_AGE) {
-		/* SQLite writes a fraction of a day with too few digits to go on behind it. */
+		/* SQLite prints a fraction of a day with too few digits to continue after it. */
 		since_sql(b, out);
 	} else if (sort == LIST_BY_STATE && state_sql(b, &state)) {
 		as_text(b, buf_text(&state), out);
@@ -394,7 +397,7 @@ static void key_params(const struct binding *b, const char *const *key, struct l
 	}
 }
 
-/* (sort, key…) > ($…): the row that a page ended with, and all before it, are left out. */
+/* (sort, key…) > ($…): leaves out the last row of the previous page and all before it. */
 static void behind(const struct binding *b, const struct list_query *l, const char *sort,
                    const char *type, struct list_statement *s)
 {

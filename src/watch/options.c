@@ -149,7 +149,7 @@ const struct opt_row watch_rows[] = {
 };
 #undef W
 
-/* Where a value of the map that is being read comes from: a place, a variable. */
+/* The origin of a value of the current map: a position, a variable. */
 static const char *origin_of(const struct cfg_reader *r, const char *name)
 {
 	const char *path = arena_printf(r->arena, "%s.%s", buf_text(&r->path), name);

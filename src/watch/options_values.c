@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_values.c: readers of a watch's richer values: thresholds by kind,
- * actions, rules, states, and what may be a map or the word off.
+ * options_values.c: readers for a watch's structured values: thresholds by kind, actions, rules,
+ * states, and options that are a map or the word off.
  */
 #include "watch/options_values.h"
 
@@ -86,7 +86,7 @@ void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target
 	}
 }
 
-/* Where only a SET list will do. */
+/* For options that accept only a SET list. */
 void read_set(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct action *a = target;
@@ -334,11 +334,10 @@ const char *const *pass_environment_both(const struct text_list *a, const struct
  *
  *   raise: [{days: [fri, sat], from: "18:00", to: "02:00", factor: 2.5}]
  *
- * All in UTC: a daemon and its database may stand in different zones, and no
- * hour happens twice there. A span that ends before it begins goes over
- * midnight and belongs to the day on which it begins. Where spans overlap the
- * greatest factor holds. Thresholds are never made shorter this way: that would
- * take living workers for dead.
+ * All in UTC: a daemon and its database may be in different zones, and no hour occurs twice in UTC.
+ * A span that ends before it begins continues past midnight and belongs to the day on which it
+ * begins. If spans overlap, the largest factor applies. Thresholds are never shortened this way:
+ * live workers would be declared dead.
  */
 
 #define HOUR_US (INT64_C(3600) * US_PER_S)

@@ -10,7 +10,7 @@ const char *const recovery_params[] = {"owner",   "kind",   "attempt",  "alive_a
 static const char *const work_params[] = {"owner",  "kind",  "attempt", "reason", "retry_at", "now",
                                           "worker", "error", "result",  "epoch",  "step",     NULL};
 
-/* What stands behind each name, where it can be written. */
+/* The meaning of each name, and where it can be used. */
 static const struct {
 	const char *name, *meaning;
 	bool recovers, works;

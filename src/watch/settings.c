@@ -62,7 +62,7 @@ static const char *entry_name(const struct cfg_node *map)
 	return name && name->kind == CFG_SCALAR ? name->text : "?";
 }
 
-/* An application's URL is taken as it is; what of it means nothing here is said. */
+/* An application's URL is accepted as it is; parts without a meaning here are reported. */
 static void read_url(struct cfg_reader *r, struct database *d)
 {
 	struct failure f = {0};
@@ -115,7 +115,7 @@ static void refuse_preset(struct cfg_reader *r, struct cfg_mark at, const char *
 	cfg_problem(r, at, "there is no preset \"%s\"%s", name, text_hint(name, names).text);
 }
 
-/* A watch that starts from a preset: the preset's keys lie under its own. */
+/* A watch based on a preset: its own keys override the preset's. */
 static const struct cfg_node *with_preset(struct cfg_reader *r, const struct cfg_node *map)
 {
 	struct cfg_node *preset = cfg_get(map, "preset"), *base = NULL;
@@ -301,7 +301,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 /* ---- the option table of `retention:` ---- */
 
 #define LEAST_US                                                                                   \
-	(60 * 60 * US_PER_S) /* a settlement whose answer was lost is repeated within this */
+	(60 * 60 * US_PER_S) /* a settlement whose reply was lost is repeated within this time */
 
 #define R(member) offsetof(struct retention, member)
 const struct opt_row retention_rows[] = {
@@ -358,8 +358,10 @@ void retention_check(struct cfg_reader *r, const struct retention *p, int64_t bu
 
 /* ---- the built-in queue ---- */
 
-/* The preset is written for timestamps in a schema; without types for them our times are
- * milliseconds. */
+/*
+ * The preset is written for timestamps in a schema; on engines without time types our times are
+ * milliseconds.
+ */
 static const char *without_time_types(const char *text, const struct dialect *d, struct arena *a)
 {
 	struct buf out = BUF_INIT;
@@ -386,7 +388,7 @@ struct watch *builtin_watch(enum store_engine engine, struct arena *a)
 		watch_read(&reader, map, w);
 		watch_check(&reader, w, engine);
 	}
-	/* It ships inside the program: a problem in it is a bug that every test would show. */
+	/* It is part of the program: a problem in it is a bug that every test would show. */
 	assert(map != NULL && reader.nerrors == 0);
 	cfg_reader_release(&reader);
 	return w;

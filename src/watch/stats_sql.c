@@ -8,7 +8,7 @@
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 
-/* Stretches of row ids, so many, evenly apart. */
+/* Number of evenly spaced ranges of row ids. */
 #define STRETCHES 100
 
 void table_size_sql(const struct binding *b, struct buf *out)
@@ -100,7 +100,7 @@ bool few_states_sql(const struct binding *b, struct buf *out)
 	return known;
 }
 
-/* Of each row: whether it failed, whether it ended, and how long it took. */
+/* For each row: whether it failed, whether it ended, and how long it took. */
 static void each_end(const struct binding *b, const struct stats_sample *sample, struct buf *out)
 {
 	const struct stats *s = &b->watch->stats;
@@ -135,7 +135,7 @@ bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct
 	return true;
 }
 
-/* ---- how much waits ---- */
+/* ---- how many jobs wait ---- */
 
 int depth_states(const struct watch *w, struct depth_state *out)
 {
@@ -161,9 +161,9 @@ void depth_sql(const struct binding *b, const struct depth_state *s, struct buf 
 /* ---- how long runs took ---- */
 
 /*
- * A condition in the column's own form that an index can serve, where there is
- * one; it may let a row too many through. ISO texts are in order by their day,
- * whatever stands behind it and in whatever zone: one day of room.
+ * A condition in the column's own form that can use an index, if there is one; it may let a row too
+ * many through. ISO texts sort by their day, whatever follows it and in whatever zone: hence one
+ * day of margin.
  */
 static void bare_condition(const struct binding *b, const char *expr, struct buf *out)
 {

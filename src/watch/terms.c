@@ -8,11 +8,14 @@
 #define OP(op) (1U << (op))
 #define COMPARES (OP(TERM_IS) | OP(TERM_IS_NOT) | OP(TERM_HAS))
 
-/* The words that every watch knows; `start` is how a term begins, `usage` answers a slip. */
+/*
+ * The words that every watch knows; `start` is the beginning of a term, `usage` is printed for a
+ * typo.
+ */
 static const struct word {
 	const char *name;
 	enum term_what what;
-	unsigned ops; /* 0: the word stands alone */
+	unsigned ops; /* 0: the word takes no operator */
 	const char *start, *usage;
 } words[] = {
 	{"state", TERM_STATE, COMPARES, "state=", "state=NAME, state!=NAME or state~PART"},
@@ -29,7 +32,7 @@ static const struct word {
 };
 #define NWORDS ((int)(sizeof words / sizeof *words))
 
-/* Longer ones first, so that != is not taken for =. */
+/* Longer ones first, so that != is not read as =. */
 static const struct {
 	const char *sign;
 	enum term_op op;
@@ -75,7 +78,7 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 	return DEFIB_USAGE;
 }
 
-/* What a word needs of the watch. */
+/* What a word requires of the watch. */
 static defib_err needs(const struct watch *w, const struct term *t, struct failure *f)
 {
 	const char *option = NULL;
@@ -92,8 +95,7 @@ static defib_err needs(const struct watch *w, const struct term *t, struct failu
 	return DEFIB_USAGE;
 }
 
-/* States that the watch gives names to are known, and others only if it does not say that all are.
- */
+/* States that the watch names are known; others only if it does not say that these are all. */
 static defib_err take_state(const struct watch *w, const struct term *t, struct failure *f)
 {
 	const char *const *known = w->states.names;

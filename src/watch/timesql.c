@@ -9,13 +9,12 @@
 #include <assert.h>
 
 /*
- * A cutoff is before + amount + after. The cutoffs of whole-number times are
- * rounded up: look may return a row too much, which judge lets go, but never
- * one too few.
+ * A cutoff is before + amount + after. The cutoffs of integer times are rounded up: look may return
+ * a row too many, which judge dismisses, but never one too few.
  */
 struct time_form {
-	const char *to_us[3];   /* around the expression; what cannot be read is null */
-	const char *compare[3]; /* around the expression, twice where there is a third */
+	const char *to_us[3];   /* around the expression; unreadable values are null */
+	const char *compare[3]; /* around the expression, twice if there is a third */
 	const char *cutoff[2];  /* around the amount */
 	const char *amount[2];  /* around the number */
 	int64_t unit_us;        /* of the number */
@@ -23,9 +22,9 @@ struct time_form {
 };
 
 /*
- * Texts that PostgreSQL takes for a time, whatever they say: it has no cast that answers null, and
- * one row that it refuses would fail the statement for all. ISO 8601, as everybody writes it, and
- * RFC 2822; the days of a month are counted.
+ * Texts that PostgreSQL accepts as a time. It has no cast that returns null, and one row that it
+ * refuses would fail the statement for all. ISO 8601 in its common forms, and RFC 2822; the days of
+ * a month are checked.
  */
 #define LEAP_YEAR "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
 #define CLOCK "([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,12})?)?"
@@ -129,7 +128,7 @@ static bool in_zone(const struct binding *b, enum time_type time)
 void sql_time_us(const struct binding *b, enum time_type time, const char *expr, struct buf *out)
 {
 	if (in_zone(b, time)) {
-		/* Of an hour that the clock goes through twice the later one is meant: never too old. */
+		/* If an hour occurs twice, the later one is meant, so that a sign is never too old. */
 		buf_addf(out,
 		         "CASE WHEN isfinite(%s) THEN (extract(epoch FROM (%s)::timestamp AT TIME ZONE %s) "
 		         "* 1000000)::bigint END",
@@ -145,7 +144,10 @@ void sql_time_us(const struct binding *b, enum time_type time, const char *expr,
 bool sql_time_unreadable(const struct binding *b, enum time_type time, const char *type,
                          const char *expr, struct buf *out)
 {
-	/* What has a type of its own can be read; of numbers those that may be infinite are asked. */
+	/*
+	 * A value with a time type can always be read; of numbers, those that may be infinite are
+	 * checked.
+	 */
 	bool number = text_starts(type, "double") || text_starts(type, "numeric");
 	if (dialect_of(b->engine)->has_time_types && time != TIME_TYPE_TEXT && !number)
 		return false;

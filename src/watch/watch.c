@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c: small questions about a watch; see watch.h. */
+/* watch.c: helpers for a watch; see watch.h. */
 #include "watch/watch.h"
 
 #include "base/text.h"
@@ -86,7 +86,7 @@ bool watch_hides(const struct watch *w, const char *column)
 
 bool watch_running_names(const struct watch *w, const char *column)
 {
-	/* By the rules of PostgreSQL, which see a name inside of SQLite's other quotes as well. */
+	/* By PostgreSQL's rules, which also find a name inside SQLite's other quotes. */
 	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * workflow.c: the option tables of workflows and their steps, and what
- * a workflow must fulfil beyond them: names are told apart by, so there are no
- * two of one, and a workflow without a step would be done before it began.
+ * workflow.c: the option tables of workflows and their steps, and the checks beyond them: names
+ * must be unique, and a workflow must have a step.
  */
 #include "watch/workflow.h"
 
