@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * child_output.c: bounded keeping of an unbounded stream. Every function drops
- * what exceeds its bound and goes on accepting, because a child that finds a
- * full pipe would stand still.
+ * child_output.c: keeps a bounded part of an unbounded stream. Every function drops what exceeds
+ * its bound and keeps accepting, because a full pipe would stop the child.
  */
 #include "worker/child_inside.h"
 
@@ -15,10 +14,10 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Well-formed UTF-8; what is not, and control characters but tab and newline, becomes U+FFFD. */
+/* Well-formed UTF-8; other bytes, and control characters except tab and newline, become U+FFFD. */
 static void add_clean(struct buf *out, const char *bytes, size_t n)
 {
-	/* A NUL behind the bytes lets utf8_len look ahead safely. */
+	/* A NUL after the bytes lets utf8_len look ahead safely. */
 	AUTO_BUF copy = BUF_INIT;
 	buf_addn(&copy, bytes, n);
 	for (size_t i = 0; i < n;) {
@@ -106,7 +105,7 @@ static size_t tail_bounds(const struct child_output *o, size_t *end)
 	size_t start = 0;
 	if (o->tail.len > CHILD_STDERR_TAIL)
 		start = o->tail.len - CHILD_STDERR_TAIL;
-	/* A character has at most three bytes that continue it. */
+	/* A character has at most three continuation bytes. */
 	for (int i = 0; i < 3 && ((unsigned char)text[start] & 0xc0) == 0x80; i++)
 		start++;
 	*end = o->tail.len;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_spawn.c: from options to a running program.
  *
- * The child is cloned with our memory shared and our thread waiting until it has run the
- * program or ended (as vfork does): no page tables are copied, and what it writes into the plan
- * is our answer. So between clone and exec it makes only async-signal-safe calls, on a stack of
- * its own; path, environment and descriptors are made before.
+ * The child is cloned with shared memory, and our thread waits until it has run the program or
+ * ended (as with vfork): no page tables are copied, and what it writes into the plan is our result.
+ * So between clone and exec it makes only async-signal-safe calls, on a stack of its own; path,
+ * environment and descriptors are prepared before.
  *
  *   parent: clone, waits ---------------------------------------- it runs, or the plan says why not
  *   child:         group of its own, death signal, keeper's list, exec
  *
  * The keeper's list has the group before the program runs, so there is no moment at which a killed
- * worker could leave something behind.
+ * worker could leave a process behind.
  *
- * Stdin is a sealed file in memory and not a pipe: a child that never reads it
- * blocks nobody, there is no SIGPIPE to care for, and /dev/stdin can be opened.
+ * Stdin is a sealed file in memory and not a pipe: a child that never reads it blocks nothing,
+ * there is no SIGPIPE to handle, and /dev/stdin can be opened.
  *
- * The death signal is bound to the thread that cloned: a child dies with it.
- * Callers start children from a thread that lives as long as the worker.
+ * The death signal is bound to the thread that cloned: the child dies with it. Callers start
+ * children from a thread that lives as long as the worker.
  */
 #include "worker/child_inside.h"
 
@@ -44,13 +44,12 @@
 #define CHILD_STACK (32 * 1024)
 
 /*
- * What the child does, in memory that it shares, must leave nothing behind in the records that
- * sanitizers keep: functions are marked, and descriptors and signals are changed by bare system
- * calls.
+ * The child runs in shared memory and must leave nothing in the records of sanitizers: its
+ * functions are marked, and descriptors and signals are changed by direct system calls.
  */
 #define BARE __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
-/* The thread sanitizer takes every clone for a fork; the C library has a second name for it. */
+/* The thread sanitizer treats every clone as a fork; the C library has a second name for it. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
@@ -58,7 +57,7 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 #endif
 #endif
 
-/* What the child's descriptors are: all it gets. */
+/* The child's descriptors; it gets no others. */
 enum slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SLOTS };
 
 static char own_env[][32] = {"DEFIB_RESULT_FD=3", "DEFIB_PROGRESS_FD=4"};
@@ -78,8 +77,7 @@ struct plan {
 	char *path;
 	char *const *argv;
 	char **env;
-	int fds[SLOTS]; /* what the child puts into its slots; all of them lie above the slots; -1: our
-	                   stderr */
+	int fds[SLOTS]; /* for the child's slots; all are above the slot numbers; -1: our stderr */
 	pid_t parent;
 	bool handles_sigchld;   /* our process */
 	struct timespec before; /* the clone, by CLOCK_BOOTTIME */
@@ -87,7 +85,7 @@ struct plan {
 	/* Written by the child. */
 	struct group group;
 	bool listed;      /* with the keeper */
-	enum stage stage; /* where it gave up, with this error */
+	enum stage stage; /* where it failed, with this error */
 	int error;
 };
 
@@ -116,7 +114,7 @@ void spawned_close(struct spawned *s)
 		close_fd(&s->pipes[i]);
 }
 
-/* ---- before the clone: program and environment */
+/* ---- before the clone: program and environment ---- */
 
 static char **env_make(const struct child_options *o, struct arena *a)
 {
@@ -137,7 +135,7 @@ static bool is_program(const char *path)
 	       faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
-/* As execvp finds it, in the PATH the child will have; NULL when it is nowhere. */
+/* As execvp finds it, in the child's PATH; NULL if it is not found. */
 static char *program_path(const char *name, char *const *env)
 {
 	if (strchr(name, '/'))
@@ -160,9 +158,9 @@ static char *program_path(const char *name, char *const *env)
 	return NULL;
 }
 
-/* ---- before the clone: descriptors */
+/* ---- before the clone: descriptors ---- */
 
-/* Out of the way of the child's slots; -1 stays -1. */
+/* Move it above the child's slots; -1 stays -1. */
 static int above_slots(int fd)
 {
 	if (fd < 0 || fd >= SLOTS)
@@ -209,7 +207,7 @@ static int open_stdin(const char *payload, size_t n)
 }
 
 /*
- * Our stderr, which needs no descriptor of its own (-1): chatter of jobs belongs with the log, not
+ * Our stderr, which needs no descriptor of its own (-1): output of jobs belongs with the log, not
  * among data on our stdout.
  */
 static bool open_stdout(int *fd)
@@ -243,7 +241,7 @@ static bool open_all(struct plan *p, const struct child_options *o, struct spawn
 	return true;
 }
 
-/* ---- after the clone, in the child: only async-signal-safe calls */
+/* ---- after the clone, in the child: only async-signal-safe calls ---- */
 
 BARE static _Noreturn void give_up(struct plan *p, enum stage stage)
 {
@@ -258,13 +256,13 @@ BARE static bool take_slots(const struct plan *p)
 	bool ok = true;
 	for (int i = 0; i < SLOTS; i++)
 		ok = syscall(SYS_dup3, p->fds[i] >= 0 ? p->fds[i] : STDERR_FILENO, i, 0) == i && ok;
-	/* Also what a host program or its libraries left without close-on-exec. */
+	/* Also descriptors that a host program or its libraries opened without close-on-exec. */
 	return close_range(SLOTS, ~0U, 0) == 0 && ok;
 }
 
 /*
- * Every signal is blocked since before the clone, so no handler of the parent's runs here. The
- * default action, and the set of no signals, are all zeros.
+ * Every signal has been blocked since before the clone, so no handler of the parent runs here. The
+ * default action, and the empty signal set, are all zeros.
  */
 BARE static void reset_signals(void)
 {
@@ -291,11 +289,12 @@ BARE static int child_main(void *plan)
 	give_up(p, STAGE_EXEC);
 }
 
-/* ---- after the clone, in the parent */
+/* ---- after the clone, in the parent ---- */
 
 /*
- * Returns when it runs the program or has ended. A SIGCHLD that nobody handles is not blocked: the
- * kernel drops it then, where otherwise each child that ends meanwhile would wake another thread.
+ * Returns when the child runs the program or has ended. A SIGCHLD without a handler is not blocked:
+ * the kernel then drops it, while otherwise each child that ends meanwhile would wake another
+ * thread.
  */
 static pid_t clone_quietly(struct plan *p, int *pidfd)
 {
@@ -330,14 +329,14 @@ static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s
 	pid_t pid = clone_quietly(p, &s->pidfd);
 	if (pid < 0)
 		return spawn_fail(f, "cannot fork for", p->argv[0], errno);
-	/* One that ended before it could say who it is has no start time, and is not listed. */
+	/* A child that ended before it recorded its group has no start time, and is not listed. */
 	s->group = p->group.id ? p->group : (struct group){.id = pid};
 	if (keeper && p->group.id)
 		keeper_listed(keeper, pid, p->listed);
 	if (p->stage == STAGE_RUNS)
 		return DEFIB_OK;
 	if (keeper)
-		keeper_drop(keeper, pid); /* before the reaping, which frees the number */
+		keeper_drop(keeper, pid); /* before it is reaped, which frees the number */
 	while (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED) < 0 && errno == EINTR) {
 	}
 	return report_fail(p, f);

@@ -42,13 +42,13 @@ static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
 	return !s->all[i].busy && may_take(s, i, now_ms);
 }
 
-/* The last slot has begun, and its burst is over: they are all alike from now on. */
+/* The last slot has started, and its burst is over: from now on all slots are the same. */
 static bool alike(const struct slots *s, int64_t now_ms)
 {
 	return now_ms >= begins_ms(s, s->rules.count) && !within_burst(s, s->rules.count, now_ms);
 }
 
-/* After a resize slots beyond the new count may still be busy: they count until they drain. */
+/* After a resize, slots beyond the new count may still be busy: they count until they drain. */
 static int64_t room(const struct slots *s, int64_t given)
 {
 	int64_t busy = s->busy - given;
@@ -197,5 +197,5 @@ int64_t breaker_wait_ms(const struct breaker *b, int64_t now_ms)
 	case BREAKER_PROBING:
 		break;
 	}
-	return b->pause_ms; /* nobody knows: the probe's report decides */
+	return b->pause_ms; /* not known: the result of the probe decides */
 }

@@ -8,11 +8,11 @@ const char *const about_turns = "claims and results";
 const char *const about_sessions = "claims: jobs cannot get a session";
 const char *const about_host = "claims: this host cannot start programs";
 
-/* ---- making and ending one ---- */
+/* ---- creation and end ---- */
 
 /*
- * Slots start one by one, across pools too: the first of a pool follows the last of the one
- * before.
+ * Slots start one by one, across pools too: the first of a pool follows the last of the previous
+ * one.
  */
 struct engine *engine_new(const struct engine_options *o, int64_t now_us)
 {
@@ -67,7 +67,7 @@ void engine_free(struct engine *e)
 	free(e);
 }
 
-/* ---- what is to be done ---- */
+/* ---- actions ---- */
 
 struct engine_action *act(struct engine *e, enum engine_action_kind kind, struct job *j)
 {
@@ -116,7 +116,7 @@ struct job *job_in(struct engine *e, int pool, int64_t worker, const struct clai
 {
 	struct job *j = job_new(pool, worker, c);
 	struct pool_state *state = &e->states[pool], *first = first_state(e, pool);
-	/* That it was claimed is as good as a beat. */
+	/* Its claim counts as a beat. */
 	if (first->family == 0)
 		first->beat_us = e->now_us + first->rules.beat_ms * 1000;
 	first->family++;
@@ -149,7 +149,7 @@ void job_out(struct engine *e, struct job *j, enum engine_action_kind how,
 	act(e, how, j)->why = why;
 }
 
-/* The database may have been asked what we have before it was settled, or spooled. */
+/* The database may have been asked for our jobs before this one was settled or spooled. */
 void forget_job(struct engine *e, struct job *j, const struct failure *why)
 {
 	if (e->comparing)
@@ -158,7 +158,7 @@ void forget_job(struct engine *e, struct job *j, const struct failure *why)
 		job_out(e, j, ACTION_FORGOTTEN, why);
 }
 
-/* A step that was recorded makes its job ready again, for the next one; so does one given back. */
+/* Recording a step makes its job ready for the next one; so does releasing it. */
 void note_ready(struct pool_state *state, const struct job *j)
 {
 	if (j->step_end.side != STEP_SIDE_NONE)
@@ -188,7 +188,7 @@ void job_over(struct engine *e, struct job *j)
 		forget_job(e, j, NULL);
 		return;
 	}
-	/* Stopped by a shutdown means handed back; the database knows if it was cancelled. */
+	/* Stopped by a shutdown means released; the database knows if it was cancelled. */
 	if (j->stop && j->as != SETTLE_DONE)
 		j->as = SETTLE_STOPPED;
 	list_add(&state->ends, j);
@@ -204,7 +204,7 @@ void stop_job(struct engine *e, struct job *j, bool lost)
 		act(e, ACTION_STOP, j);
 }
 
-/* Those of the pool, or of all (-1), that are not over. */
+/* Jobs of the pool, or of all (-1), that have not ended. */
 static void stop_pool(struct engine *e, int pool, bool lost)
 {
 	for (struct job *j = e->hand; j; j = j->next)
@@ -218,7 +218,7 @@ static void start(struct engine *e, struct job *j)
 {
 	j->place = JOB_RUNS;
 	j->began_ms = ms(e->now_us);
-	/* Whether it is to stop is asked for when it has run for a while. */
+	/* The first check whether it must stop is due after it has run for a while. */
 	if (e->running++ == 0 && e->cancel_us < e->now_us + CANCEL_US)
 		e->cancel_us = e->now_us + CANCEL_US;
 	e->alone_runs = e->alone_runs || j->claim.alone;
@@ -233,9 +233,9 @@ static void give_back(struct engine *e, struct job *j, int64_t delay_ms)
 }
 
 /*
- * A job that is to run alone is not even in hand beside others: were the worker lost with them, it
- * would be blamed for what they did. It is claimed again by itself, when nothing else is in hand.
- * Where others take too long for that, it waits elsewhere for a while.
+ * A job that must run alone is not even in hand together with others: if the worker were lost with
+ * them, it would be blamed for what they did. It is claimed again alone, when nothing else is in
+ * hand. If others take too long for that, it is released for a while.
  */
 static void give_back_for_single(struct engine *e, struct job *j)
 {
@@ -248,7 +248,7 @@ static void give_back_for_single(struct engine *e, struct job *j)
 	give_back(e, j, wait ? -1 : HELD_DELAY_MS);
 }
 
-/* What becomes of a job that was claimed and not started: true, it is no longer held. */
+/* Decide about a job that was claimed and not started; true: it is no longer held. */
 static bool held_done(struct engine *e, struct job *j, bool company)
 {
 	static const struct failure dead = {
@@ -326,8 +326,8 @@ static void take_life(struct engine *e, const struct engine_event *ev)
 }
 
 /*
- * The database said that we are dead, and whoever proves our life still finds us alive: it was
- * a server that has failed over since. If not, it says so again.
+ * The database said that we are dead, but the life thread still finds us alive: then the answer
+ * came from a server that has failed over since. If not, it will say so again.
  */
 static int64_t gone_over_us(const struct engine *e)
 {
@@ -342,7 +342,7 @@ static int64_t grace_over_us(const struct engine *e, const struct pool_state *st
 	                                                          : e->stopped_us + grace_ms * 1000;
 }
 
-/* A second stop, or the end of the grace, hands back at once. */
+/* A second stop, or the end of the grace, releases at once. */
 static void enforce_grace(struct engine *e)
 {
 	for (int i = 0; i < e->options.npools; i++) {
@@ -452,13 +452,13 @@ static bool all_empty(const struct engine *e)
 	return true;
 }
 
-/* What waits in a spool is for the next worker of this name. */
+/* What waits in a spool is left to the next worker of this name. */
 static bool nothing_left(const struct engine *e)
 {
 	return !e->hand && (e->stops > 0 || (e->options.drain && all_empty(e)));
 }
 
-/* What follows from the events since it was last asked, and from the time. */
+/* What follows from the events since the last call, and from the time. */
 static void look(struct engine *e)
 {
 	e->stepped = false;
@@ -494,7 +494,7 @@ bool engine_next(struct engine *e, struct engine_action *out)
 	return true;
 }
 
-/* ---- what others are told ---- */
+/* ---- reports to others ---- */
 
 int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 {
@@ -502,7 +502,7 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	if (!e->turning)
 		due = sooner(due, turn_due_us(e));
 	due = sooner(due, gone_over_us(e));
-	/* Whoever slept until enough had ended is to be woken by the first one from then on. */
+	/* A thread that slept until enough had ended must be woken by the first one from then on. */
 	if (e->now_us < e->linger_us && e->young > 0)
 		due = sooner(due, e->linger_us);
 	for (int i = 0; i < e->options.npools; i++) {
@@ -518,7 +518,7 @@ int64_t engine_wait_us(const struct engine *e, int64_t now_us)
 	return due == NEVER ? NEVER : due > now_us ? due - now_us : 0;
 }
 
-/* With one pool, those of its ends that are wanted for a turn; with more, any may be. */
+/* With one pool, the ends of it that a turn needs; with more, any may be needed. */
 int64_t engine_enough(const struct engine *e)
 {
 	if (e->now_us < e->linger_us && e->young > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine_answer.c: what a turn was answered, and what follows from it. */
+/* engine_answer.c: the results of a turn, and what follows from them. */
 #include "worker/engine_inside.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 
 /* ---- jobs in hand, by name ---- */
 
-/* Made when an answer names jobs, which most do not. */
+/* Built only if a result names jobs, which is rare. */
 struct names {
 	struct job **jobs; /* NULL: not made yet */
 	uint64_t mask;
@@ -65,7 +65,7 @@ static void put_back(struct pool_state *state, struct job *j)
 	state->ends.n++;
 }
 
-/* A stray is dropped: whoever compares again finds it again. */
+/* A stray is dropped: the next comparison finds it again. */
 static void not_recorded(struct engine *e, struct job *j, const struct failure *why)
 {
 	if (j->stray)
@@ -142,7 +142,7 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	for (int i = 0; i < got; i++) {
 		struct job *j = job_in(e, p->pool, p->claimer, &p->claims[i]);
 		j->came = e->nturns;
-		j->began_ms = now_ms; /* until it is started: since when it waits */
+		j->began_ms = now_ms; /* until it is started: when it began to wait */
 		if (slots_free(&state->slots, now_ms) > 0)
 			j->slot = slots_take(&state->slots, now_ms);
 		else
@@ -150,10 +150,10 @@ static void take_claims(struct engine *e, struct turn_part *p)
 		e->alone += j->claim.alone;
 		list_add(&e->held, j);
 	}
-	/* It came, and so may another one; or somebody else has it. */
+	/* It was claimed, and another one may follow; or another worker has it. */
 	if (e->single == p->pool + 1 && p->room > 0 && !p->err && e->alone == 0)
 		e->single = 0;
-	/* Its answer may have been lost: what the database gave us then must not stay ours. */
+	/* Its reply may have been lost: jobs that the database gave us then must not stay ours. */
 	if (p->err == DEFIB_UNKNOWN_OUTCOME || p->err == DEFIB_TIMEOUT || p->err == DEFIB_CONNECTION) {
 		state->compare = true;
 		state->compare_us = try_again_us(e);
@@ -161,8 +161,8 @@ static void take_claims(struct engine *e, struct turn_part *p)
 }
 
 /*
- * Nobody knows how long a job runs that is to show whether jobs are served: until its end
- * tells, it counts as a failure, and the next one has its turn after twice the pause.
+ * It is unknown how long a job runs that tests whether jobs get sessions: until it ends, it counts
+ * as a failure, and the next probe is due after twice the pause.
  */
 static void take_probe(struct engine *e, struct breaker *b, bool *probing, bool got)
 {
@@ -176,7 +176,7 @@ static void take_probe(struct engine *e, struct breaker *b, bool *probing, bool 
 		breaker_return(b);
 }
 
-/* Jobs that came together have a moment to end together. */
+/* Jobs that were claimed together get a moment to end together. */
 static void wait_for_company(struct engine *e, int64_t got)
 {
 	if (got < 2)
@@ -186,7 +186,7 @@ static void wait_for_company(struct engine *e, int64_t got)
 	e->linger_us = e->now_us + sooner(LINGER_US, e->took_us);
 }
 
-/* ---- what was asked beside ---- */
+/* ---- other queries of the turn ---- */
 
 static void stray(struct engine *e, struct turn_part *p, const struct settlement *one,
                   struct job **place)
@@ -219,7 +219,7 @@ static void take_has(struct engine *e, struct turn *t, struct turn_part *p, stru
 	}
 }
 
-/* The server has lost these claims with its fail-over: somebody else may have the jobs. */
+/* The server lost these claims in its failover: another worker may have the jobs. */
 static void stop_unseen(struct engine *e)
 {
 	for (struct job *j = e->hand; j; j = j->next) {
@@ -227,13 +227,13 @@ static void stop_unseen(struct engine *e)
 		if (!state->compared || !state->asked_timeline || j->place > JOB_ENDED ||
 		    j->worker != e->worker || j->seen == e->nturns)
 			continue;
-		j->unclaimed = true; /* over, it is forgotten when ends are told next */
+		j->unclaimed = true; /* if it has ended, it is forgotten when ends are next recorded */
 		if (j->place <= JOB_RUNS)
 			stop_job(e, j, true);
 	}
 }
 
-/* Ends of claims that were lost must not meet the claims that come after: they go first. */
+/* Ends of lost claims must not meet later claims: they go first. */
 static void await_ends(struct engine *e, struct pool_state *state)
 {
 	if (!state->compared || !state->asked_timeline ||
@@ -269,7 +269,7 @@ static void stop_named(struct engine *e, struct turn *t, struct turn_part *p, st
 		stop_job(e, j, lost);
 }
 
-/* A job never ends for a beat that failed: what follows is that others may take it for dead. */
+/* A job never ends because of a failed beat: others may then declare it dead. */
 static void no_beat(struct engine *e, struct turn_part *p)
 {
 	struct pool_state *state = &e->states[p->pool];
@@ -346,7 +346,7 @@ void take_turn(struct engine *e, struct turn *t)
 	}
 	end_compare(e);
 	wait_for_company(e, together);
-	/* One source that fails while others are answered pauses nobody else. */
+	/* If one source fails while others answer, the others are not paused. */
 	if (t->nparts > 0)
 		tell_breaker(e, &e->breaker, about_turns, answered);
 	take_probe(e, &e->serving, &e->probing, got > 0);

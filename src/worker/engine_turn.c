@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine_turn.c: when a turn is due, what it asks, and what becomes of ends that cannot
- * be recorded. */
+/*
+ * engine_turn.c: when a turn is due, what it asks for, and what happens to ends that cannot be
+ * recorded.
+ */
 #include "worker/engine_inside.h"
 
 #include <assert.h>
@@ -12,14 +14,14 @@ static bool claims_stop(const struct engine *e)
 	return e->worker == 0 || e->contact != CONTACT_GOOD || e->stops > 0 || e->alone > 0;
 }
 
-/* Whether a job that is to be alone has claims wait until nothing else is in hand. */
+/* Whether claims wait until nothing else is in hand, for a job that must run alone. */
 static bool waits_to_be_single(const struct engine *e, int pool)
 {
 	bool turn = pool == e->single - 1 && e->running == 0 && e->held.n == 0;
 	return e->single && !turn && e->now_us < e->single_us;
 }
 
-/* When those who pause claims, but not turns, allow one. */
+/* When the breakers that pause claims, but not turns, allow one. */
 static int64_t gates_us(const struct engine *e)
 {
 	int64_t now_ms = ms(e->now_us);
@@ -27,7 +29,7 @@ static int64_t gates_us(const struct engine *e)
 	return wait == 0 ? 0 : (now_ms + wait) * 1000;
 }
 
-/* `batch` bounds what a poll interval takes, however fast the jobs are. */
+/* `batch` limits the claims of a poll interval, however fast the jobs are. */
 static int64_t batch_room(const struct engine *e, const struct pool_state *state)
 {
 	if (!state->rules.batch)
@@ -40,7 +42,7 @@ static bool polls(const struct engine *e, const struct pool_state *state)
 	return e->now_us >= state->next_poll_us;
 }
 
-/* Without a free slot there is nothing to wait for: one that comes free makes a turn due. */
+/* Without a free slot there is nothing to wait for: a slot that becomes free makes a turn due. */
 static int64_t claim_due_us(const struct engine *e, const struct pool_state *state)
 {
 	int64_t now_ms = ms(e->now_us), at = 0;
@@ -61,7 +63,7 @@ static int64_t claim_due_us(const struct engine *e, const struct pool_state *sta
 	return later(at, gates_us(e));
 }
 
-/* While jobs are not served, one at a time shows whether they are again. */
+/* While jobs get no sessions, one at a time tests whether they do again. */
 static int64_t probe_room(struct breaker *b, int64_t room, int64_t now_ms, bool *probing)
 {
 	if (b->state == BREAKER_CLOSED)
@@ -132,7 +134,7 @@ static struct turn_part *new_part(struct turn *t, int pool, int64_t worker)
 	return p;
 }
 
-/* What is asked in the name of the present incarnation is in one part of its pool. */
+/* Everything for the current incarnation is in one part of its pool. */
 static struct turn_part *find_present(const struct engine *e, struct turn *t, int pool)
 {
 	for (int i = t->nparts - 1; i >= 0 && t->parts[i].pool == pool; i--)
@@ -165,10 +167,7 @@ static void add_end(struct turn *t, struct turn_part *p, struct job *j, int64_t 
 	j->place = JOB_ASKED;
 }
 
-/*
- * The ends of the present incarnation and of one before it. The rest, of either, joins the
- * next turn.
- */
+/* The ends of the current incarnation and of one earlier one. The rest joins the next turn. */
 static void ask_ends(struct engine *e, struct turn *t, int pool)
 {
 	struct pool_state *state = &e->states[pool];
@@ -183,7 +182,7 @@ static void ask_ends(struct engine *e, struct turn *t, int pool)
 		struct turn_part **p = j->worker == e->worker ? &now : &old;
 		all.first = j->queued;
 		j->queued = NULL;
-		/* To the new primary it would be the end of a later claim, which has the same epoch. */
+		/* The new primary would take it for the end of a later claim with the same epoch. */
 		if (j->unclaimed) {
 			job_out(e, j, ACTION_FORGOTTEN, NULL);
 			continue;
@@ -214,7 +213,7 @@ static void ask_drain(struct engine *e, struct turn *t, int pool)
 }
 
 /*
- * Slots of ends that are recorded in the same call are free by then; those that have none yet come
+ * Slots of ends that are recorded in the same call are free by then; jobs without a slot come
  * first. `p` may be NULL.
  */
 static int64_t free_slots(const struct engine *e, const struct turn_part *p, int pool)
@@ -243,7 +242,10 @@ static void ask_claim(struct engine *e, struct turn *t, int pool)
 	struct pool_state *state = &e->states[pool];
 	int64_t now_ms = ms(e->now_us);
 	single_is_over(e);
-	/* After a fail-over the same jobs come with the same epochs: who runs them already must go. */
+	/*
+	 * After a failover the same jobs come with the same epochs: jobs that already run must stop
+	 * first.
+	 */
 	if (claims_stop(e) || state->timeline || waits_to_be_single(e, pool) ||
 	    gates_us(e) > e->now_us || e->probing || e->probing_host ||
 	    (!state->woken && !state->more && !polls(e, state)))
@@ -273,7 +275,7 @@ static void ask_compare(struct engine *e, struct turn *t, int pool)
 	struct turn_part *p = asks(e, t, pool);
 	p->compares = true;
 	p->timeline = state->timeline;
-	/* Ends of claims that the server lost must not meet later claims, which have their epochs. */
+	/* Ends of claims that the server lost must not meet later claims with the same epochs. */
 	p->drain = p->drain || (state->timeline && first_state(e, pool)->spooled > 0);
 	state->asked_timeline = state->timeline;
 	state->compare = state->timeline = false;
@@ -321,7 +323,7 @@ static void ask_pool(struct engine *e, struct turn *t, int pool, bool comparing,
 {
 	ask_ends(e, t, pool);
 	ask_drain(e, t, pool);
-	/* A job that is on its way to us would look as if nobody had it. */
+	/* A job that is just being claimed would look as if no worker had it. */
 	if (comparing)
 		ask_compare(e, t, pool);
 	else
@@ -363,7 +365,7 @@ void make_turn(struct engine *e)
 	act(e, ACTION_TURN, NULL)->turn = t;
 }
 
-/* ---- what the spool has ---- */
+/* ---- the contents of the spool ---- */
 
 void flush_spool(struct engine *e, struct pool_state *first)
 {
@@ -391,7 +393,7 @@ void spool_job(struct engine *e, struct job *j, const struct failure *why)
 	first->drain_us = later(first->drain_us, e->now_us + DRAIN_US);
 }
 
-/* They were tried for long enough. A stray is handed back or found again, never kept. */
+/* They were retried for long enough. A stray is released or found again, never stored. */
 void spool_old(struct engine *e, struct pool_state *state)
 {
 	static const struct failure paused = {.code = DEFIB_CONNECTION,
@@ -436,16 +438,16 @@ void take_spooled(struct engine *e, struct job *j, bool kept)
 /*
  * Jobs that are claimed before a slot is free for them.
  *
- * A program that takes a millisecond is over before its predecessor's end is recorded. So a pool
- * whose jobs were short for a while has more in hand than it has slots, as many as are expected to
- * begin within AHEAD_US: whoever runs them begins the next one when one has ended, and ends are
- * recorded, and more claimed, meanwhile. When nothing ends for a while, what has not begun is
- * handed back for others, and nothing is claimed ahead until jobs are short again.
+ * A program that takes a millisecond ends before the previous end is recorded. So a pool whose jobs
+ * have been short for a while has more jobs in hand than slots, as many as are expected to begin
+ * within AHEAD_US: the runner begins the next one when one has ended, and meanwhile ends are
+ * recorded and more jobs claimed. If nothing ends for a while, jobs that have not begun are
+ * released for other workers, and nothing is claimed ahead until jobs are short again.
  */
 
-#define SHORT_MS 100    /* what a short job takes at most */
-#define SHORT_RUNS 8    /* so many in a row */
-#define AHEAD_US 20000  /* a job that was claimed ahead is expected to begin so soon */
+#define SHORT_MS 100    /* the longest run time of a short job */
+#define SHORT_RUNS 8    /* consecutive ones */
+#define AHEAD_US 20000  /* a job that was claimed ahead is expected to begin within this time */
 #define STILL_US 100000 /* how long nothing may end while such jobs wait */
 
 void ahead_note_end(struct engine *e, struct pool_state *state, const struct job *j)
@@ -458,7 +460,7 @@ void ahead_note_end(struct engine *e, struct pool_state *state, const struct job
 	state->stirred_us = e->now_us;
 }
 
-/* How many jobs of the pool begin within so long. */
+/* How many jobs of the pool begin within this time. */
 static int64_t begin_within(const struct pool_state *state, int64_t us)
 {
 	int64_t run_us = later(state->short_ms * 1000 / SHORT_RUNS, 1000);
@@ -472,8 +474,8 @@ int64_t ahead_most(const struct pool_state *state)
 }
 
 /*
- * Half of what is ahead may end while the other half begins, but enough must be left to begin
- * until a turn is answered, even one that takes twice as long as the last.
+ * Half of what is claimed ahead may end while the other half begins, but enough must be left to
+ * begin until a turn is complete, even one that takes twice as long as the last.
  */
 static int64_t ends_wanted(const struct engine *e, const struct pool_state *state)
 {

@@ -27,7 +27,7 @@ static const char *put(char **to, const char *text)
 	return at;
 }
 
-/* One piece of memory: jobs come by the thousand. */
+/* One allocation: there are thousands of jobs. */
 struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 {
 	struct job *j = mem_alloc(sizeof *j + size_of(c->key) + size_of(c->queue) + size_of(c->kind) +
@@ -61,7 +61,7 @@ void job_free(struct job *j)
 	free(j);
 }
 
-/* ---- the step that is being run ---- */
+/* ---- the running step ---- */
 
 static void set_step(struct job *j, const char *name)
 {

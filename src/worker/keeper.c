@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keeper.c: the keeper is forked without exec from a process that has threads,
- * so it only makes system calls and allocates nothing. The list is memory that
- * both share: to list a group wakes nobody, and what a worker wrote before it
- * was killed is there. Pages of it that were never used cost nothing.
- * Start the keeper early: it keeps the pages that its worker had at that moment.
+ * keeper.c: the keeper is forked without exec from a process that has threads, so it only makes
+ * system calls and allocates nothing. The list is in memory that both share: adding a group wakes
+ * no process, and what a worker wrote before it was killed is there. Pages that were never used
+ * cost nothing. Start the keeper early: it keeps the pages that its worker had at that moment.
  *
- * An entry is free (0), being written (-1) or of a group. Its start is written
- * before its number, and nobody but who wrote it frees it.
+ * An entry is free (0), being written (-1) or a group. Its start is written before its number, and
+ * only its writer frees it.
  *
- * The worker's death shows twice: its end of the socket closes, and its pidfd
- * becomes readable. The second is needed because a process that the worker
- * forked may hold a copy of the socket for as long as it likes.
+ * The worker's death shows in two ways: its end of the socket closes, and its pidfd becomes
+ * readable. The second is needed because a process that the worker forked may hold a copy of the
+ * socket for any time.
  *
- * All signals are blocked: whoever sends TERM to everything (a service manager,
- * a terminal) means the worker, and the keeper has to outlive it by a moment.
+ * All signals are blocked: a TERM to all processes (from a service manager or a terminal) is meant
+ * for the worker, and the keeper must outlive it by a moment.
  *
- * Out of its reach is a descendant that left the group (setsid); only a control
- * group holds that.
+ * The keeper cannot reach a descendant that left the group (setsid); only a control group holds
+ * that.
  */
 #include "worker/keeper.h"
 
@@ -41,7 +40,7 @@
 #define GROUPS_MAX 16384
 #define STOP_LIMIT_MS 1000
 #define BEING_WRITTEN (-1)
-/* What a child does that shares our memory must not be in the records that sanitizers keep. */
+/* A child that shares our memory must leave nothing in the records of sanitizers. */
 #define BARE __attribute__((no_sanitize("address"), no_sanitize("thread")))
 
 struct entry {
@@ -51,7 +50,7 @@ struct entry {
 
 /* Shared by both processes. */
 struct list {
-	atomic_int used; /* entries behind these were never used */
+	atomic_int used; /* entries after these were never used */
 	struct entry entries[GROUPS_MAX];
 };
 
@@ -59,10 +58,10 @@ struct keeper {
 	pid_t pid;
 	int pidfd, socket;
 	struct list *list;
-	atomic_bool failed; /* logged once that it has ended or its list is full */
+	atomic_bool failed; /* logged once that it has ended or that its list is full */
 };
 
-/* ---- the keeper's own process */
+/* ---- the keeper's own process ---- */
 
 enum { KEEPER_SOCKET, KEEPER_WORKER, KEEPER_FDS };
 
@@ -78,7 +77,7 @@ static _Noreturn void kill_all(struct list *list)
 	_exit(0);
 }
 
-/* A byte is the order to leave. It counts even when its giver is dead by now. */
+/* A byte is the order to exit. It counts even if the sender is dead by now. */
 static _Noreturn void keep(struct list *list)
 {
 	struct pollfd fds[KEEPER_FDS] = {
@@ -95,7 +94,7 @@ static _Noreturn void keep(struct list *list)
 
 static _Noreturn void keeper_main(struct list *list, int socket, int worker)
 {
-	/* First out of the way of the two places, then into them. */
+	/* First move both out of the way of the two slots, then into them. */
 	socket = fcntl(socket, F_DUPFD, KEEPER_FDS);
 	worker = fcntl(worker, F_DUPFD, KEEPER_FDS);
 	bool ok = dup2(socket, KEEPER_SOCKET) == KEEPER_SOCKET;
@@ -103,13 +102,13 @@ static _Noreturn void keeper_main(struct list *list, int socket, int worker)
 	ok = close_range(KEEPER_FDS, ~0U, 0) == 0 && ok;
 	setsid();
 	prctl(PR_SET_NAME, "defib-keeper");
-	ok = chdir("/") == 0 && ok; /* else it would pin the file system the worker runs in */
+	ok = chdir("/") == 0 && ok; /* otherwise it would keep the worker's file system busy */
 	if (!ok || send(KEEPER_SOCKET, "", 1, MSG_NOSIGNAL) != 1)
 		_exit(1);
 	keep(list);
 }
 
-/* ---- the worker's side */
+/* ---- the worker's side ---- */
 
 static void wait_exit(struct keeper *k)
 {
@@ -132,7 +131,7 @@ static pid_t fork_keeper(struct list *list, int socket, int worker)
 	return pid;
 }
 
-/* Fork it and hear that it is ready; what is opened here is closed by the caller. */
+/* Fork it and wait until it is ready; the caller closes what is opened here. */
 static bool launch(struct keeper *k, int *worker, int *theirs)
 {
 	int ends[2];
@@ -148,10 +147,10 @@ static bool launch(struct keeper *k, int *worker, int *theirs)
 	k->pid = fork_keeper(k->list, *theirs, *worker);
 	if (k->pid < 0)
 		return false;
-	close(*theirs); /* else its death would be no end of file */
+	close(*theirs); /* otherwise its death would not be an end of file */
 	*theirs = -1;
 	k->pidfd = pidfd_open(k->pid, 0);
-	if (k->pidfd < 0) /* it goes when the socket closes; without a pidfd nobody can wait for it */
+	if (k->pidfd < 0) /* it exits when the socket closes; without a pidfd we cannot wait for it */
 		return false;
 	char ready;
 	ssize_t n;
@@ -237,7 +236,7 @@ void keeper_stop(struct keeper *k)
 		return;
 	if (k->pidfd >= 0) {
 		struct pollfd exit = {.fd = k->pidfd, .events = POLLIN};
-		/* One that was stopped or hangs must not hold us up, nor kill when the socket closes. */
+		/* A keeper that was stopped or hangs must not delay us, nor kill when the socket closes. */
 		if (send(k->socket, "", 1, MSG_NOSIGNAL) != 1 || poll(&exit, 1, STOP_LIMIT_MS) != 1)
 			pidfd_send_signal(k->pidfd, SIGKILL, NULL, 0);
 		wait_exit(k);
@@ -260,14 +259,14 @@ pid_t keeper_pid(const struct keeper *k)
 /*
  * Signals to a job's process group, and to no other.
  *
- * The keeper calls this after a fork without exec, and a child that still shares its parent's
- * memory (child_spawn.c), so the start time is read here with nothing but system calls.
+ * The keeper calls this after a fork without exec, and so does a child that still shares its
+ * parent's memory (child_spawn.c). So the start time is read with system calls only.
  */
 
 #define START_FIELD 22 /* of /proc/PID/stat, see proc(5) */
 #define USER_HZ 100UL  /* its unit, whatever the kernel's own tick is */
 #define NS 1000000000UL
-#define NAME_FIELD 2 /* in parentheses, with anything inside; the last ')' ends it */
+#define NAME_FIELD 2 /* in parentheses, with any content; the last ')' ends it */
 
 /* "/proc/PID/stat", without snprintf, which may allocate. */
 static void stat_path(pid_t pid, char *out, size_t size)
@@ -295,7 +294,7 @@ static uint64_t field_start(const char *stat, size_t len)
 	return start;
 }
 
-/* Clock ticks after boot at which it started; 0: no such process, or not to be read. */
+/* Clock ticks after boot at which it started; 0: no such process, or no privilege to read it. */
 static uint64_t leader_start(pid_t pid)
 {
 	char path[48], stat[1024];
@@ -314,7 +313,7 @@ struct group group_of(pid_t leader)
 	return (struct group){.id = leader, .start = leader_start(leader)};
 }
 
-/* As fs/proc/array.c makes it of the nanoseconds. */
+/* As fs/proc/array.c computes it from nanoseconds. */
 static uint64_t ticks(const struct timespec *t)
 {
 	uint64_t ns = (uint64_t)t->tv_sec * NS + (uint64_t)t->tv_nsec;
@@ -338,7 +337,7 @@ bool group_signal_held(const struct group *g, int signal)
 
 bool group_signal(const struct group *g, int signal)
 {
-	/* 0 and 1 would mean our own group, and every process there is. */
+	/* 0 and 1 would mean our own group, and all processes. */
 	assert(g->id > 1);
 	uint64_t start = leader_start(g->id);
 	bool recycled = start && g->start && start != g->start;

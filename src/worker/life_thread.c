@@ -19,30 +19,30 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LOOK_MS 5000        /* between looks at the list, where newcomers are told of … */
-#define LOOK_UNTOLD_MS 1000 /* … and where they are not: looking costs a file no round trip */
+#define LOOK_MS 5000        /* between looks at the list, if newcomers are announced … */
+#define LOOK_UNTOLD_MS 1000 /* … and if not: reading a file needs no round trip */
 
 struct life_thread {
 	struct life_thread_options options;
 	struct session session;
 	struct incarnation self;
 	struct fellows *fellows;
-	struct buf serves; /* names of the watches that this worker works on */
+	struct buf serves; /* names of the watches that this worker serves */
 	struct sweeper *sweeper;
 	pthread_t thread;
 	int poke; /* eventfd */
-	/* the thread's own */
+	/* private to the thread */
 	struct life life;
-	struct arena arena; /* of what was read for the step under way */
-	int64_t opened;     /* of the session, when it was last looked at */
-	int64_t outages;    /* that the sweeper was told of */
-	bool holds;         /* it was told that silence proves nothing */
+	struct arena arena; /* of the current step's readings */
+	int64_t opened;     /* of the session, when it was last checked */
+	int64_t outages;    /* that were reported to the sweeper */
+	bool holds;         /* the sweeper knows that silence proves nothing */
 	/* shared */
-	_Atomic int64_t worker; /* 0: declared dead, and not registered anew yet */
+	_Atomic int64_t worker; /* 0: declared dead, and not registered again yet */
 	_Atomic enum lease_contact contact;
 	_Atomic int64_t ends_ms; /* when the lease is over by our own clock */
 	atomic_bool stop;
-	atomic_bool started; /* cleanup after dead instances is done: until then we only live */
+	atomic_bool started; /* cleanup after dead instances is done: until then we only renew */
 };
 
 static void poke(struct life_thread *w)
@@ -51,7 +51,7 @@ static void poke(struct life_thread *w)
 	(void)!write(w->poke, &one, sizeof one);
 }
 
-/* ---- what happened ---- */
+/* ---- events ---- */
 
 static void log_silence(struct life_thread *w)
 {
@@ -91,7 +91,7 @@ static void tell(struct life_thread *w, const struct life_event *e)
 	set_contact(w);
 }
 
-/* The session; noticing when it is a new one. */
+/* Open the session; detects a new one. */
 static defib_err ready(struct life_thread *w, struct failure *f)
 {
 	defib_err err = session_ready(&w->session, f);
@@ -103,7 +103,7 @@ static defib_err ready(struct life_thread *w, struct failure *f)
 	return registry_listen(s, f);
 }
 
-/* ---- what is to be done ---- */
+/* ---- actions ---- */
 
 static defib_err register_self(struct life_thread *w, struct life_event *e, struct failure *f)
 {
@@ -127,7 +127,7 @@ static const char *served(const struct life_thread_options *o)
 	return o->watches[0]->name;
 }
 
-/* That somebody was wrong about a worker matters to who chooses thresholds. */
+/* A worker that was wrongly declared dead is of interest for choosing thresholds. */
 static void note_returned(struct store *s, const struct life_thread_options *o, int64_t worker)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -143,12 +143,12 @@ static void note_returned(struct store *s, const struct life_thread_options *o, 
 		log_event(LOG_WARN, f.what);
 }
 
-/* Dead for the database until it is registered anew, however long it is away. */
+/* Dead for the database until it is registered again, however long that takes. */
 static void lose_all(struct life_thread *w)
 {
 	log_event(LOG_ERROR, "LEASE_LOST: this worker was declared dead; its jobs are lost");
 	note_returned(w->session.store, &w->options, life_thread_worker(w));
-	/* First the id: a claim under way compares it after its jobs are in hand. */
+	/* First the id: a concurrent claim compares it after its jobs are in hand. */
 	atomic_store(&w->worker, 0);
 	w->options.taken(w->options.ctx);
 }
@@ -210,7 +210,7 @@ static void sweep(struct life_thread *w, const struct life_action *a)
 	sweeper_sweep(w->sweeper, which, a->dead_only, a->upkeep);
 }
 
-/* What needs the database. */
+/* Actions that need the database. */
 static defib_err ask(struct life_thread *w, const struct life_action *a, struct life_event *e,
                      struct failure *f)
 {
@@ -239,7 +239,7 @@ static defib_err ask(struct life_thread *w, const struct life_action *a, struct 
 	}
 }
 
-/* What does not, or at least cannot fail. */
+/* Actions that do not, or that cannot fail. */
 static bool do_here(struct life_thread *w, const struct life_action *a)
 {
 	if (a->what == LIFE_RETURN)
@@ -289,7 +289,7 @@ static bool take_pokes(struct life_thread *w)
 	return atomic_load(&w->stop);
 }
 
-/* A newcomer was told of; or the session has been ended. */
+/* A newcomer was announced, or the session has ended. */
 static bool hear_session(struct life_thread *w)
 {
 	struct store *s = w->session.store;
@@ -309,7 +309,7 @@ static void take_exits(struct life_thread *w)
 
 static bool wait_for(struct life_thread *w, int64_t ms)
 {
-	/* What was told while a statement ran makes nothing readable. */
+	/* A notification that arrived during a statement makes nothing readable. */
 	bool heard = hear_session(w);
 	struct store *s = w->session.store;
 	int fellows = life_has_room(&w->life) ? fellows_fd(w->fellows) : -1;
@@ -343,7 +343,7 @@ static void *life_thread_main(void *arg)
 	return NULL;
 }
 
-/* A line a watch; a source that is none of the others is a queue of the built-in one. */
+/* One line per watch; a source without a watch is a queue of the built-in one. */
 static void name_served(struct life_thread *w)
 {
 	const struct life_thread_options *o = &w->options;
@@ -370,8 +370,10 @@ static void life_thread_free(struct life_thread *w)
 	free(w);
 }
 
-/* A call that a server does not answer must not outlast the lease. A file always answers, and
- * whoever waits for its other writers should not give up soon: that counts as an outage. */
+/*
+ * A call that a server does not answer must not outlast the lease. A file always answers, and
+ * giving up early on its other writers would count as an outage.
+ */
 static bool bounds_calls(const struct life_thread_options *o)
 {
 	enum store_engine engine;
@@ -414,7 +416,7 @@ static struct life_thread *life_thread_new(const struct life_thread_options *o)
 	return w;
 }
 
-/* The first thing in a life. */
+/* The first action of a life. */
 static defib_err begin_life(struct life_thread *w, struct failure *f)
 {
 	struct life_action first = life_next(&w->life, clock_boot_ms());
@@ -441,7 +443,7 @@ defib_err life_thread_start(const struct life_thread_options *o, struct life_thr
 		life_thread_free(w);
 		return err;
 	}
-	/* The lease is renewed beside it. A sweep would treat these rows as any others. */
+	/* The lease is renewed meanwhile. A sweep would treat these rows like any others. */
 	if (!o->no_startup)
 		sweeper_start_up(w->sweeper, life_thread_worker(w));
 	atomic_store(&w->started, true);

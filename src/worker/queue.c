@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a batch asks for: most ask for no more than the tables' defaults, and pay for no more. */
+/* What a batch needs: most jobs use only the tables' defaults, and cost no more than that. */
 enum batch { BATCH_PLAIN, BATCH_FULL, BATCH_UNIQUE };
 
 static enum batch batch_of(const struct enqueue *jobs, int n)
@@ -63,7 +63,7 @@ static void jobs_relation(struct relation *r, enum store_engine engine, enum bat
 
 /*
  * Ids are drawn first, so that both tables agree. The sequence is looked up once, in a subquery,
- * and not for every row.
+ * not for every row.
  */
 #define DRAW_IDS                                                                                   \
 	"WITH u AS MATERIALIZED (SELECT nextval((SELECT pg_get_serial_sequence('defib.job', "          \
@@ -92,7 +92,7 @@ static const struct {
                       ") AS u ORDER BY u.at"},
 };
 
-/* `wake`: and tell the workers, in the same trip. */
+/* `wake`: also wake the workers, in the same round trip. */
 static defib_err insert(struct store *s, bool wake, const char *sql,
                         const struct store_param *params, int nparams, struct arena *a,
                         struct store_rows *rows, struct failure *f)
@@ -119,7 +119,7 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 	return err;
 }
 
-/* A job that asks for nothing but the defaults: no list to be taken apart, no id to be drawn. */
+/* A job with defaults only: no list to unpack, no id to draw. */
 static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j, struct arena *a,
                             int64_t *id, struct failure *f)
 {
@@ -136,7 +136,7 @@ static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j,
 	return err;
 }
 
-/* Whatever the database answered: without a number nothing was enqueued. */
+/* Whatever the database answered: without an id nothing was enqueued. */
 static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids, struct failure *f)
 {
 	for (int i = 0; i < n; i++)
@@ -148,12 +148,12 @@ static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids,
 	return DEFIB_OK;
 }
 
-/* *woke: the workers were told with it; NULL: they are not to be. */
+/* *woke: the workers were woken with it; NULL: do not wake them. */
 static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t *ids, bool *woke,
                      struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	/* One statement is a transaction by itself, and BEGIN and COMMIT are two ways to the server. */
+	/* One statement is a transaction by itself; BEGIN and COMMIT are two more round trips. */
 	enum batch is = batch_of(jobs, n);
 	bool alone = store_dialect(s)->has_functions && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
@@ -205,7 +205,7 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 	return err;
 }
 
-/* ---- cancel, by a person ---- */
+/* ---- cancel, by an operator ---- */
 
 static const char *state_json(const char *state, bool with_end, struct arena *a)
 {
@@ -216,7 +216,7 @@ static const char *state_json(const char *state, bool with_end, struct arena *a)
 	return arena_strdup(a, buf_text(&out));
 }
 
-/* The state that it has; NULL: there is no such job. */
+/* Its current state; NULL: there is no such job. */
 static defib_err state_of(const struct queue_cancel *q, const char *job, struct arena *a,
                           const char **state, struct failure *f)
 {
@@ -230,7 +230,7 @@ static defib_err state_of(const struct queue_cancel *q, const char *job, struct 
 	return err;
 }
 
-/* In one transaction with its entry, which is the last statement. */
+/* In one transaction with its ledger entry, which is the last statement. */
 static defib_err write_cancel(const struct queue_cancel *q, int64_t id, struct arena *a,
                               struct candidate *c, struct failure *f)
 {

@@ -39,7 +39,7 @@
 	X(promote)                                                                                     \
 	X(progress)
 
-/* Each is a statement, NULL where the engine has none, and how many parameters it takes. */
+/* Each is a statement, NULL if the engine has none, and its number of parameters. */
 struct statement {
 	const char *sql;
 	int nparams;
@@ -50,7 +50,7 @@ struct statements {
 #undef X
 };
 
-/* A statement takes the parameters up to the highest that it names. */
+/* A statement takes the parameters up to the highest that it uses. */
 static int nparams_of(const char *sql, char mark)
 {
 	long most = 0;
@@ -61,7 +61,7 @@ static int nparams_of(const char *sql, char mark)
 	return (int)most;
 }
 
-/* The statement behind the line "-- @name", up to its ';', translated. */
+/* The statement after the line "-- @name", up to its ';', translated. */
 static struct statement statement_of(const char *script, const char *name, const struct dialect *d)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -80,7 +80,7 @@ static struct statement statement_of(const char *script, const char *name, const
 	return (struct statement){buf_detach(&sql), n};
 }
 
-/* Read once a process and engine, and never released: sessions know a statement by its text. */
+/* Read once per process and engine, and never freed: sessions identify a statement by its text. */
 static const struct statements *statements(const struct store *s)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,7 +134,7 @@ defib_err queue_statements_claim(struct store *s, const char *queue, const char 
                                  int64_t worker, int64_t n, struct arena *a,
                                  struct store_rows *rows, struct failure *f)
 {
-	/* An idle look must not take the write lock of the whole database. */
+	/* An idle check must not take the write lock of the whole database. */
 	struct store_param look[] = {P_TEXT(queue), P_TEXT(kinds)};
 	struct store_param params[] = {P_INT(worker), P_TEXT(queue), P_INT(n), P_TEXT(kinds)};
 	bool own = !s->in_tx;
@@ -321,9 +321,9 @@ static defib_err settle_steps(struct store *s, int64_t worker, struct settlement
 	return err;
 }
 
-/* ---- what came too late ---- */
+/* ---- late settlements ---- */
 
-/* Of one that was not written: whether it was before; if not, it came too late. */
+/* For a settlement that was not written: was it written before? If not, it came too late. */
 static defib_err look_again(struct store *s, int64_t worker, struct settlement *e, bool *late,
                             struct arena *a, struct failure *f)
 {
@@ -394,7 +394,7 @@ defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, str
 	return err;
 }
 
-/* ---- what is asked of one job ---- */
+/* ---- queries about one job ---- */
 
 defib_err queue_statements_cancel(struct store *s, int64_t id, struct arena *a,
                                   struct store_rows *rows, struct failure *f)

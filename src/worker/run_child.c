@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_child.c: the life of a child from its start to its end, as steps that
- * never block.
+ * run_child.c: the life of a child from its start to its end, as steps that never block.
  *
  *   running --time limit or child_stop: TERM--> stopping --grace over: KILL--> killed
  *      \__________________________ exit of the child itself __________________/
  *                                         |
- *                    what is left of the group is killed, pipes are drained
- *                    of what is in them and closed, the child is reaped: the end
+ *                    the rest of the group is killed, pipes are read until
+ *                    empty and closed, the child is reaped: the end
  *
- * A grandchild that holds a pipe open delays nothing, because the end of a pipe
- * is never waited for. The group is signalled before the leader is reaped: until
- * then its number cannot be another's.
+ * A grandchild that holds a pipe open delays nothing, because the end of a pipe is never waited
+ * for. The group is signalled before the leader is reaped: until then its number cannot be reused.
  */
 #include "worker/run_child.h"
 
@@ -29,9 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A talkative child gets this much of a step; the descriptor stays readable for the rest. */
+/* The most that one step reads from a child; the descriptor stays readable for the rest. */
 #define STEP_BYTES (64 * 1024)
-/* When the first step is due: what it writes until then stays in the pipes. */
+/* When the first step is due: until then, output stays in the pipes. */
 #define FIRST_STEP_MS 20
 #define NEVER_MS INT64_MAX
 
@@ -44,7 +42,7 @@ struct child {
 	int64_t due_ms;   /* when the time limit or the grace is over; or NEVER_MS */
 	int64_t first_ms; /* when the first step is due */
 	bool stepped;
-	bool unwatched;           /* its pipes cannot be waited for: the host lacks memory */
+	bool unwatched;           /* its pipes cannot be polled: the host lacks memory */
 	enum child_end stopping;  /* CHILD_RUNNING: it was not asked to stop */
 	int64_t oom_kills_before; /* -1: not known */
 	enum child_end end;
@@ -58,7 +56,7 @@ static void (*const sinks[SPAWN_PIPES])(struct child_output *, const char *, siz
 	[SPAWN_PROGRESS] = output_progress,
 };
 
-/* ---- start */
+/* ---- start ---- */
 
 static int64_t later(int64_t now_ms, int64_t ms)
 {
@@ -114,11 +112,13 @@ int64_t child_first_ms(const struct child *c)
 	return c->first_ms < c->due_ms ? c->first_ms : c->due_ms;
 }
 
-/* ---- what it says */
+/* ---- output ---- */
 
 static void close_pipe(struct child *c, int i)
 {
-	/* Taken out by hand: a process forked just now may still hold a copy of the descriptor. */
+	/*
+	 * Removed explicitly: a process that was just forked may still hold a copy of the descriptor.
+	 */
 	if (c->stepped)
 		epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->proc.pipes[i], NULL);
 	close(c->proc.pipes[i]);
@@ -144,7 +144,7 @@ static void read_pipe(struct child *c, int i, size_t most)
 	}
 }
 
-/* With the first step, and again when that failed. */
+/* With the first step, and again if that failed. */
 static void watch_pipes(struct child *c)
 {
 	if (c->stepped && !c->unwatched)
@@ -163,7 +163,7 @@ static void read_pipes(struct child *c)
 			read_pipe(c, i, STEP_BYTES);
 }
 
-/* What lies in the pipes now, and no more: somebody may hold them and go on writing. */
+/* Read what is in the pipes now, and no more: another process may hold them and keep writing. */
 static void drain_pipes(struct child *c)
 {
 	for (int i = 0; i < SPAWN_PIPES; i++) {
@@ -176,7 +176,7 @@ static void drain_pipes(struct child *c)
 	output_close(&c->output);
 }
 
-/* ---- how it ended */
+/* ---- how it ended ---- */
 
 enum sight { STILL_RUNS, EXITED, EXIT_STOLEN };
 
@@ -203,7 +203,7 @@ static bool maybe_out_of_memory(const struct child *c)
 
 static void say_status(struct child *c)
 {
-	/* A shell says 128 + signal when it was a program of its own that was killed. */
+	/* A shell returns 128 + signal if a program that it ran was killed. */
 	bool by_kill = c->signal == SIGKILL || c->exit_code == 128 + SIGKILL;
 	const char *name = c->signal ? sigabbrev_np(c->signal) : NULL;
 	if (name)
@@ -262,7 +262,7 @@ static void explain(struct child *c)
 	}
 }
 
-/* Somebody else in this process waited for our child, so how it ended is lost. */
+/* Other code in this process waited for our child, so how it ended is lost. */
 static void explain_stolen(struct child *c)
 {
 	output_add_tail(&c->output, &c->stderr_tail);
@@ -293,7 +293,7 @@ static void finish(struct child *c, enum sight sight, const siginfo_t *info)
 	explain(c);
 }
 
-/* ---- stopping it */
+/* ---- stopping it ---- */
 
 static void stop(struct child *c, enum child_end as, int64_t now_ms)
 {
@@ -301,9 +301,10 @@ static void stop(struct child *c, enum child_end as, int64_t now_ms)
 	c->stopping = as;
 	c->due_ms = later(now_ms, c->grace_ms);
 	if (!c->grace_ms)
-		return; /* KILL is due already */
+		return; /* SIGKILL is already due */
 	group_signal(&c->proc.group, SIGTERM);
-	group_signal(&c->proc.group, SIGCONT); /* a stopped process would not hear the other */
+	group_signal(&c->proc.group,
+	             SIGCONT); /* a stopped process would not receive the other signal */
 }
 
 static void enforce_limits(struct child *c, int64_t now_ms)
@@ -347,7 +348,7 @@ enum child_end child_step(struct child *c, int64_t now_ms, int64_t *wait_ms)
 	return CHILD_RUNNING;
 }
 
-/* ---- what is known of it */
+/* ---- results ---- */
 
 const char *child_result(const struct child *c, size_t *len)
 {
@@ -401,9 +402,8 @@ void child_free(struct child *c)
 /* ---- out-of-memory kills ---- */
 
 /*
- * Memory.events of our control group counts its own processes
- * that any out-of-memory killer chose. The root group and version 1 have no
- * such file; there the count of the machine in /proc/vmstat has to do.
+ * memory.events of our control group counts its processes that any out-of-memory killer chose. The
+ * root group and version 1 have no such file; there the machine's count in /proc/vmstat must do.
  */
 
 #define LINE_MAX_BYTES 512

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_thread.c: see worker_inside.h.
  *
- * Each thread has a seat that shows what it runs, so that one look over the
- * seats finds what is over its time. Jobs that wait for a thread cost a list
- * element each, not a stack.
+ * Each thread has a seat that shows what it runs, so that one pass over the seats finds the
+ * handlers that exceed their time. A job that waits for a thread costs a list element, not a stack.
  */
 #include "worker/worker_inside.h"
 
@@ -16,7 +15,7 @@ struct handler_job {
 	struct job *job;
 	struct threads *threads;
 	const struct worker_pool *pool;
-	const struct workflow_step *step; /* NULL: the job is no workflow */
+	const struct workflow_step *step; /* NULL: the job is not a workflow */
 	struct handler_job *next;
 	/* guarded by the lock of the threads */
 	int64_t began_ms, limit_ms; /* limit 0: none */
@@ -39,7 +38,7 @@ struct threads {
 	struct handler_job *first, *last;
 	int idle; /* threads that wait for a job */
 	bool stop;
-	/* Jobs that were added and not handed over yet; of the thread that adds. */
+	/* Jobs that were added and not handed over yet; belongs to the thread that adds. */
 	struct handler_job *added, *last_added;
 	int nadded;
 };
@@ -106,7 +105,7 @@ void handler_result(struct handler_job *j, const char *json)
 void handler_error(struct handler_job *j, const char *text)
 {
 	replace(&j->job->error, text);
-	/* One text that the database refuses would spoil the batch it is settled in. */
+	/* One text that the database refuses would make the whole batch fail. */
 	if (text)
 		utf8_copy(j->job->error, strlen(text) + 1, text);
 }
@@ -135,7 +134,7 @@ static void unlink_first(struct threads *t)
 		t->last = NULL;
 }
 
-/* The next job to run, shown on the seat; NULL: no more. */
+/* The next job to run, shown on the seat; NULL: none. */
 static struct handler_job *take(struct seat *seat)
 {
 	struct threads *t = seat->threads;
@@ -166,7 +165,7 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 {
 	struct threads *t = seat->threads;
 	enum settle_as as = SETTLE_STOPPED;
-	/* What was asked to stop while it waited need not begin. */
+	/* A job that was asked to stop while it waited need not begin. */
 	if (!asked_to_stop(j)) {
 		if (j->limit_ms > 0)
 			t->options.began(t->options.ctx);

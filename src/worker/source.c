@@ -38,7 +38,7 @@ defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct a
 	return DEFIB_OK;
 }
 
-/* ---- a turn, by what every source can do ---- */
+/* ---- a turn, using only what every source has ---- */
 
 static defib_err ask(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
                      struct failure *f)
@@ -53,7 +53,7 @@ static defib_err ask(struct source *src, struct store *s, struct turn_part *p, s
 	return err;
 }
 
-/* Claims come last: what fails behind a claim of its own transaction would lose its answer. */
+/* Claims come last: if something failed after a claim had committed, its result would be lost. */
 static defib_err claim(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
                        struct failure *f)
 {
@@ -81,7 +81,7 @@ static defib_err in_one_transaction(struct source *src, struct store *s, struct 
 	if (err)
 		return err;
 	err = src->ops->settle(src, s, p->worker, p->ends, p->nends, a, f);
-	/* What is asked may fail for reasons of its own, which are not those of the ends. */
+	/* A query may fail for reasons that do not concern the ends. */
 	bool recordable = !err;
 	if (!err && asks)
 		err = ask(src, s, p, a, f);
@@ -102,7 +102,7 @@ defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_
 {
 	if (p->nends > 0)
 		return in_one_transaction(src, s, p, false, a, f);
-	/* With nothing to write no lock is taken before there is something to claim. */
+	/* With nothing to write, no lock is taken before there is something to claim. */
 	defib_err err = p->claimer ? ask(src, s, p, a, f) : DEFIB_OK;
 	return err || !p->claimer ? err : claim(src, s, p, a, f);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_chosen.c: see source_table.h. A table's source is asked for
- * everything; for a claim it is made anew with a narrower `ready`, so that it
- * can find no other job than the next ones of the list.
+ * source_chosen.c: see source_table.h. A table's source does everything except claims: for each
+ * claim a new one is made with a narrower `ready`, so that it can only find the next jobs of the
+ * list.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -12,8 +12,8 @@
 #include <assert.h>
 
 struct chosen_source {
-	struct table_source table; /* whatever is no claim */
-	struct source_ops ops;     /* the table's, but for a few */
+	struct table_source table; /* for everything but claims */
+	struct source_ops ops;     /* the table's, except for a few */
 	struct chosen_options options;
 	int offered;
 	int64_t *claimed_ms; /* by job; written before its child starts, read at its end */
@@ -32,7 +32,7 @@ static int position(const struct chosen_source *c, const char *job)
 	return i < c->options.n ? i : -1;
 }
 
-/* Keys are data; sessions have standard_conforming_strings, so a literal holds any text. */
+/* Keys are data; sessions have standard_conforming_strings, so a literal can hold any text. */
 static void add_keys(const struct watch *w, const struct aged *jobs, int n, struct buf *out)
 {
 	for (int i = 0; i < n; i++)
@@ -45,7 +45,7 @@ static void add_keys(const struct watch *w, const struct aged *jobs, int n, stru
 	buf_add(out, ")");
 }
 
-/* The watch as if nothing but these jobs were ready. */
+/* The watch as if only these jobs were ready. */
 static struct watch narrowed(const struct watch *w, const struct aged *jobs, int n, struct arena *a)
 {
 	struct watch own = *w;
@@ -100,7 +100,9 @@ static defib_err chosen_claim(struct source *src, struct store *s, int64_t worke
 		c->claimed_ms[at] = clock_boot_ms();
 	}
 	tell_not_claimed(c, from, from + most, *out, *nout);
-	/* What could not be had is no end of the list: an answer of nothing would be one. */
+	/*
+	 * If none could be claimed, try the next ones: an empty result would mean the end of the list.
+	 */
 	return *nout == 0 ? chosen_claim(src, s, worker, n, a, out, nout, f) : DEFIB_OK;
 }
 
@@ -118,8 +120,8 @@ static defib_err chosen_settle(struct source *src, struct store *s, int64_t work
 }
 
 /*
- * What is claimed or ended is told at once, so each is committed by itself: nothing of it may be
- * taken back by what fails behind it.
+ * Claims and ends are reported at once, so each is committed by itself: a later failure must not
+ * roll them back.
  */
 static defib_err chosen_turn(struct source *src, struct store *s, struct turn_part *p,
                              struct arena *a, struct failure *f)
@@ -133,7 +135,7 @@ static defib_err chosen_turn(struct source *src, struct store *s, struct turn_pa
 	p->nends = nends;
 	if (!err || nends == 0)
 		return err;
-	/* The ends are recorded; a turn without any says what is wrong with claims. */
+	/* The ends are recorded; a turn without ends will report what is wrong with claims. */
 	fail_clear(f);
 	return DEFIB_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_queue.c: the built-in queue as a source of jobs.
  *
- * Where the engine has functions the work is done by those of sql/postgres_queue.sql, which
- * workers in other languages use too; else by queue_statements.c.
+ * On engines with functions, those of sql/postgres_queue.sql do the work, which workers in other
+ * languages use too; otherwise queue_statements.c does.
  */
 #include "worker/source.h"
 
@@ -18,7 +18,7 @@
 
 #define PROMOTE_MAX 1000
 
-/* How long claims may skip the head of the index before they look at all of it again. */
+/* How long claims may skip the head of the index before they read all of it again. */
 #define FLOOR_MS 200
 
 struct queue_source {
@@ -27,7 +27,7 @@ struct queue_source {
 	char *kinds; /* a JSON array; NULL: all */
 	/* Everything above this position was claimed a moment ago (PostgreSQL only). */
 	int64_t floor_priority, floor_id, floor_until_ms;
-	atomic_bool gave_back; /* a job was given back beside a turn, and may stand above it */
+	atomic_bool gave_back; /* a job was released outside a turn, and may be above it */
 };
 
 static struct queue_source *of(struct source *src)
@@ -55,14 +55,14 @@ static int by_priority_then_id(const void *a, const void *b)
 	const struct claimed *x = a, *y = b;
 	if (x->priority != y->priority)
 		return x->priority > y->priority ? -1 : 1;
-	/* Keys are decimal numbers: the shorter one is the smaller one. */
+	/* Keys are decimal numbers: the shorter one is smaller. */
 	size_t lx = strlen(x->key), ly = strlen(y->key);
 	if (lx != ly)
 		return lx < ly ? -1 : 1;
 	return strcmp(x->key, y->key);
 }
 
-/* A job in the columns from `at` on, as defib.claim() answers it; turns say more. */
+/* A job in the columns from `at` on, as defib.claim() returns it; turns return more. */
 static struct claimed decode_claim(const struct queue_source *q, const struct store_rows *rows,
                                    int i, int at)
 {
@@ -93,7 +93,7 @@ static void decode_claims(const struct queue_source *q, const struct store_rows 
 	qsort(*out, (size_t)*n, sizeof **out, by_priority_then_id);
 }
 
-/* The lowest position that was claimed: nothing above it is ready, for a moment. */
+/* The lowest position that was claimed: for a moment, nothing above it is ready. */
 static void raise_floor(struct queue_source *q, const struct claimed *claims, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -172,7 +172,7 @@ static void settle_relation(struct relation *r, enum store_engine engine,
 
 static void note_accepted(const struct store_rows *rows, struct settlement *all, int n)
 {
-	/* The answer has a row a settlement, in the same order. */
+	/* The result has one row per settlement, in the same order. */
 	for (int i = 0; i < n && i < rows->nrows; i++)
 		all[i].accepted = row_bool(rows, i, 1);
 }
@@ -195,7 +195,7 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 	return err;
 }
 
-/* What is given back may stand where claims do not look for a moment. */
+/* A released job may be where claims do not look for a moment. */
 static bool gives_back(const struct settlement *all, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -204,7 +204,7 @@ static bool gives_back(const struct settlement *all, int n)
 	return false;
 }
 
-/* In a transaction of our own, or in the caller's if one is open. */
+/* In a transaction of its own, or in the caller's if one is open. */
 static defib_err queue_settle(struct source *src, struct store *s, int64_t worker,
                               struct settlement *all, int n, struct arena *a, struct failure *f)
 {
@@ -283,7 +283,7 @@ static defib_err queue_progress(struct source *src, struct store *s, int64_t wor
 
 /* ---- a turn ---- */
 
-/* What is said of ends beside their job: nothing, where all of them are simply done. */
+/* Whether the ends need no details besides their job: all of them are simply done. */
 static bool all_plain(const struct settlement *all, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -304,7 +304,7 @@ static void plain_relation(struct store *s, struct relation *r, const struct set
 	}
 }
 
-/* The answer of defib.turn(), row by row. */
+/* The result of defib.turn(), row by row. */
 static void decode_turn(struct queue_source *q, const struct store_rows *rows, struct turn_part *p,
                         struct arena *a)
 {
@@ -334,7 +334,7 @@ static void decode_turn(struct queue_source *q, const struct store_rows *rows, s
 static defib_err turn_by_function(struct queue_source *q, struct store *s, struct turn_part *p,
                                   struct arena *a, struct failure *f)
 {
-	/* "call": it writes, so that a lost answer leaves open whether it did. */
+	/* "call": it writes, so a lost reply leaves the outcome unknown. */
 	static const char sql[] =
 		"SELECT * FROM defib.turn($1, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
 		"$6::text[], $7::bigint[], $8::jsonb[], $9, $10, $11::integer, CASE WHEN $12::jsonb IS NOT "
@@ -409,7 +409,7 @@ struct source *source_queue_kinds(const char *queue, const char *const *kinds, i
 	q->queue = mem_strdup(queue);
 	q->base.name = q->queue;
 	q->base.announced = true;
-	q->base.keys = ""; /* one table has the jobs of all queues, and no watch this name */
+	q->base.keys = ""; /* one table has the jobs of all queues, and no watch has this name */
 	q->kinds = n > 0 ? kinds_json(kinds, n) : NULL;
 	return &q->base;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table.c: see source_table.h. Claiming, and what is asked about leases;
- * settling is in source_table_settle.c.
+ * source_table.c: see source_table.h. Claiming, and queries about leases; settling is in
+ * source_table_settle.c.
  */
 #include "worker/source_table.h"
 
@@ -146,7 +146,7 @@ defib_err work_write(const struct table_sql *q, struct store *s, enum work_list 
 
 /* ---- claim ---- */
 
-/* A claim under way: rows[0..n-1] in the order in which they are to be worked on. */
+/* A claim in progress: rows[0..n-1] in the order of work. */
 struct claim {
 	const struct table_source *src;
 	struct store *store;
@@ -200,7 +200,7 @@ static defib_err pick_rows(struct claim *c, bool undoing, int64_t limit, struct 
 	return err;
 }
 
-/* Rows whose lease somebody else has by now are dropped. */
+/* Rows whose lease another worker has by now are dropped. */
 static defib_err take_leases(struct claim *c, struct failure *f)
 {
 	struct store_rows rows;
@@ -245,7 +245,7 @@ static defib_err not_running(const struct watch *w, const struct work_row *row, 
 	return DEFIB_CONFIG;
 }
 
-/* What is to be undone stays as it is: only its lease says that it is being worked on. */
+/* A row to be undone is not written: only its lease shows that it is being worked on. */
 static defib_err write_claim(struct claim *c, struct failure *f)
 {
 	struct work_row **rows = ARENA_ARRAY(c->arena, struct work_row *, c->n);
@@ -256,7 +256,7 @@ static defib_err write_claim(struct claim *c, struct failure *f)
 	return work_write(&c->src->sql, c->store, LIST_CLAIM, rows, n, c->arena, f);
 }
 
-/* The rows as they are after the claim; a claim that does not make a row running is none. */
+/* The rows after the claim; if the claim does not make a row running, it is not one. */
 static defib_err read_claimed(struct claim *c, struct claimed *out, struct failure *f)
 {
 	const struct table_sql *q = &c->src->sql;
@@ -284,7 +284,7 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 		if (has_claim_list(c->src) && !row->undoing && !row_bool(&rows, i, col + WORK_RUNNING))
 			return not_running(w, row, f);
 		out[at].epoch = row->epoch;
-		/* The row's own attempts are those of its runs. */
+		/* The row's own attempts count its runs. */
 		if (!row->undoing)
 			row->attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
 		out[at].attempt = row->attempt;
@@ -302,7 +302,7 @@ static defib_err claim_in_tx(struct claim *c, int64_t limit, struct claimed **ou
 	const struct table_sql *q = &c->src->sql;
 	c->rows = ARENA_ARRAY(c->arena, struct work_row *, limit);
 	defib_err err = must_live(c, f);
-	/* What must be taken back goes first: it holds on to things, and is little. */
+	/* Rows to be undone go first: they hold resources, and are few. */
 	if (!err)
 		err = pick_rows(c, true, limit, f);
 	if (!err)
@@ -344,14 +344,14 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 	struct table_source *t = of(src);
 	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
 	int64_t batch = t->watch->work.batch, limit = batch && batch < n ? batch : n;
-	bool there, own = !s->in_tx; /* in a transaction of our own, or in the caller's */
+	bool there, own = !s->in_tx; /* in a transaction of its own, or in the caller's */
 	assert(n > 0);
 	*nout = 0;
-	/* An idle look takes no lock; on SQLite that would be the whole database's. */
+	/* An idle check takes no lock; on SQLite that would lock the whole database. */
 	defib_err err = anything_there(&t->sql, s, a, &there, f);
 	if (err || !there)
 		return err;
-	/* What was put on hold instead of being claimed makes room for others. */
+	/* Rows that were put on hold instead of being claimed make room for others. */
 	do {
 		c.n = 0;
 		c.held = false;
@@ -388,7 +388,7 @@ static defib_err table_cancelling(struct source *src, struct store *s, int64_t w
 	return source_keys(s, of(src)->sql.cancelling, worker, a, out, n, f);
 }
 
-/* A lease that waits is claimable by itself when its time has come. */
+/* A waiting lease becomes claimable by itself when its time has come. */
 static defib_err table_promote(struct source *src, struct store *s, struct failure *f)
 {
 	(void)src;
@@ -397,7 +397,7 @@ static defib_err table_promote(struct source *src, struct store *s, struct failu
 	return DEFIB_OK;
 }
 
-/* The user's table has no place for progress: the answer is only whether the job is still ours. */
+/* The user's table has no place for progress: the result is only whether the job is still ours. */
 static defib_err table_progress(struct source *src, struct store *s, int64_t worker,
                                 const char *key, int64_t epoch, const char *step, const char *text,
                                 struct failure *f)
@@ -426,7 +426,7 @@ static void add_given(struct relation *r, const struct beat *all, int n)
 	}
 }
 
-/* The rows of jobs whose lease is ours, and locked by us now. */
+/* Lock the rows of jobs whose lease is ours. */
 static defib_err lock_own(const struct table_source *src, struct store *s, int64_t worker,
                           const struct beat *all, int n, struct work_row **rows, int *nrows,
                           struct arena *a, struct failure *f)

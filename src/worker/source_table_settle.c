@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_settle.c: recording how jobs of a user's table ended.
+ * source_table_settle.c: records how jobs of a user's table ended.
  *
- * One transaction. The leases that are ours are locked first, then their rows,
- * and only then is anything read: in the statement that waited for a lock,
- * sub-selects would still see what was before it. Whoever has no lease, or
- * whose row is no longer as the claim left it, came too late: that is kept in
- * the ledger, and the row is left alone.
+ * One transaction. Our leases are locked first, then their rows, and only then is anything read: in
+ * the statement that waited for a lock, sub-selects would still see the earlier state. A settlement
+ * without a lease, or whose row is no longer as the claim left it, came too late: the ledger
+ * records it, and the row is left alone.
  */
 #include "worker/source_table_inside.h"
 
@@ -18,9 +17,9 @@
 
 #include <assert.h>
 
-/* ---- what a worker hands in ---- */
+/* ---- the worker's texts ---- */
 
-/* Text that any database takes: what is not UTF-8 must not keep a job from being settled. */
+/* Text that any database accepts: bytes that are not UTF-8 must not prevent a settlement. */
 static const char *clean(const char *text, struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -37,7 +36,7 @@ static const char *clean(const char *text, struct arena *a)
 	return arena_strdup(a, buf_text(&out));
 }
 
-/* A result that is no JSON becomes a JSON string. */
+/* A result that is not JSON becomes a JSON string. */
 static const char *document(const char *text, struct arena *a)
 {
 	if (!text)
@@ -52,7 +51,7 @@ static const char *document(const char *text, struct arena *a)
 
 /* ---- lock and read ---- */
 
-/* Those of `all` that are wanted. */
+/* The rows of `all` that are wanted. */
 static struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *),
                                        int *n)
 {
@@ -97,7 +96,7 @@ static defib_err lock_leases(struct settling *z, struct failure *f)
 	return err;
 }
 
-/* A settlement that is only repeated, because its answer was lost, was accepted. */
+/* A settlement that is repeated because its reply was lost was accepted. */
 static defib_err find_repeated(struct settling *z, struct failure *f)
 {
 	struct store_rows rows;
@@ -116,7 +115,7 @@ static struct ending *ending_of(struct work_row *row)
 	return (struct ending *)((char *)row - offsetof(struct ending, row));
 }
 
-/* What the row says now. One that is to be undone is not running. */
+/* The current row. One that is to be undone is not running. */
 static void take_facts(const struct table_sql *q, struct ending *e, const struct store_rows *rows,
                        int i)
 {
@@ -130,11 +129,11 @@ static void take_facts(const struct table_sql *q, struct ending *e, const struct
 	e->max_attempts = row_int(rows, i, col + WORK_MAX, 0);
 	e->undoing = side == STEP_SIDE_UNDO || (side == STEP_SIDE_NONE && undo && !running);
 	e->cancelled = !e->undoing && row_bool(rows, i, col + WORK_CANCEL);
-	/* Without a claim list nothing in the row tells a claimed one: it has to be there. */
+	/* Without a claim list nothing in the row shows that it is claimed: it only has to exist. */
 	e->found = e->undoing ? undo : !q->lists[LIST_CLAIM].sql || running;
 }
 
-/* What the rows say now, as enum work_column behind the key. */
+/* The current rows, as enum work_column after the key. */
 static defib_err settling_facts(struct settling *z, struct work_row *const *rows, int n,
                                 struct store_rows *back, struct failure *f)
 {
@@ -188,7 +187,7 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 				rows[n++] = &z->all[i].row;
 		err = work_write(&z->src->sql, z->store, (enum work_list)list, rows, n, z->arena, f);
 	}
-	/* What is handed back after its row moved on has nothing to write, and that is as well. */
+	/* A job that is released after its row moved on needs no write. */
 	for (int i = 0; i < z->n && !err; i++) {
 		struct ending *e = &z->all[i];
 		if (e->leased)
@@ -197,7 +196,7 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 	return err;
 }
 
-/* ---- what the ledger keeps of steps ---- */
+/* ---- ledger entries about steps ---- */
 
 static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *a)
 {
@@ -216,7 +215,7 @@ static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *
 	return e;
 }
 
-/* A step that failed for good; whether its row is to be undone now only the row can say. */
+/* A step that failed permanently; only the row can say whether it must be undone now. */
 static bool may_begin(const struct ending *e)
 {
 	return writable(e) && e->given->accepted && is_step(e) && !e->undoing &&
@@ -260,7 +259,7 @@ static defib_err add_started(struct settling *z, struct ledger_entry *entries, i
 	return err;
 }
 
-/* What a person must hear of. */
+/* What an operator must know. */
 static defib_err note_steps(struct settling *z, struct failure *f)
 {
 	struct ledger_context ctx = {z->src->watch->name, "workflow",
@@ -284,7 +283,7 @@ static defib_err note_steps(struct settling *z, struct failure *f)
 	return err || n == 0 ? err : ledger_append(z->store, &ctx, entries, n, z->arena, f);
 }
 
-/* ---- what the ledger keeps of what came too late ---- */
+/* ---- ledger entries about late settlements ---- */
 
 static bool late(const struct ending *e)
 {
@@ -339,7 +338,7 @@ static defib_err note_late(struct settling *z, struct failure *f)
 
 /* ---- steps ---- */
 
-/* The list of a row that was rolled back can tell what could not be undone. */
+/* The list of a rolled-back row can report what could not be undone. */
 static defib_err report_rollbacks(struct settling *z, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
@@ -365,7 +364,7 @@ static defib_err record_steps(struct settling *z, struct failure *f)
 	return steps_record(&z->src->sql, z->store, &z->marks, z->arena, f);
 }
 
-/* Every lease that was ours ends here, also where its row had moved on. */
+/* Every lease of ours ends here, even if its row had moved on. */
 static defib_err end_leases(struct settling *z, struct failure *f)
 {
 	AUTO_RELATION r = {0};
@@ -387,7 +386,7 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* The user's statements for jobs that leave our hands, also where their row had moved on. */
+/* The user's statements for jobs that we settle, even if their row had moved on. */
 static defib_err run_after(struct settling *z, struct failure *f)
 {
 	const struct table_sql *q = &z->src->sql;
@@ -448,7 +447,7 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 	}
 	if (n == 0)
 		return DEFIB_OK;
-	/* In a transaction of our own, or in the caller's if one is open. */
+	/* In a transaction of its own, or in the caller's if one is open. */
 	bool own = !s->in_tx;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
@@ -459,12 +458,12 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 	return err;
 }
 
-/* ---- what becomes of jobs that ended ---- */
+/* ---- what follows from the end of a job ---- */
 
 /*
- * What becomes of jobs of a user's table that ended: which
- * of his lists is written, whether they are tried again, and when. The facts
- * are read, and under lock; nothing here asks a database or a clock.
+ * What follows from the end of a job of a user's table: which of the user's lists is written,
+ * whether it is retried, and when. The facts were read under lock; nothing here uses a database or
+ * a clock.
  */
 
 /* ---- decide ---- */
@@ -476,9 +475,8 @@ static bool went_wrong(const struct ending *e)
 }
 
 /*
- * The lease counts the attempts at this step; what the row counts is its runs,
- * and has no say in how often they are undone. Whether a row is rolled back is
- * for its own predicate to say, once it has failed.
+ * The lease counts the attempts at this step. The row counts its runs, which does not limit how
+ * often they are undone. Whether a failed row is rolled back depends on its own predicate.
  */
 static enum step_after after_step(const struct watch *w, const struct ending *e)
 {
@@ -494,7 +492,10 @@ static enum step_after after_step(const struct watch *w, const struct ending *e)
 	return step_after(&facts);
 }
 
-/* What is not given of the lists; a row that is being undone stays as it is to the end. */
+/*
+ * Replacements for lists that are not given; a row that is being undone is not written until the
+ * end.
+ */
 static enum work_list list_for(const struct table_sql *q, const struct ending *e)
 {
 	static const enum work_list lists[] = {
@@ -526,7 +527,7 @@ static int64_t pause_ms(struct table_source *src, const struct ending *e)
 		return 0;
 	if (e->given->delay_ms >= 0)
 		return e->given->delay_ms;
-	/* The attempt that just failed is counted already: the first wait is the base. */
+	/* The attempt that just failed is already counted: the first wait is the base. */
 	int64_t attempt = is_step(e) ? e->lease_attempts : e->row.attempt;
 	int64_t before = attempt > 0 ? attempt - 1 : 0;
 	return b->given ? backoff_us(b, before, chance_draw(&src->chance)) / 1000 : 0;
@@ -552,8 +553,8 @@ static void decide_one(const struct table_source *src, struct ending *e)
 	e->list = list_for(&src->sql, e);
 	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
 	/*
-	 * Attempts that are over are not held against the job when somebody starts it anew. Where
-	 * we do not try again, somebody else does: then it is they who are counted.
+	 * Finished attempts do not count against the job when it is started again. If we do not retry,
+	 * someone else does: then those attempts count.
 	 */
 	if (!is_step(e) && went_wrong(e) && !w->backoff.given && !e->cancelled)
 		e->over = false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_sql.c: the work part of a watch as statements.
  *
- * The user's SQL stands unqualified beside the row `t`. Tables of ours are
- * therefore never joined to it: they appear in sub-selects, with every column
- * qualified, or as relations whose columns begin with defib_.
+ * The user's SQL is unqualified, next to the row `t`. So our tables are never joined to it: they
+ * appear in sub-selects, with every column qualified, or as relations whose columns begin with
+ * defib_.
  */
 #include "worker/source_table_inside.h"
 
@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* Before the name of a table of ours. */
+/* The prefix of our tables. */
 static const char *own(const struct binding *b)
 {
 	return dialect_of(b->engine)->own;
@@ -58,7 +58,7 @@ static void value(const struct binding *b, const struct sql_text *sql, const cha
 
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r)
 {
-	/* Names and types by turns. */
+	/* Alternating names and types. */
 	static const char *const columns[][11] = {
 		[ROWS_GIVEN] = {"pos", "bigint", "job", "text", "epoch", "bigint"},
 		[ROWS_JOBS] = {"job", "text"},
@@ -72,9 +72,9 @@ void own_relation(enum own_rows of, enum store_engine engine, struct relation *r
 	relation_make(r, engine, columns[of]);
 }
 
-/* With the claim that is being made, how many there were since one was settled … */
+/* Claims, including the current one, since one was last settled … */
 #define LOST "coalesce(epoch - settled_epoch, attempts)"
-/* … and after more than these, two workers in a row died with it in hand. */
+/* … and above this, two workers in a row died with it in hand. */
 #define ALONE "2"
 
 /* The leases of given jobs that this worker has. */
@@ -85,12 +85,12 @@ void own_relation(enum own_rows of, enum store_engine engine, struct relation *r
 #define OWN_LEASES                                                                                 \
 	"SELECT l.job, l.epoch FROM defib.lease AS l WHERE l.watch = @watch AND l.owner = $1::bigint"
 
-/* @watch is the watch's name, @rows the SELECT of the relation; the rest is to be translated. */
+/* @watch is the watch's name, @rows the SELECT of the relation; the rest needs translation. */
 static const struct own_statement {
 	size_t member; /* of struct table_sql */
 	enum own_rows rows;
 	const char *sql;
-	const char *lock; /* added where rows can be locked; or NULL */
+	const char *lock; /* added if rows can be locked; or NULL */
 } own_statements[] = {
 #define M(name) offsetof(struct table_sql, name)
 	{M(live), ROWS_NONE,
@@ -98,9 +98,9 @@ static const struct own_statement {
      "$1::bigint",
      NULL},
 	/*
-     * The row is locked by then, so nobody else takes the same lease at once. Only
-     * a worker that was declared dead can be settling it; if the two deadlock, the
-     * database ends one of them and it is tried again.
+     * The row is locked by then, so no other worker takes the same lease at once. Only a worker
+     * that was declared dead can be settling it; if the two deadlock, the database ends one of them
+     * and it is tried again.
      */
 	{M(take), ROWS_JOBS,
      "INSERT INTO defib.lease AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT "
@@ -174,7 +174,7 @@ static const char *compile_own(const struct binding *b, const struct own_stateme
 
 /* ---- claim ---- */
 
-/* What is ready goes before what is to be undone: a row may be both. */
+/* Ready rows go before rows to be undone: a row may be both. */
 static void side(const struct work *work, bool undoing, struct buf *out)
 {
 	if (undoing)
@@ -183,7 +183,7 @@ static void side(const struct work *work, bool undoing, struct buf *out)
 		buf_addf(out, "(%s)", work->ready.text);
 }
 
-/* The owner and the sign of life of a row, as a hold has them. */
+/* The owner and the sign of life of a row, as a hold stores them. */
 static void said_of(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
@@ -197,10 +197,10 @@ static void said_of(const struct binding *b, struct buf *out)
 	buf_add(out, " AS defib_sign_us");
 }
 
-/* What is held because nobody knows which of its steps are finished waits for an operator. */
+/* A job that is held because its finished steps are unknown waits for an operator. */
 static void not_held(const struct binding *b, struct buf *out)
 {
-	/* What is ready does not run, so that its hold is in force in either way of holding. */
+	/* A ready row does not run, so its hold is in force in either way of holding. */
 	static const struct hold_sql names = {
 		.hold = "defib_h", .owner = "defib_n.defib_owner", .sign_us = "defib_n.defib_sign_us"};
 	buf_add(out, "\n  AND NOT EXISTS (SELECT 1 FROM (SELECT 1");
@@ -214,7 +214,7 @@ static void not_held(const struct binding *b, struct buf *out)
 	buf_add(out, ")");
 }
 
-/* Rows that may be claimed: of this side and kind, not leased by a living worker, not waiting. */
+/* Rows that may be claimed: of this side and kind, not leased by a live worker, not waiting. */
 static void claimable(const struct binding *b, const char *kind, bool undoing, struct buf *out)
 {
 	const struct watch *w = b->watch;
@@ -239,8 +239,8 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	if (w->work.workflows.n)
 		not_held(b, out);
 	/*
-	 * Where retries are ours to count, a job that only ever killed its worker stays for a
-	 * person; what was begun to be undone is not left half done.
+	 * If we count the retries, a job that only ever killed its worker is left to an operator; a
+	 * rollback that was begun is not left half done.
 	 */
 	if (w->backoff.given && w->max_attempts.text && !w->attempts.text && !undoing) {
 		buf_addf(out,
@@ -263,7 +263,7 @@ static const char *compile_peek(const struct binding *b, const char *kind, bool 
 	return sql_finish(&sql, a);
 }
 
-/* In the order of enum pick_column, behind the kind: what the steps of a workflow are known by. */
+/* In the order of enum pick_column, after the kind: what identifies the steps of a workflow. */
 static void picked_facts(const struct binding *b, struct buf *out)
 {
 	if (!b->watch->work.workflows.n) {
@@ -306,7 +306,7 @@ static const char *compile_pick(const struct binding *b, const char *kind, bool 
 	return sql_finish(&sql, a);
 }
 
-/* ---- what a row says ---- */
+/* ---- the current row ---- */
 
 /* One assignment of the cancel list, `status = 'cancelling'`, as a comparison. */
 static void same_as(const struct binding *b, const struct sql_token *from, const char *equals,
@@ -320,8 +320,8 @@ static void same_as(const struct binding *b, const struct sql_token *from, const
 }
 
 /*
- * A row was asked to stop when writing the cancel list would change nothing.
- * Values that differ each time, such as :now, say nothing about that.
+ * A row was asked to stop if writing the cancel list would change nothing. Values that differ each
+ * time, such as :now, are not compared.
  */
 static void cancel_condition(const struct binding *b, struct buf *out)
 {
@@ -351,7 +351,7 @@ static void cancel_condition(const struct binding *b, struct buf *out)
 	} while (t.type != SQL_END);
 }
 
-/* The row as a JSON object, whole: masks are for logs and viewers, the work needs its columns. */
+/* The whole row as a JSON object: masks are for logs and viewers, the work needs its columns. */
 static void payload(const struct binding *b, struct buf *out)
 {
 	const char *whole = dialect_of(b->engine)->row_json;
@@ -359,7 +359,7 @@ static void payload(const struct binding *b, struct buf *out)
 		buf_add(out, whole);
 		return;
 	}
-	/* json_object() takes no more than 63 columns. */
+	/* json_object() accepts no more than 63 columns. */
 	buf_add(out, "'{'");
 	for (int i = 0; i < b->ncolumns; i++) {
 		AUTO_BUF name = BUF_INIT, column = BUF_INIT;
@@ -410,7 +410,7 @@ static const char *compile_lock_rows(const struct binding *b, struct arena *a)
 
 /* ---- the rest ---- */
 
-/* A key column from the job's text, so that the table's own index on the key can serve. */
+/* A key column from the job's text, so that the table's own index on the key can be used. */
 static void key_of_job(const struct binding *b, int k, struct buf *out)
 {
 	bool only = b->watch->key.n == 1;
@@ -484,7 +484,7 @@ static int compile_statements(const struct binding *b, const struct sql_list *li
 	return list->n;
 }
 
-/* A statement with SQL of the user's; NULL is none. */
+/* A statement with the user's SQL; NULL is none. */
 static defib_err prepare_one(const struct table_sql *q, struct store *s, const char *option,
                              const char *sql, struct cfg_mark at, struct arena *a,
                              struct failure *f)
@@ -501,7 +501,7 @@ static defib_err prepare_one(const struct table_sql *q, struct store *s, const c
 	return f->code;
 }
 
-/* All of them are prepared before a job is taken: bad SQL shows at once. */
+/* All of them are prepared before a job is claimed: invalid SQL is reported at once. */
 static defib_err prepare(const struct table_sql *q, struct store *s, struct arena *a,
                          struct failure *f)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_steps.c: the steps of workflows whose jobs are rows of a user's
- * own table. They are recorded beside the lease, in defib's table of steps,
- * under the watch's name and in the transaction of the settlement.
+ * source_table_steps.c: the steps of workflows whose jobs are rows of a user's own table. They are
+ * recorded in defib's table of steps, under the watch's name and in the transaction of the
+ * settlement.
  *
- * Which rows are to be undone the user's own predicate says, so nothing is
- * kept here about that: a row is undone while it matches, step by step.
+ * The user's own predicate selects the rows to be undone, so nothing is stored about that: a row is
+ * undone step by step while it matches.
  */
 #include "base/json.h"
 #include "base/log.h"
@@ -19,7 +19,7 @@
 
 #include <assert.h>
 
-/* ---- what is recorded ---- */
+/* ---- recorded steps ---- */
 
 static defib_err read_steps(const struct table_sql *q, struct store *s, const char *const *jobs,
                             int n, struct arena *a, struct store_rows *rows, struct failure *f)
@@ -47,7 +47,7 @@ static void add_step(struct buf *out, const struct store_rows *rows, int i)
 	buf_add(out, "}");
 }
 
-/* Rows come job by job, each in the order of its steps. */
+/* Rows are sorted by job, each in the order of its steps. */
 static void keep_steps(struct work_row *const *rows, const struct job_index *index,
                        const struct store_rows *back, struct arena *a)
 {
@@ -62,7 +62,7 @@ static void keep_steps(struct work_row *const *rows, const struct job_index *ind
 	}
 }
 
-/* ---- what is next ---- */
+/* ---- the next step ---- */
 
 static void choose(struct work_row *row, struct arena *a)
 {
@@ -71,9 +71,9 @@ static void choose(struct work_row *row, struct arena *a)
 		row->step = workflow_choose(row->workflow, &recorded, row->undoing, a).end.name;
 }
 
-/* ---- what others have finished ---- */
+/* ---- steps that foreign workers have finished ---- */
 
-/* Steps that the row says are finished, and that no record knows of. False: it does not say. */
+/* Steps that the row says are finished, and that are not recorded. False: it does not say. */
 static bool finished_elsewhere(const struct work_row *row, struct arena *a, struct step_known **out,
                                int *n)
 {
@@ -95,7 +95,7 @@ static bool finished_elsewhere(const struct work_row *row, struct arena *a, stru
 	return true;
 }
 
-/* A row that defib has recovered has run; of any other row the first step may be next. */
+/* A row that defib has recovered has run; for any other row the first step may be next. */
 static defib_err has_run(const struct table_source *src, struct store *s,
                          const struct work_row *row, struct arena *a, bool *yes, struct failure *f)
 {
@@ -137,7 +137,7 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 	return err || n == 0 ? err : ledger_append(s, &ctx, entries, n, a, f);
 }
 
-/* Record what rows say, and part those of which nothing is known. */
+/* Record what rows say, and separate those about which nothing is known. */
 static defib_err take_finished(const struct table_source *src, struct store *s,
                                struct work_row **rows, int *n, struct work_row **unknown,
                                int *nunknown, bool *recorded, struct arena *a, struct failure *f)
@@ -202,7 +202,7 @@ defib_err steps_plan_rows(const struct table_source *src, struct store *s, int64
 	return err ? err : hold_rows(src, s, worker, unknown, nunknown, a, f);
 }
 
-/* ---- what a settlement changes ---- */
+/* ---- changes by a settlement ---- */
 
 static void add_mark(struct step_marks *marks, const struct step_mark *one, struct arena *a)
 {
@@ -217,7 +217,7 @@ static void add_mark(struct step_marks *marks, const struct step_mark *one, stru
 	marks->items[marks->n++] = *one;
 }
 
-/* Steps that end with it, with nothing run. */
+/* Steps that end with it without running anything. */
 static void mark_passed(const struct settlement *g, const struct work_row *row, struct arena *a,
                         struct step_marks *out)
 {
@@ -302,7 +302,7 @@ defib_err steps_record(const struct table_sql *q, struct store *s, const struct 
 	return err ? err : record(q, s, marks, false, a, f);
 }
 
-/* ---- a rollback that is over ---- */
+/* ---- a completed rollback ---- */
 
 static const struct step_mark *mark_of(const struct step_marks *marks, const char *job,
                                        const char *step)
@@ -313,7 +313,7 @@ static const struct step_mark *mark_of(const struct step_marks *marks, const cha
 	return NULL;
 }
 
-/* What is known of one recorded step, the mark that is about to be recorded included. */
+/* What is known about one recorded step, including the mark that is about to be recorded. */
 static void report_step(const struct store_rows *rows, int i, const struct step_mark *m,
                         struct buf *undone, struct buf *not_undone, struct buf *error)
 {

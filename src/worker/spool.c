@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool.c: an append-only file of numbered, checksummed records and a durable
- * mark of the last number taken (spool_file.h).
+ * spool.c: an append-only file of numbered, checksummed records and a durable mark of the last
+ * number taken (spool_file.h).
  *
  *   spool      records, oldest first: head {magic, len, number, checksums}, bytes
  *   taken      the mark
- *   lock       held while the folder is open
- *   spool.bad  what could not be read, for a person
+ *   lock       held while the directory is open
+ *   spool.bad  what could not be read, for an operator
  *
- * Numbers only rise. That makes every clean-up safe at any moment: a record
- * whose number is at or below the mark was taken, wherever and however often
- * it still stands in the file. So the file is simply emptied when everything
- * is taken, and rewritten when what is taken outweighs what is not.
+ * Numbers only rise. That makes every clean-up safe at any moment: a record whose number is at or
+ * below the mark was taken, wherever and however often it is still in the file. So the file is
+ * simply emptied when everything is taken, and rewritten when the taken part outweighs the rest.
  *
- * At open the records are checked one by one. What the process was writing
- * when it died is recognised by being short, and dropped: its append never
- * returned. Anything else that is wrong is damage: what stands between the
- * last good record and the next one moves to spool.bad, and nothing else.
+ * At open the records are checked one by one. A record that the process was writing when it died is
+ * recognised as short, and dropped: its append never returned. Anything else is damage: the bytes
+ * between the last good record and the next one move to spool.bad, and nothing else.
  */
 #include "worker/spool.h"
 
@@ -38,20 +36,20 @@ struct spool {
 	int folder_fd, lock_fd, file_fd;
 	struct spool_mark mark;
 	int64_t max_bytes;
-	bool owned;               /* its folder is, by a lock above it */
+	bool owned;               /* by a lock on a directory above it */
 	off_t begin, end;         /* of the records that were not taken */
-	int64_t before;           /* bytes that were in front of the file's first since it was opened */
-	uint64_t last;            /* highest number given */
+	int64_t before;           /* bytes that were before the file's first since it was opened */
+	uint64_t last;            /* highest number assigned */
 	int64_t count;            /* not taken */
-	off_t rewrite_at;         /* taken bytes that make a rewrite worth trying */
-	bool renamed;             /* the folder was not synced since */
+	off_t rewrite_at;         /* taken bytes that make a rewrite worthwhile */
+	bool renamed;             /* the directory was not synced since */
 	bool override_unreadable; /* log once, not at every peek */
 	bool peeked;              /* `record` is the oldest one, `peeked_head` its head */
 	struct record_head peeked_head;
 	struct buf record;
 };
 
-/* Let the file end at `at`. */
+/* Truncate the file at `at`. */
 static defib_err cut(struct spool *s, off_t at, struct failure *f)
 {
 	defib_err err = file_truncate(s->file_fd, at, f);
@@ -59,8 +57,8 @@ static defib_err cut(struct spool *s, off_t at, struct failure *f)
 }
 
 /*
- * After a rename: until the folder is synced a crash of the machine may bring
- * the old file back, without what was appended to the new one.
+ * After a rename: until the directory is synced, a crash of the machine may bring the old file
+ * back, without what was appended to the new one.
  */
 static defib_err sync_names(struct spool *s, struct failure *f)
 {
@@ -70,7 +68,7 @@ static defib_err sync_names(struct spool *s, struct failure *f)
 	return err;
 }
 
-/* Two ranges become a file of their own that takes the place of the old one at once. */
+/* Copy two ranges to a new file that replaces the old one atomically. */
 static defib_err replace(struct spool *s, off_t begin, off_t end, off_t again, off_t size,
                          struct failure *f)
 {
@@ -95,7 +93,7 @@ static defib_err replace(struct spool *s, off_t begin, off_t end, off_t again, o
 	return DEFIB_OK;
 }
 
-/* What is left moves to the front. */
+/* Move the rest to the front. */
 static defib_err rewrite(struct spool *s, struct failure *f)
 {
 	defib_err err = replace(s, s->begin, s->end, s->end, s->end, f);
@@ -109,7 +107,7 @@ static defib_err rewrite(struct spool *s, struct failure *f)
 
 /* ---- damage ---- */
 
-/* Put what stands between two places at the end of SPOOL_BAD, where a person finds it. */
+/* Append the bytes between two positions to SPOOL_BAD, where an operator finds them. */
 static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure *f)
 {
 	int bad;
@@ -128,7 +126,7 @@ static defib_err keep_bad(struct spool *s, off_t at, off_t next, struct failure 
 	return err;
 }
 
-/* Damage at `at`: out of the way, and what is good behind it stays. */
+/* Damage at `at`: remove it, and keep what is good after it. */
 static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failure *f)
 {
 	off_t next = *size;
@@ -150,7 +148,7 @@ static defib_err set_aside(struct spool *s, off_t at, off_t *size, struct failur
 
 /* ---- opening ---- */
 
-/* The record at s->end, checked; one that was taken may be damaged, nobody wants it. */
+/* Check the record at s->end; one that was taken may be damaged, it is not needed. */
 static defib_err record_check(const struct spool *s, off_t size, struct record_head *h,
                               enum record_state *state, struct failure *f)
 {
@@ -170,7 +168,7 @@ static void scanned(struct spool *s, const struct record_head *h)
 		s->count++;
 }
 
-/* From s->end on, where the number before was s->last. */
+/* From s->end on; the previous number was s->last. */
 static defib_err spool_scan(struct spool *s, struct failure *f)
 {
 	struct record_head h;
@@ -204,15 +202,15 @@ static defib_err spool_open_files(struct spool *s, struct failure *f)
 	if (!err)
 		err = mark_open(&s->mark, s->folder_fd, f);
 	if (!err) {
-		(void)unlinkat(s->folder_fd, SPOOL_NEW, 0); /* of a rewrite that a crash ended */
+		(void)unlinkat(s->folder_fd, SPOOL_NEW, 0); /* left by a rewrite that a crash interrupted */
 		err = file_sync(s->folder_fd, f);           /* the files' names */
 	}
 	return err;
 }
 
 /*
- * Give taken room back. Failing is no failure of the caller's: what is taken
- * is marked so; the next try waits for twice as much.
+ * Free the space of taken records. A failure does not concern the caller: the records are marked as
+ * taken; the next try waits for twice as much.
  */
 static void tidy(struct spool *s)
 {
@@ -262,7 +260,7 @@ void spool_close(struct spool *s)
 	if (!s)
 		return;
 	mark_close(&s->mark);
-	int *const fds[] = {&s->file_fd, &s->folder_fd, &s->lock_fd}; /* the lock goes last */
+	int *const fds[] = {&s->file_fd, &s->folder_fd, &s->lock_fd}; /* the lock is released last */
 	for (int i = 0; i < 3; i++)
 		if (*fds[i] >= 0)
 			close(*fds[i]);
@@ -271,7 +269,7 @@ void spool_close(struct spool *s)
 	free(s);
 }
 
-/* On failure the file ends where it ended; a leftover is overwritten by the next append. */
+/* On failure the file ends where it ended before; the next append overwrites the remains. */
 static defib_err record_write(struct spool *s, const struct buf *record, struct failure *f)
 {
 	defib_err err = file_write(s->file_fd, record->data, record->len, s->end, f);
@@ -319,7 +317,7 @@ defib_err spool_append_many(struct spool *s, const struct spool_record *all, int
 	return err;
 }
 
-/* Good when it was opened or written, damaged since: all that waits is looked at again. */
+/* Good when it was opened or written, damaged since: all waiting records are checked again. */
 static defib_err scan_again(struct spool *s, struct failure *f)
 {
 	uint64_t last = s->last;
@@ -327,7 +325,7 @@ static defib_err scan_again(struct spool *s, struct failure *f)
 	s->last = s->mark.taken;
 	s->count = 0;
 	defib_err err = spool_scan(s, f);
-	s->last = s->last < last ? last : s->last; /* a number is given once */
+	s->last = s->last < last ? last : s->last; /* a number is assigned once */
 	return err;
 }
 
@@ -401,7 +399,7 @@ int spool_peek_many(struct spool *s, struct spool_record *out, int most, size_t 
 	off_t at = s->begin;
 	uint64_t last = s->mark.taken;
 	int n = 0;
-	/* What cannot be read is told, or set aside, where the first is peeked at. */
+	/* Unreadable records are reported, or set aside, when the first one is read. */
 	while (n < most && n < s->count && spool_peek(s, &first, &nfirst)) {
 		buf_clear(&record);
 		if (record_head(s->file_fd, at, s->end, last, &h, &state, NULL) || state != RECORD_GOOD ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool_file.c: system calls that either do all that was asked or fail.
+ * spool_file.c: system calls that either complete or fail.
  */
 #include "worker/spool_file.h"
 
@@ -17,7 +17,7 @@
 
 #define LOCK_FILE "lock"
 
-/* No room is told apart: it passes by itself when somebody makes room. */
+/* A full disk is a class of its own: it may be resolved by freeing space. */
 static defib_err failed(struct failure *f, const char *what)
 {
 	int err = errno;
@@ -25,7 +25,7 @@ static defib_err failed(struct failure *f, const char *what)
 	return fail(f, no_room ? DEFIB_FULL : DEFIB_IO, "cannot %s: %s", what, strerror(err));
 }
 
-/* Make one folder, and make its name durable where it stands. */
+/* Create one directory, and make its name durable in its parent. */
 static defib_err folder_make(const char *path, struct failure *f)
 {
 	char parent[PATH_MAX];
@@ -54,7 +54,7 @@ static defib_err folder_make_all(const char *path, struct failure *f)
 	return err ? err : folder_make(part, f);
 }
 
-/* Why a folder is not to be trusted, or NULL. */
+/* Why a directory is not to be trusted, or NULL. */
 static const char *not_ours(const struct stat *st)
 {
 	return S_ISLNK(st->st_mode)           ? "is a symbolic link"
@@ -67,7 +67,7 @@ static defib_err one_ours(const char *path, struct failure *f)
 {
 	struct stat st;
 	if (lstat(path, &st) != 0)
-		return DEFIB_OK; /* will be made; or opening it says why not */
+		return DEFIB_OK; /* will be created, or the open reports why not */
 	const char *why = not_ours(&st);
 	if (!why)
 		return DEFIB_OK;
@@ -83,7 +83,7 @@ defib_err folder_ours(const char *base, const char *folder, struct failure *f)
 	defib_err err = DEFIB_OK;
 	if (n >= sizeof part)
 		return fail(f, DEFIB_CONFIG, "the path of the spool folder is too long");
-	/* A slash at the end would follow a link. */
+	/* With a slash at the end, a link would be followed. */
 	while (from > 1 && folder[from - 1] == '/')
 		from--;
 	for (size_t i = from; i <= n && !err; i++) {
@@ -261,7 +261,7 @@ defib_err record_bytes(int fd, off_t at, const struct record_head *h, struct buf
 		if (err)
 			return err;
 		if (got == 0) {
-			*state = RECORD_BAD; /* cut by somebody since its head was read */
+			*state = RECORD_BAD; /* truncated since its head was read */
 			return DEFIB_OK;
 		}
 		crc = crc32c(crc, chunk, got);
@@ -272,7 +272,7 @@ defib_err record_bytes(int fd, off_t at, const struct record_head *h, struct buf
 	return DEFIB_OK;
 }
 
-/* Whether a whole good record with a higher number stands at `at`. */
+/* Whether a complete valid record with a higher number is at `at`. */
 static defib_err is_record(int fd, off_t at, off_t size, uint64_t last, bool *is, struct failure *f)
 {
 	struct record_head h;
@@ -329,7 +329,7 @@ void record_build(uint64_t number, const char *bytes, size_t n, struct buf *out)
 #define MARK_FILE "taken"
 #define MARK_MAGIC 0x314b4d44u /* "DMK1" */
 #define MARK_SLOTS 2
-#define MARK_SPACING 4096 /* slots in different sectors: one torn write cannot hit both */
+#define MARK_SPACING 4096 /* slots in different sectors: one torn write cannot damage both */
 
 struct mark_slot {
 	uint32_t magic;
@@ -372,7 +372,7 @@ static defib_err mark_read(struct spool_mark *m, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* Give the file its full size with real blocks; what is there already stays. */
+/* Give the file its full size with allocated blocks; existing content stays. */
 static defib_err mark_reserve(struct spool_mark *m, struct failure *f)
 {
 	static const char zeros[MARK_SPACING * MARK_SLOTS];
@@ -410,7 +410,7 @@ defib_err mark_move(struct spool_mark *m, uint64_t taken, struct failure *f)
 	defib_err err = file_write(m->fd, &slot, sizeof slot, (off_t)m->next_slot * MARK_SPACING, f);
 	if (!err)
 		err = file_sync(m->fd, f);
-	if (!err) { /* else the same slot again: the other one holds the last good mark */
+	if (!err) { /* on failure use the same slot again: the other one holds the last good mark */
 		m->taken = taken;
 		m->next_slot = (m->next_slot + 1) % MARK_SLOTS;
 	}

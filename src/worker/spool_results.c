@@ -244,7 +244,7 @@ bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct sp
 	return whole;
 }
 
-/* FNV-1a: nobody chooses these to collide, and who did would only delay his own job. */
+/* FNV-1a: these are not chosen to collide; anyone who did would only delay their own job. */
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;

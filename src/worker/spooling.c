@@ -7,15 +7,15 @@
 #include "base/text.h"
 
 #define OFFER_MAX 500
-#define ASIDE_MS 60000 /* how often what is set aside is offered again */
+#define ASIDE_MS 60000 /* how often results that are set aside are offered again */
 
-/* It was not refused: it has not been asked, or the database could not be had. */
+/* It was not refused: it was not submitted, or the database was unavailable. */
 static bool waits(const struct failure *why)
 {
 	return why->code == DEFIB_OK || store_unavailable(why->code);
 }
 
-/* Once, when it begins: how many there are is told by the status and the metrics. */
+/* Logged once, when it begins: the status and the metrics show the number. */
 static void tell_aside(const char *source, const char *key, const char *why)
 {
 	log_event(LOG_CRITICAL, "RESULTS SET ASIDE: the database refuses to record them",
@@ -30,17 +30,17 @@ static void note_refusal(struct spools *s, const char *source, const struct fail
 		retry->when_taken = true;
 }
 
-/* ---- out ---- */
+/* ---- draining ---- */
 
 struct offer {
 	struct spools_record *all;
 	struct settlement *ends;
 	const struct failure **why;
 	const char **refused;
-	int n, done, kept; /* done: answered one way or another, from the first on; kept: refused */
+	int n, done, kept; /* done: processed, from the first on; kept: refused */
 };
 
-/* The oldest ones, as many as are of one incarnation; what cannot be read goes by itself. */
+/* The oldest ones of one incarnation; a record that cannot be read is handled alone. */
 static void look(struct spools *s, const char *source, enum spools_list list, int most,
                  struct offer *o, struct arena *a)
 {
@@ -79,7 +79,7 @@ static void take_answers(struct spools *s, const char *source, struct offer *o)
 	}
 }
 
-/* How many were dealt with; 0: the database is away, or the disk is. */
+/* Returns how many were handled; 0: the database, or the disk, is unavailable. */
 static int offer(struct spools *s, const char *source, enum spools_list list, int most,
                  settle_fn settle, void *ctx, int64_t *answered)
 {
@@ -96,7 +96,7 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 				tell_aside(source, o.ends[i].key, o.refused[i]);
 				logged = 1;
 			}
-	/* Refused again, and nothing behind it: it stays where it is. */
+	/* Refused again, and nothing is behind it: it stays where it is. */
 	bool stays = list == SPOOLS_ASIDE && o.kept == o.done && o.done == spools_aside(s, source);
 	if (o.done > 0 && !stays && spools_take_many(s, source, list, o.all, o.done, o.refused, &f)) {
 		log_event(LOG_ERROR, f.what, LOG_STR("source", source));
@@ -118,7 +118,7 @@ int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, set
 	if (left == 0 || spools_waiting(s, source) > 0 || now_ms < retry->at_ms)
 		return answered;
 	*retry = (struct spools_retry){.at_ms = now_ms + ASIDE_MS};
-	/* Each once: what is refused again goes behind the others. */
+	/* Each once: what is refused again moves to the end. */
 	for (int n = 1; left > 0 && n > 0; left -= n)
 		n = offer(s, source, SPOOLS_ASIDE, (int)(left < OFFER_MAX ? left : OFFER_MAX), settle, ctx,
 		          &answered);
@@ -142,7 +142,7 @@ static bool is_among(const struct settlement *has, int nhas, const struct settle
 	return false;
 }
 
-/* The oldest ones; those that stay go behind the others. How many were looked at. */
+/* The oldest ones; those that stay move to the end. Returns how many were checked. */
 static int forget_some(struct spools *s, const char *source, int64_t worker,
                        const struct settlement *has, int nhas, int most)
 {
@@ -175,9 +175,9 @@ void spooling_forget(struct spools *s, const char *source, int64_t worker,
 		n = forget_some(s, source, worker, has, nhas, (int)(left < OFFER_MAX ? left : OFFER_MAX));
 }
 
-/* ---- in ---- */
+/* ---- storing ---- */
 
-/* A run of ends that are kept for one reason; together, or one by one where that is too much. */
+/* A run of ends that are stored for one reason; together, or one by one if that is too much. */
 static void keep_run(struct spools *s, const char *source, const struct spool_result *all,
                      const struct failure *why, int n, bool *kept, struct failure *f)
 {
@@ -207,7 +207,7 @@ void spooling_keep(struct spools *s, const char *source, const struct spool_resu
 
 /* ---- the spools of a worker ---- */
 
-/* The folder is ours now: what was seen of servers is kept in it too. */
+/* The directory is ours now: the timelines of servers are stored in it too. */
 static defib_err keep_timelines(const char *folder, struct failure *f)
 {
 	AUTO_BUF path = BUF_INIT;
@@ -313,7 +313,7 @@ static void settle_offered(void *ctx, int64_t worker, struct settlement *ends,
 		why[i] = why[i] ? why[i] : kept;
 }
 
-/* What ended waits under the name of the first pool with the same jobs. */
+/* Ended jobs wait under the name of the first pool with the same jobs. */
 static const char *spool_of(const struct worker *w, int pool)
 {
 	return w->sources[w->same_jobs[pool]]->name;
@@ -338,7 +338,7 @@ void turns_spool_taken(struct worker *w, int pool)
 }
 
 /*
- * Of what is set aside, ends of claims that the server lost with its fail-over: it gives the same
+ * Among results set aside, ends of claims that the server lost in its failover: it assigns the same
  * epochs again, and would take them for the ends of later claims.
  */
 void turns_spool_forget(struct worker *w, const struct turn_part *p)

@@ -17,17 +17,17 @@
 #define OLD_SPOOL "spool"
 #define OLD_TAKEN "taken"
 #define DEFAULT_MAX (INT64_C(64) << 20)
-#define NAME_MOST 200        /* bytes of a folder's name */
+#define NAME_MOST 200        /* bytes of a directory's name */
 #define SPLIT_AT_ONCE 500    /* records of an old spool … */
 #define PEEK_BYTES (4 << 20) /* … and bytes, at once */
 
-/* The folder of a source. */
+/* The directory of a source. */
 struct lane {
-	char *name;                 /* of the folder */
-	char *source;               /* as its records say; NULL while there are none */
+	char *name;                 /* of the directory */
+	char *source;               /* as in its records; NULL while there are none */
 	struct spool_list lists[2]; /* by enum spools_list */
 	struct spools_retry retry;
-	char why[SPOOL_WHY_MOST + 1]; /* of the first that is set aside */
+	char why[SPOOL_WHY_MOST + 1]; /* of the first one set aside */
 };
 
 struct spools {
@@ -38,9 +38,9 @@ struct spools {
 	int n;
 };
 
-/* ---- the folder of a source ---- */
+/* ---- the directory of a source ---- */
 
-/* Whatever the name has, the folder's has only what is safe in one. */
+/* Whatever the source's name contains, the directory's name has only safe characters. */
 static void safe_name(const char *source, struct buf *out)
 {
 	size_t began = out->len;
@@ -77,7 +77,7 @@ static void lane_free(struct lane *l)
 	free(l);
 }
 
-/* Of a folder's name; its source is told by its records where it is not given. */
+/* By the directory's name; if the source is not given, its records name it. */
 static defib_err lane_open(struct spools *s, const char *name, const char *source,
                            struct lane **out, struct failure *f)
 {
@@ -109,7 +109,7 @@ static defib_err lane_open(struct spools *s, const char *name, const char *sourc
 	return DEFIB_OK;
 }
 
-/* Told apart by the folder, which must not be opened twice. */
+/* Identified by the directory, which must not be opened twice. */
 static struct lane *lane_named(const struct spools *s, const char *source)
 {
 	struct lane *found = NULL;
@@ -230,8 +230,8 @@ static defib_err keep_refused(struct spools *s, struct lane *l, enum spools_list
 }
 
 /*
- * Runs of what was recorded and of what was refused, one after the other: so a crash leaves in two
- * places only what is the oldest of its list, which the next open finds.
+ * Recorded and refused results are handled in runs, one after the other: a crash can leave only the
+ * oldest of a list in two places, which the next open finds.
  */
 defib_err spools_take_many(struct spools *s, const char *source, enum spools_list list,
                            const struct spools_record *all, int n, const char *const *refused,
@@ -255,7 +255,10 @@ defib_err spools_take_many(struct spools *s, const char *source, enum spools_lis
 
 /* ---- the one spool of earlier versions ---- */
 
-/* The records of one source among these, to its lane; what is there already was split before. */
+/*
+ * The records of one source among these, to its lane; records that are already there were split
+ * before.
+ */
 static defib_err split_source(struct spools *s, const struct spool_record *all,
                               const struct spool_result *results, int n, const char *source,
                               struct arena *a, struct failure *f)
@@ -330,7 +333,7 @@ static defib_err open_found(struct spools *s, const char *name, struct failure *
 		return err;
 	bool any = list_count(&l->lists[0]) + list_count(&l->lists[1]) > 0;
 	if (any && !l->source)
-		l->source = mem_strdup(name); /* no record of it can be understood */
+		l->source = mem_strdup(name); /* no record of it can be read */
 	if (any)
 		lane_add(s, l);
 	else
@@ -389,7 +392,7 @@ void spools_close(struct spools *s)
 	if (s->folder_fd >= 0)
 		close(s->folder_fd);
 	if (s->lock_fd >= 0)
-		close(s->lock_fd); /* last: until here the folder is ours */
+		close(s->lock_fd); /* last: until here the directory is ours */
 	free(s->folder);
 	free(s);
 }

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define LOOK_MS 10            /* between looks at a folder that another owns */
+#define LOOK_MS 10            /* pause while another process owns the directory */
 #define TURN_MS 250           /* then others may own it */
 #define BATCH_PUTS 200        /* in one transaction … */
 #define BATCH_BYTES (4 << 20) /* … unless they are large */
@@ -28,14 +28,14 @@ struct batch {
 	struct arena arena;
 	struct spool_record records[BATCH_PUTS];
 	struct stored_put puts[BATCH_PUTS];
-	bool known[BATCH_PUTS]; /* its token is there: it went in before */
+	bool known[BATCH_PUTS]; /* its token exists: it was inserted before */
 	int n;
 };
 
 void stored_token(char token[STORED_TOKEN_SIZE])
 {
 	unsigned char bits[16];
-	/* Never short for so few, once the kernel has its seed. */
+	/* Never fails for so few bytes, once the kernel has its seed. */
 	while (!chance_bytes(bits, sizeof bits))
 		;
 	for (int i = 0; i < 16; i++)
@@ -49,7 +49,7 @@ static void pause_ms(int64_t ms)
 		;
 }
 
-/* Own the folder; waits for the process that has it. */
+/* Own the directory; waits for the process that has it. */
 static defib_err own(const struct stored_jobs *q, struct spool **out, struct failure *f)
 {
 	struct spool_options o = {.folder = q->folder};
@@ -69,14 +69,14 @@ static defib_err own(const struct stored_jobs *q, struct spool **out, struct fai
 
 bool stored_jobs_waits(const struct stored_jobs *q)
 {
-	/* What is taken is cut off: a file without a byte holds nothing. */
+	/* Taken records are cut off: an empty file holds nothing. */
 	AUTO_BUF path = BUF_INIT;
 	struct stat st;
 	buf_addf(&path, "%s/spool", q->folder);
 	return stat(buf_text(&path), &st) == 0 && st.st_size > 0;
 }
 
-/* ---- whose it is ---- */
+/* ---- ownership ---- */
 
 static defib_err refuse_foreign(const struct stored_jobs *q, const struct stored_put *put,
                                 struct failure *f)
@@ -128,8 +128,8 @@ defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
 /* ---- into the database, once ---- */
 
 /*
- * Tokens first: where the transaction of another with the same one is under way, this waits for
- * its end, and then knows whether its jobs are there.
+ * Tokens first: if another transaction with the same token is under way, this waits for its end,
+ * and then knows whether its jobs exist.
  */
 static defib_err insert_tokens(struct store *s, struct batch *b, struct failure *f)
 {
@@ -148,7 +148,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 	relation_params(&r, params);
 	defib_err err =
 		dialect_exec(s, buf_text(&sql), params, relation_nparams(&r), &b->arena, &rows, f);
-	/* The answer need not be in our order. */
+	/* The result may be in another order. */
 	for (int i = 0; !err && i < b->n; i++) {
 		b->known[i] = true;
 		for (int k = 0; k < rows.nrows && b->known[i]; k++)
@@ -157,7 +157,7 @@ static defib_err insert_tokens(struct store *s, struct batch *b, struct failure 
 	return err;
 }
 
-/* Which jobs a token stands for, for whoever asks with it later. */
+/* Which jobs a token stands for, for a later request with it. */
 static defib_err note_jobs(struct store *s, struct batch *b, const int64_t *ids, struct failure *f)
 {
 	const char *marks = store_dialect(s)->list;
@@ -235,7 +235,7 @@ static defib_err read_batch(const struct stored_jobs *q, struct spool *spool, in
 	return err;
 }
 
-/* The oldest is never going in: where a person finds it, and out of the way. */
+/* The oldest will never be accepted: move it aside, where an operator finds it. */
 static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, const char *why,
                            struct failure *f)
 {
@@ -260,7 +260,7 @@ static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, con
 	return err;
 }
 
-/* Its rows are to blame, or one is too large for an index: it will be refused again. */
+/* Its rows are at fault, or one is too large for an index: it will be refused again. */
 static bool for_ever(const struct failure *f)
 {
 	return store_blames_rows(f) || text_starts(f->sqlstate, "54");
@@ -337,13 +337,13 @@ defib_err stored_jobs_drain(const struct stored_jobs *q, struct store *s,
 
 /* ---- sending ---- */
 
-/* A database that does not exist is none that is away. */
+/* A database that does not exist is not merely unavailable. */
 static bool is_away(const struct failure *f)
 {
 	return store_unavailable(f->code) && !text_eq(f->sqlstate, "3D000");
 }
 
-/* What waits goes before what is sent now, as long as we are willing to wait for it. */
+/* Stored jobs go before those sent now, as long as we are willing to wait. */
 static defib_err drain_before(const struct stored_jobs *q, struct store *s, struct failure *f)
 {
 	struct stored_drained done = {0};
@@ -488,7 +488,7 @@ bool stored_put_read(const char *bytes, size_t n, struct arena *a, struct stored
 
 void stored_put_count_delays(struct stored_put *put, int64_t now_ms)
 {
-	/* A clock that was set back must not make anybody wait longer than he asked for. */
+	/* A clock that was set back must not make a job wait longer than requested. */
 	int64_t waited_ms = now_ms > put->at_ms ? now_ms - put->at_ms : 0;
 	for (int i = 0; i < put->n; i++) {
 		int64_t *delay_ms = &put->jobs[i].delay_ms;
@@ -499,7 +499,7 @@ void stored_put_count_delays(struct stored_put *put, int64_t now_ms)
 /* ---- from time to time ---- */
 
 #define EVERY_MS 1000
-#define MORE_MS 30 /* while more waits: others own its folder meanwhile */
+#define MORE_MS 30 /* while more is stored: others own the directory meanwhile */
 
 bool stored_jobs_due(struct stored_jobs_timer *t)
 {
@@ -510,7 +510,7 @@ bool stored_jobs_due(struct stored_jobs_timer *t)
 	return stored_jobs_waits(&t->queue);
 }
 
-/* Another that drains it, or a database that is away, is nothing to tell. */
+/* If another process drains it, or the database is unavailable, that is not logged. */
 static void complain(struct stored_jobs_timer *t, const struct failure *f)
 {
 	if (f->code == DEFIB_REFUSED || store_unavailable(f->code) || t->complained)

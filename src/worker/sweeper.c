@@ -17,16 +17,16 @@
 #include <assert.h>
 #include <pthread.h>
 
-#define REST_MS 8000  /* after which a session that nobody needed is closed */
-#define LED_MS 60000  /* while a daemon leads, how often it is asked whether one does */
-#define OWNERS_MAX 64 /* that wait for their turn; beyond that all jobs are looked at */
+#define REST_MS 8000  /* an unused session is closed after this */
+#define LED_MS 60000  /* while a daemon leads, how often to check whether one still does */
+#define OWNERS_MAX 64 /* waiting for their turn; beyond that all jobs are scanned */
 
 struct lost_owner {
 	int64_t id;
 	bool mass;
 };
 
-/* What is done at once. */
+/* One unit of work. */
 struct sweep {
 	struct lost_owner owner; /* id 0: a sweep */
 	bool *which;             /* of the watches */
@@ -35,7 +35,7 @@ struct sweep {
 
 struct swept {
 	const struct watch *watch;
-	struct watch *raised; /* with the thresholds that are in force */
+	struct watch *raised; /* with the thresholds in force */
 	struct arena arena;   /* of `raised` */
 	double factor;
 	bool paused;
@@ -43,7 +43,7 @@ struct swept {
 	struct guard *guard;
 	struct scanner *scanner; /* NULL: not made yet for this factor */
 	struct guard_told told;
-	bool waits; /* for the pace, and that was told */
+	bool waits; /* for the pace, and that was logged */
 };
 
 struct sweeper {
@@ -51,8 +51,8 @@ struct sweeper {
 	struct session session;
 	struct swept *swept; /* options.nwatches */
 	struct absence absence;
-	bool server_asked; /* when it was started */
-	int64_t used_ms;   /* when the session was */
+	bool server_asked; /* its start time was read */
+	int64_t used_ms;   /* when the session was last used */
 	struct retention_tick retention;
 	pthread_t thread;
 	bool running; /* the thread */
@@ -61,15 +61,18 @@ struct sweeper {
 	pthread_cond_t asked;
 	struct lost_owner owners[OWNERS_MAX];
 	int nowners;
-	bool *which; /* of the watches are to be swept */
+	bool *which; /* marked for a sweep */
 	bool sweep, dead_only, upkeep, away, stop;
-	struct lost_jobs logged; /* of the thread */
+	struct lost_jobs logged; /* private to the thread */
 };
 
 static void tell(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct sweeper *s = ctx;
-	/* What could not be judged was not found lost: a scan reports it. Nor is what a guard holds. */
+	/*
+	 * A job that could not be judged was not found lost: a scan reports it. The same holds for a
+	 * job that a guard holds back.
+	 */
 	if (c->judgement.verdict != VERDICT_NONE && c->outcome != OUTCOME_GUARDED)
 		lost_job_log(&s->logged, w, c);
 }
@@ -105,7 +108,7 @@ static void set_paused(struct swept *x, bool paused)
 	x->paused = paused;
 }
 
-/* What is in force now. Without an answer nothing is recovered: it may be paused. */
+/* Read the overrides in force. Without an answer nothing is recovered: it may be paused. */
 static defib_err hear(struct sweeper *s, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -116,7 +119,7 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 	defib_err err = session_ready(&s->session, f);
 	if (!err)
 		err = daemon_table_open(s->session.store, "setting", false, &there, f);
-	/* A role that may not read it works without, as a daemon does: somebody must recover. */
+	/* A role that may not read them works without, as a daemon does: jobs must be recovered. */
 	if (err == DEFIB_PERMISSION)
 		err = DEFIB_OK;
 	if (!err && there)
@@ -133,7 +136,10 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 	return err;
 }
 
-/* Whether a daemon leads this watch (NULL: any): then it is his, and so are the tables. */
+/*
+ * Whether a daemon leads this watch (NULL: any): then the daemon recovers it, and maintains the
+ * tables.
+ */
 static bool daemon_leads(struct sweeper *s, const char *watch)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -142,13 +148,13 @@ static bool daemon_leads(struct sweeper *s, const char *watch)
 	bool leads = session_ready(&s->session, &f) != DEFIB_OK;
 	int n = 0;
 	if (!leads && leader_read(s->session.store, &a, &rows, &n, &f))
-		leads = !watch; /* not known: somebody must recover, nobody need remove */
+		leads = !watch; /* not known: jobs must be recovered, but old rows need not be removed */
 	for (int i = 0; i < n; i++)
 		leads = leads || (rows[i].leads && (!watch || text_eq(rows[i].watch, watch)));
 	return leads;
 }
 
-/* What waits for the pace is said once, and once that nothing does any longer. */
+/* Waiting for the pace is logged once when it begins and once when it ends. */
 static void tell_pace(struct swept *x)
 {
 	struct guard_report r;
@@ -177,7 +183,7 @@ static bool sweep_one(struct sweeper *s, struct swept *x)
 	return result.outcomes[OUTCOME_RECOVERED] > 0;
 }
 
-/* Where there is a server: when it was started. Whoever could not beat before may do so yet. */
+/* If there is a server: when it was started. A worker that could not beat before may do so now. */
 static defib_err ask_server(struct sweeper *s, struct failure *f)
 {
 	int64_t start_us = 0;
@@ -192,7 +198,7 @@ static defib_err ask_server(struct sweeper *s, struct failure *f)
 	return err;
 }
 
-/* Jobs of a dead owner in the built-in queue, and of anybody in other tables; or a sweep. */
+/* Jobs of a dead owner in the built-in queue, and all stuck jobs in other tables; or a sweep. */
 static void recover(struct sweeper *s, const struct sweep *t)
 {
 	char text[32];
@@ -208,13 +214,13 @@ static void recover(struct sweeper *s, const struct sweep *t)
 		bool led = !t->owner.id && daemon_leads(s, x->watch->name);
 		if (x->paused || led || (!t->owner.id && !t->which[i]))
 			continue;
-		/* Nothing holds what a dead worker had: no time is lost by asking. */
+		/* No guard holds the jobs of a dead worker, so no time is lost. */
 		bool dead = i == 0 && t->owner.id;
 		x->scan.owner = dead ? text : NULL;
 		x->scan.guard = dead ? NULL : x->guard;
 		x->scan.absence = dead ? NULL : &s->absence;
 		x->scan.mass = t->owner.mass;
-		/* There, who is silent is declared dead first: one that comes back must not go on. */
+		/* There, a silent worker is declared dead first: if it comes back, it must not continue. */
 		x->scan.dead_only = i == 0 || t->dead_only;
 		any = sweep_one(s, x) || any;
 	}
@@ -245,7 +251,7 @@ static bool nothing(const struct sweeper *s, const struct sweep *t)
 	return !any;
 }
 
-/* What to do next; false: stop. The dead come before a sweep. */
+/* What to do next; false: stop. Dead workers come before a sweep. */
 static bool next(struct sweeper *s, struct sweep *t)
 {
 	pthread_mutex_lock(&s->lock);
@@ -414,7 +420,7 @@ void sweeper_free(struct sweeper *s)
 
 /* ---- the log line of a lost job ---- */
 
-/* FNV-1a, of texts with their ends. */
+/* FNV-1a, of texts including their terminators. */
 static uint64_t mixed(uint64_t hash, const char *text)
 {
 	const char *at = text ? text : "";
@@ -424,7 +430,7 @@ static uint64_t mixed(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* A job, whose it was, and what became of it. */
+/* A job, its owner, and its outcome. */
 static uint64_t state_of(const struct watch *w, const struct candidate *c)
 {
 	enum sign sign = watch_first_sign(w);
@@ -447,7 +453,7 @@ bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch, const 
 {
 	uint64_t state = state_of(watch, c);
 	if (c->outcome == OUTCOME_HELD && !c->decision.act)
-		return false; /* somebody has held it before, and said so */
+		return false; /* it was held before, and logged then */
 	uint64_t *kept = &logged->states[state % LOST_JOBS_KEPT];
 	bool news = *kept != state;
 	*kept = state;

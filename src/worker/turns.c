@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * turns.c: a turn, as calls of the database: one a part. What a row of its own table
- * refuses is looked for by halves, so that it costs nobody else anything.
+ * turns.c: a turn as database calls, one per part. A row that its own table refuses is searched for
+ * by halves, so that it does not affect others.
  */
 #include "worker/worker_inside.h"
 
@@ -12,7 +12,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Beside the session of our life: our lock is gone when both are, as when the process is. */
+/*
+ * In addition to the life session: our lock is gone only when both are, as when the process ends.
+ */
 static void hold_lock(struct turn_thread *t)
 {
 	struct failure unused = {0};
@@ -38,7 +40,7 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 		t->locked = 0;
 	}
 	hold_lock(t);
-	/* Nothing is claimed or recorded there before the engine knows: epochs may come again. */
+	/* Nothing is claimed or recorded there before the engine knows: epochs may repeat. */
 	if (t->failed_over)
 		return fail(f, DEFIB_CONNECTION, "the server failed over: checking its claims first");
 	return DEFIB_OK;
@@ -47,8 +49,8 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 /* ---- ends that a table refuses ---- */
 
 /*
- * A constraint or trigger of the table takes the job, but not this end of it, as it will at each
- * try. So the job failed, with the database's own words. False: there is no other end to try.
+ * A constraint or trigger of the table accepts the job, but not this end of it, and will refuse it
+ * at each try. So the job fails, with the database's message. False: there is no other end to try.
  */
 static bool end_as_failed(struct settlement *one, struct arena *a, const struct failure *why)
 {
@@ -61,7 +63,7 @@ static bool end_as_failed(struct settlement *one, struct arena *a, const struct 
 	return true;
 }
 
-/* Ends alone, without anything that is claimed or asked. */
+/* Only the ends, without claims or queries. */
 static defib_err settle(struct worker *w, const struct turn_part *p, int from, int n,
                         struct arena *a, struct failure *f)
 {
@@ -73,7 +75,7 @@ static defib_err settle(struct worker *w, const struct turn_part *p, int from, i
 	return err;
 }
 
-/* `why` says of each end what went wrong. An error that is no row's fault ends the search. */
+/* `why` has the failure of each end. An error that no row caused ends the search. */
 static defib_err settle_halves(struct worker *w, struct turn_part *p, int from, int n,
                                struct arena *a, struct failure *f)
 {
@@ -107,7 +109,7 @@ defib_err turns_settle(struct worker *w, struct turn_part *p, struct arena *a, s
 
 /* ---- a part ---- */
 
-/* What ended before these waits in the spool; so must they. */
+/* Earlier ends wait in the spool; so must these. */
 static void keep_behind(struct turn_part *p)
 {
 	static const struct failure waits = {
@@ -116,7 +118,10 @@ static void keep_behind(struct turn_part *p)
 		p->why[i] = &waits;
 }
 
-/* All of it, or what can be: a row that its own table refuses must not hold up the others. */
+/*
+ * The whole part, or as much as possible: a row that its own table refuses must not block the
+ * others.
+ */
 static defib_err call(struct worker *w, struct turn_part *p, struct arena *a)
 {
 	struct source *src = w->sources[p->pool];
@@ -130,7 +135,7 @@ static defib_err call(struct worker *w, struct turn_part *p, struct arena *a)
 	return err ? err : source_turn(src, w->turn_thread.session.store, p, a);
 }
 
-/* A job whose end is kept in a spool is not forgotten: the engine need not hear of it. */
+/* A job whose end is stored in a spool is not lost: the engine need not know about it. */
 static void leave_out_kept(struct worker *w, struct turn_part *p)
 {
 	int n = 0;
@@ -223,7 +228,7 @@ void ended_push(struct ended *e, struct job *j)
 	while (!atomic_compare_exchange_weak(&e->last, &j->queued, j))
 		;
 	long long n = atomic_fetch_add(&e->pushed, 1) + 1;
-	/* One of those who find it asleep wakes it. */
+	/* One of the threads that find it asleep wakes it. */
 	if (n >= atomic_load(&e->wake_at) && atomic_exchange(&e->wake_at, AWAKE) != AWAKE)
 		ended_wake(e);
 }
@@ -238,7 +243,7 @@ struct job *ended_take(struct ended *e)
 		first = last;
 		last = before;
 	}
-	/* Below zero for a moment where one was taken before it was counted. */
+	/* Briefly below zero if a job was taken before it was counted. */
 	if (n > 0)
 		atomic_fetch_sub(&e->pushed, n);
 	return first;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * worker.c: see worker.h.
  *
- * Two threads of its own: the caller's runs children and sees to time limits (worker_run()
- * fits one screen), the other turns (worker_turns.c). Jobs move from a claim to a child or a
- * handler, and from its end to the next turn.
+ * It has two threads: the caller's thread runs children and enforces time limits (worker_run() fits
+ * on one screen), the turn thread calls the database (worker_turns.c). Jobs move from a claim to a
+ * child or a handler, and from its end to the next turn.
  */
 #include "worker/worker_inside.h"
 
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define EVENTS_MAX 64
-#define LOOK_MS 1000 /* the longest sleep: whatever wakes us may fail to */
+#define LOOK_MS 1000 /* the longest sleep, in case a wake-up is lost */
 
 void worker_wake(struct worker *w)
 {
@@ -41,13 +41,13 @@ static void on_handler_began(void *ctx)
 	worker_wake(ctx);
 }
 
-/* Whether we live, and as whom, the thread that turns asks by itself. */
+/* The turn thread finds out by itself whether we are alive, and as which incarnation. */
 static void on_taken(void *ctx)
 {
 	turn_thread_wake(ctx);
 }
 
-/* Leave a message for the thread that turns. */
+/* Leave a message for the turn thread. */
 static void leave(struct worker *w, bool *message)
 {
 	pthread_mutex_lock(&w->lock);
@@ -138,14 +138,14 @@ void job_times_json(const struct job_times *t, struct buf *out)
 	buf_add(out, "}}");
 }
 
-/* ---- what it says of itself ---- */
+/* ---- what it reports about itself ---- */
 
 /*
- * At each renewal of its lease: a small JSON object in its row of the registry, whose size does not
- * grow with its work. People read it there, and a daemon makes metrics of it: a worker needs no
- * port of its own.
+ * At each renewal of its lease it writes a small JSON object to its row in the registry, whose size
+ * does not grow with its work. Users read it there, and a daemon makes metrics from it: a worker
+ * needs no port of its own.
  *
- * Called from the life thread (life_thread.c): only what is shared under a lock is read.
+ * Called from the life thread (life_thread.c): only data that is shared under a lock is read.
  */
 
 static void add_self(const struct worker *w, struct buf *out)
@@ -314,7 +314,7 @@ void worker_run(struct worker *w)
 	}
 }
 
-/* ---- making and ending one ---- */
+/* ---- creation and end ---- */
 
 static defib_err start_threads(struct worker *w, struct failure *f)
 {
@@ -360,7 +360,7 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                                 .wake = on_wake,
 	                                 .info = worker_info,
 	                                 .ctx = w};
-	/* Children are forked before any thread exists only for the keeper; jobs fork later. */
+	/* Only the keeper is forked before any thread exists; jobs fork later. */
 	defib_err err = start_threads(w, f);
 	if (!err)
 		err = turn_thread_open(w, f);
@@ -428,7 +428,7 @@ static void close_fd(int fd)
 
 void worker_close(struct worker *w)
 {
-	/* In this order: what is in hand is settled before we leave the registry. */
+	/* In this order: jobs in hand are settled before we leave the registry. */
 	turn_thread_join(w);
 	life_thread_stop(w->life, true);
 	threads_stop(w->threads);

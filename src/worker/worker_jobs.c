@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker_jobs.c: a job from the moment the engine starts it to the moment it is over: into a
- * child process or a handler's thread, and out. Its end is the engine's again.
+ * worker_jobs.c: a job from the moment the engine starts it to its end: into a child process or a
+ * handler's thread, and out. Then it belongs to the engine again.
  */
 #include "worker/worker_inside.h"
 
@@ -13,11 +13,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* A job whose program got no session is not abandoned: so many tries, so far apart. */
+/* A job whose program got no session is not given up: this many tries, this far apart. */
 #define SESSION_TRIES 3
 #define SESSION_WAIT_MS 1000
-#define HOST_TOLD_MS 60000 /* what this host lacks is said once, not for each job */
-#define BEGIN_MOST 4       /* so many are started before it is seen which have ended */
+#define HOST_TOLD_MS 60000 /* what this host lacks is logged once, not for each job */
+#define BEGIN_MOST 4       /* most starts before ended children are checked */
 
 static void step_waiting(struct worker *w, struct run *r, int64_t now);
 
@@ -26,7 +26,7 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now);
 /* How long a job waits for a worker that knows its workflow. */
 #define UNKNOWN_DELAY_MS 60000
 
-/* Not for us: another worker, or this one after a look at its configuration, may know better. */
+/* Not for us: another worker, or this one with a new configuration, may know it. */
 static bool leave_to_others(struct job *j, const char *why)
 {
 	struct buf text = BUF_INIT;
@@ -46,7 +46,7 @@ static bool nothing_to_run(struct job *j, const struct step_end *end, const char
 	return false;
 }
 
-/* A job that is none of our workflows; it may still be one of somebody's. */
+/* A job that is none of our workflows; it may belong to another worker's. */
 static bool plan_other(struct job *j, const struct worker_pool *p)
 {
 	static const struct step_end nothing_done = {.side = STEP_SIDE_UNDO};
@@ -64,8 +64,8 @@ static const struct workflow *workflow_of(const struct job *j, const struct work
 }
 
 /*
- * Which step a job is at, and what is recorded of its workflow; *step is NULL
- * where it is none. False: nothing is to be run, and the job has its end.
+ * The step of a job, and what is recorded of its workflow; *step is NULL if it has none. False:
+ * there is nothing to run, and the job's end is set.
  */
 static bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
                          const struct workflow_step **step, struct step_records *recorded)
@@ -85,8 +85,8 @@ static bool steps_choose(struct job *j, const struct worker_pool *p, struct aren
 }
 
 /*
- * What a child is to be started with, where the job is a workflow's; others are
- * left as they are. False: nothing is to be run, and the job has its end.
+ * The options to start a child with, if the job is a workflow; other jobs are unchanged. False:
+ * there is nothing to run, and the job's end is set.
  */
 static bool steps_plan(struct job *j, const struct worker_pool *p, struct child_options *o,
                        struct arena *a)
@@ -124,7 +124,7 @@ static enum settle_as settle_of(enum child_end end)
 	return as[end];
 }
 
-/* A result is JSON; a program that says anything else has it kept as a JSON string. */
+/* A result is JSON; any other output is stored as a JSON string. */
 static char *result_json(const char *text)
 {
 	struct buf out = BUF_INIT;
@@ -160,7 +160,7 @@ static void drop_run(struct worker *w, struct run *r)
 	free(r);
 }
 
-/* The job's error tells at which step; an undo's stands in the step's own record. */
+/* The job's error names the step; an undo's error is in the step's own record. */
 static char *error_of(const struct job *j, const char *said)
 {
 	struct buf out = BUF_INIT;
@@ -193,7 +193,7 @@ static void child_ended(struct worker *w, struct job *j, enum child_end end, int
 	turn_thread_over(w, j);
 }
 
-/* Whether a job got its session; an end that others gave it tells nothing. */
+/* Whether a job got its session; an end with another cause says nothing about that. */
 static void tell_served(struct worker *w, enum child_end end)
 {
 	bool served =
@@ -278,7 +278,7 @@ int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
 
 /* ---- handlers ---- */
 
-/* A handler need not say why it failed; which step did is always told. */
+/* A handler need not say why it failed; the step that failed is always named. */
 static void name_step(struct job *j)
 {
 	char *said = j->error;
@@ -299,7 +299,7 @@ void jobs_on_progress(void *ctx)
 	note_progress(ctx);
 }
 
-/* What it holds can be freed for others only by our death, which fellows notice. */
+/* Its job can be freed for others only when this process dies, which other workers notice. */
 void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago)
 {
 	const struct worker *w = ctx;
@@ -316,7 +316,7 @@ int64_t jobs_step_handlers(struct worker *w, int64_t now, bool stop_asked)
 {
 	if (!w->threads)
 		return INT64_MAX;
-	/* A stop lets handlers finish; what has not begun has nothing to finish. */
+	/* A stop lets handlers finish; a job that has not begun has nothing to finish. */
 	if (stop_asked || worker_stopping(w))
 		threads_return(w->threads, worker_stopping(w));
 	return threads_look(w->threads, now);
@@ -374,8 +374,9 @@ static void add_run(struct worker *w, struct job *j, struct child *child)
 }
 
 /*
- * What this host lacks (descriptors, processes, memory) is not the job's failure: it is given back
- * as if it had not been claimed, and the engine pauses claims until a program can be started.
+ * A resource that this host lacks (descriptors, processes, memory) is not the job's failure: the
+ * job is released as if it had not been claimed, and the engine pauses claims until a program can
+ * be started.
  */
 static void host_lacks(struct worker *w, struct job *j, const struct failure *f, int64_t now)
 {
@@ -400,7 +401,7 @@ static void tell_host(struct worker *w, bool lacks)
 		turn_thread_wake(w);
 }
 
-/* The program of a job, started; NULL: there is none to be run, and the job has its end. */
+/* Start the program of a job; NULL: there is none to run, and the job's end is set. */
 static struct child *launch(struct worker *w, struct job *j, int64_t now)
 {
 	const struct worker_pool *p = &w->options.pools[j->pool];
@@ -495,7 +496,7 @@ static bool has_place(const struct worker *w, const struct job *j)
 	return p->running < atomic_load(&p->most);
 }
 
-/* The first that there is a place for, or that need not begin; NULL: none. */
+/* The first job that there is a place for, or that need not begin; NULL: none. */
 static struct job *first_to_begin(struct worker *w, bool *stopping)
 {
 	pthread_mutex_lock(&w->lock);
@@ -521,7 +522,7 @@ bool jobs_begin(struct worker *w, int64_t now)
 		struct job *j = first_to_begin(w, &stopping);
 		if (!j)
 			return false;
-		/* What has not begun when a stop was asked for has nothing to finish. */
+		/* A job that has not begun when a stop is requested has nothing to finish. */
 		j->as = atomic_load(&j->stop) ? SETTLE_STOPPED : SETTLE_RELEASED;
 		if (stopping || j->as == SETTLE_STOPPED)
 			turn_thread_over(w, j);

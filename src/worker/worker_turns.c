@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker_turns.c: the thread that turns. It tells the engine what happened, does what the
- * engine says, and sleeps until something happens or is due. It decides nothing.
+ * worker_turns.c: the turn thread. It reports events to the engine, carries out its actions, and
+ * sleeps until something happens or is due. It decides nothing.
  */
 #include "worker/worker_inside.h"
 
@@ -11,10 +11,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-#define SLEEP_MOST_US 1000000 /* whatever wakes us may fail to */
+#define SLEEP_MOST_US 1000000 /* in case a wake-up is lost */
 #define REOPEN_MS 250
 #define AHEAD_MOST 32         /* programs that are claimed ahead */
-#define STORED_FIRST_MS 10000 /* how long a start waits for new work to be enqueued */
+#define STORED_FIRST_MS 10000 /* how long a start waits for stored jobs to be enqueued */
 
 /* ---- from other threads ---- */
 
@@ -28,7 +28,7 @@ void turn_thread_over(struct worker *w, struct job *j)
 	ended_push(&w->turn_thread.ended, j);
 }
 
-/* ---- what happened ---- */
+/* ---- events ---- */
 
 static void step(struct worker *w, struct engine_event ev)
 {
@@ -128,7 +128,7 @@ static void tell_all(struct worker *w)
 	step(w, (struct engine_event){.kind = EVENT_TICK});
 }
 
-/* ---- what is to be done ---- */
+/* ---- actions ---- */
 
 static void log_job(enum log_level level, const struct worker *w, const char *what,
                     const struct engine_action *do_)
@@ -192,7 +192,7 @@ static void spool(struct worker *w, const struct engine_action *do_)
 	turns_spool_tell(w, clock_boot_us());
 }
 
-/* Tell the caller's thread, once, when all is done. */
+/* Wake the caller's thread once, when all is done. */
 static void ask_to_stop(struct worker *w)
 {
 	pthread_mutex_lock(&w->lock);
@@ -226,7 +226,7 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 		break;
 	case ACTION_SETTLED:
 	case ACTION_FORGOTTEN:
-	case ACTION_GIVEN_UP: /* said where it could not be kept */
+	case ACTION_GIVEN_UP: /* logged where it could not be stored */
 		break;
 	case ACTION_STRAY:
 		log_job(LOG_WARN, w, "the answer to a claim was lost: the job is released", do_);
@@ -255,7 +255,7 @@ static void note_counts(struct worker *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* All that the engine says; a turn last, so that what is to start runs beside it. */
+/* All actions of the engine; a turn last, so that jobs start while it runs. */
 static bool do_all(struct worker *w)
 {
 	struct engine_action next;
@@ -270,7 +270,7 @@ static bool do_all(struct worker *w)
 	if (!turn)
 		return false;
 	turns_do(w, turn);
-	/* Whether we were declared dead meanwhile decides what becomes of what was claimed. */
+	/* Whether we were declared dead meanwhile decides about the claimed jobs. */
 	tell_life(w);
 	step(w, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
 	return true;
@@ -278,7 +278,7 @@ static bool do_all(struct worker *w)
 
 /* ---- sleeping ---- */
 
-/* A lost session is opened again soon, used or not: it is what tells us of new work. */
+/* A lost session is reopened soon, used or not: notifications of new jobs come through it. */
 static void keep_session(struct worker *w)
 {
 	struct turn_thread *t = &w->turn_thread;
@@ -318,9 +318,9 @@ static void rest(struct worker *w)
 	ended_awake(&t->ended);
 }
 
-/* ---- new work that programs of this host left ---- */
+/* ---- new jobs that programs of this host stored ---- */
 
-/* True when it went well and there is more. */
+/* True if it succeeded and there is more. */
 static bool drain_side(struct worker *w)
 {
 	struct turn_thread *t = &w->turn_thread;
@@ -330,7 +330,7 @@ static bool drain_side(struct worker *w)
 	return !err && stored_jobs_waits(&t->stored.queue);
 }
 
-/* What was left before we came: a worker that ends with the last job is to see it. */
+/* Jobs stored before we started: a worker that drains must see them. */
 static void enqueue_stored_first(struct worker *w)
 {
 	int64_t until = clock_boot_ms() + STORED_FIRST_MS;
@@ -338,7 +338,7 @@ static void enqueue_stored_first(struct worker *w)
 		w->turn_thread.stored.due_ms = 0;
 }
 
-/* What was set aside waits for nothing that the engine knows of: for its time. */
+/* Results set aside wait only for their time, which the engine does not know. */
 static void offer_aside(struct worker *w)
 {
 	for (int i = 0; i < w->options.npools; i++)
@@ -366,7 +366,7 @@ static void *turn_thread_main(void *arg)
 	return NULL;
 }
 
-/* ---- making and ending it ---- */
+/* ---- creation and end ---- */
 
 static struct engine_pool engine_pool_of(const struct worker *w, int i)
 {
@@ -422,20 +422,23 @@ defib_err turn_thread_open(struct worker *w, struct failure *f)
 	defib_err err = turns_spool_open(w, f);
 	if (err)
 		return err;
-	/* Now, not when a job has failed: by then there may be none left to be had. */
+	/* Now, not when a job has failed: by then no descriptors may be left. */
 	(void)!turns_ready(w, &unused);
-	/* What the last worker of this name left, before anybody declares it dead for that. */
+	/*
+	 * Results of the last worker of this name go first, before it is declared dead and its jobs
+	 * recovered.
+	 */
 	for (int i = 0; i < w->options.npools; i++)
 		(void)turns_spool_drain(w, i);
 	enqueue_stored_first(w);
 	return DEFIB_OK;
 }
 
-/* The slots' time begins when what others left is taken care of. */
+/* The slots' start times count from when the cleanup after others is done. */
 defib_err turn_thread_start(struct worker *w, struct failure *f)
 {
 	make_engine(w);
-	w->turn_thread.contact = CONTACT_TAKEN; /* as nobody has told it anything yet */
+	w->turn_thread.contact = CONTACT_TAKEN; /* because nothing was reported to it yet */
 	turns_spool_tell(w, clock_boot_us());
 	if (pthread_create(&w->turn_thread.thread, NULL, turn_thread_main, w) != 0)
 		return fail(f, DEFIB_IO, "cannot start a thread for a worker");

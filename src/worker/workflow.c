@@ -23,7 +23,7 @@ const char *const step_after_names[] = {
 		NULL,
 };
 
-/* ---- what is recorded ---- */
+/* ---- recorded steps ---- */
 
 static int state_named(const char *name)
 {
@@ -78,7 +78,7 @@ static const struct workflow_step *step_named(const struct workflow *w, const ch
 	return NULL;
 }
 
-/* ---- what is next ---- */
+/* ---- the next step ---- */
 
 static struct step_choice choose_run(const struct workflow *w, const struct step_records *recorded)
 {
@@ -113,7 +113,7 @@ static void pass(struct buf *passed, const char *name, enum step_state state, co
 	buf_add(passed, "}");
 }
 
-/* The last one that can be undone; what lies around it and has no undo goes with it. */
+/* The last one that can be undone; adjacent steps without an undo end with it. */
 static struct step_choice choose_undo(const struct workflow *w, const struct step_records *recorded,
                                       struct arena *a)
 {
@@ -150,9 +150,11 @@ struct step_choice workflow_choose(const struct workflow *w, const struct step_r
 	return c;
 }
 
-/* ---- what it reads ---- */
+/* ---- its input ---- */
 
-/* A run sees what earlier steps gave; an undo also what it takes back, and what was undone. */
+/*
+ * A run sees the outputs of earlier steps; an undo also that of its own step, and of undone ones.
+ */
 static bool is_seen(const struct step_record *r, enum step_side side)
 {
 	return side == STEP_SIDE_UNDO ? r->state != STEP_AGAIN : r->state == STEP_DONE;
@@ -186,7 +188,7 @@ void workflow_input(const struct step_end *end, const struct step_records *recor
 
 /* ---- what the end of a step means ---- */
 
-/* An outcome or a fact as a bit, so that a row of the rules is compared at once. */
+/* An outcome or a fact as a bit, so that a row of the rules is one comparison. */
 enum {
 #define X(id, name) id = 1 << SETTLE_##id,
 	SETTLE_LIST(X)
