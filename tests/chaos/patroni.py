@@ -342,7 +342,7 @@ class Cluster:
         return {}
 
     def leader(self, but=None):
-        """The node that Patroni calls the leader and that takes writes; None where there is none."""
+        """The node that Patroni calls the leader and that takes writes; None: there is none."""
         for name, member in self.members(but).items():
             node = next(node for node in self.nodes if node.name == name)
             if member["role"] in ("leader", "master") and node is not but and self.is_primary(node):
@@ -359,7 +359,7 @@ class Cluster:
             return False
 
     def healthy(self):
-        """All nodes follow one leader; where replication is synchronous, one of them at the commit."""
+        """All nodes follow one leader; of them, one at the commit where it is synchronous."""
         leader = self.leader()
         if not leader:
             return False
