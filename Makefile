@@ -37,7 +37,7 @@ format:
 
 # What takes long: the thread sanitizer, large races.
 proof:
-	@scripts/setup test
+	@scripts/setup proof
 	@scripts/check proof </dev/null
 
 # Inputs that strangers write, invented: a minute for each target, or for some: make fuzz F=uri.
