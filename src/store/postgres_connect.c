@@ -111,8 +111,9 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 		"SELECT pg_catalog.pg_backend_pid(), "
 		"(SELECT system_identifier FROM pg_catalog.pg_control_system()), "
 		"CASE WHEN NOT pg_catalog.pg_is_in_recovery() "
-		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END",
-		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL",
+		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, "
+		"pg_catalog.pg_is_in_recovery()",
+		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery()",
 	};
 	PGresult *res = NULL;
 	int64_t pid = 0;
@@ -129,6 +130,8 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 	}
 	p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
 	p->base.timeline = timeline_parse(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+	/* Also when it is promoted meanwhile: it is opened again, and the timeline is known. */
+	p->base.only_reads = !p->read_only && text_eq(PQgetvalue(res, 0, 3), "t");
 	PQclear(res);
 	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);
 }

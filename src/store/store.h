@@ -106,8 +106,9 @@ struct store {
 	bool tx_failed;    /* a statement of the open transaction failed: only rollback is left */
 	bool lost;         /* the session is gone: close and open again */
 	/*
-	 * A write was refused because the session can only read. This does not change when the server
-	 * recovers: the setting is read once, and a session on a standby does not move to the primary.
+	 * A write was refused because the session can only read, or it was opened for writing on a
+	 * standby. This does not change when the server recovers: the setting is read once, and a
+	 * session on a standby does not move to the primary.
 	 */
 	bool only_reads;
 	bool ledger_seen; /* this session found defib's ledger and need not look again */

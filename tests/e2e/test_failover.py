@@ -4,7 +4,7 @@
 import pytest
 
 from pgserver import PgServer
-from workers import Worker, eventually
+from workers import Wire, Worker, eventually
 
 JOBS = 4
 # Each run leaves a line and waits to be let go.
@@ -47,11 +47,11 @@ class Pair:
         self.new.promote()
         self.lead = self.new
 
-    def work(self):
+    def work(self, url=None):
         log = self.dir / f"worker{len(self.workers)}.log"
         with open(log, "wb") as out:
             process = self.defib.start(
-                "work", "--db", self.url, "--name", "anna", "--spool", self.dir / "spool",
+                "work", "--db", url or self.url, "--name", "anna", "--spool", self.dir / "spool",
                 "--concurrency", str(4 * JOBS), "--", "/bin/sh", "-c", RUN, stdout=out, stderr=out)
         worker = Worker(process, log)
         self.workers.append(worker)
@@ -138,6 +138,39 @@ def test_no_worker_id_is_given_twice(pair):
     assert lost == 1
     assert next_one > lost
     assert pair.sql("SELECT id, name FROM defib.worker") == [(next_one, "next")]
+
+
+LOCKS = """SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+           WHERE l.locktype = 'advisory' AND a.application_name = 'defib'"""
+SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'defib'"
+
+
+@pytest.mark.timeout(120)
+def test_a_standby_that_is_promoted_under_its_sessions(pair):
+    """As behind a proxy that leads to the next primary a moment too early."""
+    ran = pair.defib("init", "--db", pair.url)
+    assert ran.code == 0, ran.err
+    wire = Wire(pair.old)
+    try:
+        pair.work(f"postgres://postgres@127.0.0.1:{wire.port}/postgres?sslmode=disable")
+        pair.until(pair.caught_up)
+        wire.target = ("127.0.0.1", pair.new.port)
+        pair.old.kill()
+        pair.lead = pair.new
+        pair.until(lambda: pair.sql(SESSIONS)[0][0] >= 2)
+        # Whoever sees a lock there would miss it when the session ends, and its worker with it.
+        for _ in range(20):
+            assert pair.sql(LOCKS) == [(0,)]
+        pair.new.promote()
+        (pair.dir / "go").touch()
+        for _ in range(JOBS):
+            ran = pair.defib("enqueue", "default", "test", "--db", pair.new.url())
+            assert ran.code == 0, ran.err
+        pair.until(lambda: pair.states() == ["done"] * JOBS)
+        pair.until(lambda: pair.sql(LOCKS)[0][0] >= 2)
+        assert [token[:9] for _, _, token in pair.runs()] == ["00000002-"] * JOBS
+    finally:
+        wire.close()
 
 
 def old_primary_is_refused(pair):
