@@ -5,7 +5,6 @@ What runs in it reaches the server by its address at the other end of a veth pai
 the namespace drop packets: of both directions or of one, all of them or some.
 """
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -38,17 +37,25 @@ def need_namespaces():
 class Cable:
     """Between the host and one namespace: 10.213.N.1 and 10.213.N.2."""
 
-    def __init__(self, number):
-        self.name = f"dfb{os.getpid() % 100000}-{number}"
+    def __init__(self):
+        number = self._number()
         self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
-        near, far = f"v{os.getpid() % 100000}-{number}h", f"v{os.getpid() % 100000}-{number}n"
-        run("ip", "netns", "add", self.name)
+        near, far = f"dfb{number}-host", f"dfb{number}-far"
         run("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", self.name)
         run("ip", "addr", "add", f"{self.here}/24", "dev", near)
         run("ip", "link", "set", near, "up")
         self.inside("ip", "addr", "add", f"{self.there}/24", "dev", far)
         self.inside("ip", "link", "set", far, "up")
         self.inside("ip", "link", "set", "lo", "up")
+
+    def _number(self):
+        """One that nobody uses: several tests may run at once."""
+        for number in range(1, 255):
+            self.name = f"dfb-net-{number}"
+            if subprocess.run(["ip", "netns", "add", self.name], capture_output=True,
+                              check=False).returncode == 0:
+                return number
+        raise RuntimeError("no network namespace is free: ip netns list")
 
     def inside(self, *words, given=None):
         return run("ip", "netns", "exec", self.name, *words, given=given)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that vanish between network namespaces: some of them, all in one direction, or all."""
 
+import os
 import re
+import signal
 import subprocess
 import time
 
@@ -24,7 +26,7 @@ class Net:
     """A server, a cable for each of two hosts, the queue and its books."""
 
     def __init__(self, defib, folder):
-        self.cables = [Cable(1), Cable(2)]
+        self.cables = [Cable(), Cable()]
         self.server = self.queue = None
         self.server = server_for(self.cables)
         self.db = PgDatabase(self.server)
@@ -32,6 +34,7 @@ class Net:
         self.books = Books(defib.bin, self.db, folder)
         self.books.open()
         self.plain = defib._argv
+        self.far = []
         self.defib = defib
         up_for(self.db, LEASE_S + 1)
 
@@ -50,13 +53,15 @@ class Net:
         """A worker of the books' jobs at the other end."""
         self.defib._argv = lambda args, db, config: cable.argv(self.plain(args, db, config))
         try:
-            return self.queue.work(
+            worker = self.queue.work(
                 "--queue", "chaos", "--name", name, "--lease", f"{LEASE_S}s", "--poll", "200ms",
                 "--crash-budget", "off", "--pass-environment", "CHAOS_SEED",
                 "--pass-environment", "CHAOS_EFFECTS", "--spool", self.defib.dir / name,
                 *options, url=self.url(cable), env=self.books.env, **more)
         finally:
             self.defib._argv = self.plain
+        self.far.append(worker)
+        return worker
 
     def watcher(self):
         """One beside the server that works on nothing, and sees all there is to see."""
@@ -79,8 +84,8 @@ class Net:
         eventually(self.books.is_final, limit=120)
         for worker in self.queue.workers:
             # unshare stands before those at the other ends: its child is asked.
-            for pid in worker.children() or [worker.pid]:
-                subprocess.run(["kill", "-TERM", str(pid)], check=False)
+            for pid in worker.children() if worker in self.far else [worker.pid]:
+                os.kill(pid, signal.SIGTERM)
         for worker in self.queue.workers:
             worker.wait(60)
         found = self.books.found_wrong()
