@@ -2,6 +2,7 @@
 """The house itself: its rules go red on a planted violation, its servers live and die in order."""
 
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -205,3 +206,18 @@ def test_setup_that_may_not_install_says_what_to_in_one_line(tmp_path, user, env
     assert ran.returncode == 1
     assert ran.stderr == f"defib: cannot install: {why}; run: apt-get install gcc\n"
     assert not (tmp_path / "called").exists()
+
+
+def test_every_test_that_the_fault_matrix_names_exists():
+    chaos = ROOT / "tests" / "chaos"
+    matrix = (chaos / "README.md").read_text().partition("## Fault matrix")[2]
+    rows = [line for line in matrix.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for row in rows:
+        fault, tests = (part.strip() for part in row.strip("|").split("|"))
+        named = re.findall(r"`(\w+\.py)::(\w+)`", tests)
+        assert named, f"no test for: {fault}"
+        for file, test in named:
+            paths = [path for path in (chaos / file, ROOT / "tests" / "e2e" / file)
+                     if path.exists()]
+            assert paths and f"def {test}(" in paths[0].read_text(), f"{fault}: {file}::{test}"
