@@ -40,10 +40,12 @@ class Cable:
     def __init__(self):
         number = self._number()
         self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
-        near, far = f"dfb{number}-host", f"dfb{number}-far"
-        run("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", self.name)
-        run("ip", "addr", "add", f"{self.here}/24", "dev", near)
-        run("ip", "link", "set", near, "up")
+        self.near, far = f"dfb{number}-host", f"dfb{number}-far"
+        # A namespace goes some time after its name, and what was in it: also an older pair.
+        subprocess.run(["ip", "link", "del", self.near], capture_output=True, check=False)
+        run("ip", "link", "add", self.near, "type", "veth", "peer", "name", far, "netns", self.name)
+        run("ip", "addr", "add", f"{self.here}/24", "dev", self.near)
+        run("ip", "link", "set", self.near, "up")
         self.inside("ip", "addr", "add", f"{self.there}/24", "dev", far)
         self.inside("ip", "link", "set", far, "up")
         self.inside("ip", "link", "set", "lo", "up")
@@ -87,6 +89,7 @@ class Cable:
         self.faults()
 
     def remove(self):
+        subprocess.run(["ip", "link", "del", self.near], check=False, capture_output=True)
         subprocess.run(["ip", "netns", "del", self.name], check=False, capture_output=True)
 
 
