@@ -317,9 +317,16 @@ static void opened(struct life *l, bool locks, int64_t now_ms)
 		lease_renew_soon(&l->lease, now_ms);
 }
 
+/* Within a stop that is shorter, but longer than a beat, others may be silent for a short lease. */
+static bool was_stopped(const struct life *l, int64_t now_ms)
+{
+	return l->until_ms && (absence_stopped(l->until_ms * 1000, now_ms * 1000) ||
+	                       now_ms - l->until_ms > l->rules.lease.beat_ms);
+}
+
 void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 {
-	if (l->until_ms && absence_stopped(l->until_ms * 1000, now_ms * 1000))
+	if (was_stopped(l, now_ms))
 		outage(l, now_ms);
 	l->until_ms = now_ms;
 	switch (e->what) {

@@ -238,6 +238,24 @@ static void nobody_is_convicted_after_we_were_suspended(void **state)
 	life_release(&w.life);
 }
 
+/* Within a stop of less than two seconds others may be silent for all of a short lease. */
+static void a_short_stop_is_an_outage_where_the_lease_is_short(void **state)
+{
+	static const struct {
+		int64_t lease_ms, late_ms, outages;
+	} cases[] = {{1500, 501, 1}, {1500, 500, 0}, {15000, 2001, 1}, {15000, 2000, 0}};
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct life_rules rules = {.lease = lease_rules_of(cases[i].lease_ms), .look_ms = 500};
+		struct life l;
+		life_init(&l, &rules);
+		assert_int_equal(life_next(&l, 1000).what, LIFE_REGISTER);
+		life_tell(&l, &(struct life_event){.what = LIFE_FAILED}, 1000 + cases[i].late_ms);
+		assert_int_equal(l.outages, cases[i].outages);
+		life_release(&l);
+	}
+}
+
 static void a_clock_that_jumps_convicts_nobody_and_is_an_outage(void **state)
 {
 	static const int64_t jumps_s[] = {60, 86400, -7200};
@@ -448,6 +466,7 @@ int main(void)
 		cmocka_unit_test(nobody_is_convicted_when_nobody_could_write),
 		cmocka_unit_test(nobody_is_convicted_after_we_could_not_read),
 		cmocka_unit_test(nobody_is_convicted_after_we_were_suspended),
+		cmocka_unit_test(a_short_stop_is_an_outage_where_the_lease_is_short),
 		cmocka_unit_test(a_clock_that_jumps_convicts_nobody_and_is_an_outage),
 		cmocka_unit_test(a_clock_that_jumps_makes_us_renew),
 		cmocka_unit_test(who_renews_seldom_renews_before_it_convicts),
