@@ -143,6 +143,11 @@ static void mark_lost(struct sim *s, const struct call *c)
 void call_execute(struct sim *s, struct call *c)
 {
 	bool left = abandoned(s, c);
+	if (s->now < s->stalled_until) {
+		after(s, s->stalled_until - s->now + (int64_t)roll(s, 2000), EV_EXECUTE, c->process)->call =
+			c;
+		return;
+	}
 	if (left && (!c->backend || !s->backends[c->backend].open)) {
 		free(c);
 		return;

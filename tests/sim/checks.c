@@ -4,7 +4,8 @@
  */
 #include "sim.h"
 
-#define LACKED_MOST 9               /* jobs in hand when a host begins to lack, and two probes */
+#define LACKED_MOST 9 /* jobs in hand when a host begins to lack, and two probes */
+#define COMPARES_MOST 1
 #define STOP_US (SECOND + 100 * MS) /* … and it looks so often */
 
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
@@ -81,6 +82,9 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 	if (!v || v->life.worker != m->id)
 		return;
 	if (text_eq(d->cause, "silent")) {
+		/* Whoever convicts has read a stamp that was written after the renewal was sent. */
+		if (lease_ends_ms(&v->life.lease) > boot_ms(s, v))
+			broken(s, "I18: a worker was declared dead for its silence before its lease was over");
 		/* It renews after a third, and has a third for tries that fail. */
 		if (unable_us(s, v) < s->lease_ms * 1000 / 3)
 			broken(s, "I7: a living worker was declared dead for its silence");
@@ -121,15 +125,18 @@ static void check_database(struct sim *s)
 /* Where nothing goes wrong nobody is suspected, compared with, refused or held. */
 void check_fair(struct sim *s)
 {
-	static const enum mark suspicions[] = {MARK_silent,  MARK_exit,     MARK_lock,    MARK_declared,
-	                                       MARK_stale,   MARK_again,    MARK_stray,   MARK_compare,
-	                                       MARK_spooled, MARK_brake,    MARK_expired, MARK_aside,
-	                                       MARK_alone,   MARK_late_done};
+	static const enum mark suspicions[] = {MARK_silent,   MARK_exit,  MARK_lock,  MARK_declared,
+	                                       MARK_stale,    MARK_again, MARK_stray, MARK_brake,
+	                                       MARK_expired,  MARK_aside, MARK_alone, MARK_spooled,
+	                                       MARK_late_done};
 	for (size_t i = 0; s->fair && i < sizeof suspicions / sizeof *suspicions; i++)
 		if (s->marks[suspicions[i]]) {
 			say(s, "in fair weather: %s", mark_names[suspicions[i]]);
 			broken(s, "nothing went wrong, and something was suspected");
 		}
+	/* Claims are under way at two renewals in a row now and then. */
+	if (s->fair && s->compares > COMPARES_MOST)
+		broken(s, "nothing went wrong, and workers compared what they have");
 }
 
 /* What the host cannot start is not claimed again and again: what was in hand, and a probe. */
@@ -144,6 +151,9 @@ void check_asked(struct sim *s, const struct process *p, const struct turn_part 
 {
 	if (p->part == 0 && part->room > 0 && p->told_contact != CONTACT_GOOD)
 		broken(s, "jobs were asked for while the lease was not renewed");
+	for (int i = 0; part->room > 0 && i < p->nruns; i++)
+		if (p->runs[i].job->claim.alone)
+			broken(s, "jobs were asked for beside one that is to run alone");
 	if (part->nends > 0 && !part->drain && spool_waiting(p, part->pool) > 0)
 		broken(s, "ends were to be recorded before older ones that wait in the spool");
 }

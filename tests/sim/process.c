@@ -112,6 +112,7 @@ static bool life_here(struct sim *s, struct process *p, const struct life_action
 		return true;
 	case LIFE_COMPARE:
 		s->marks[MARK_compare] = true;
+		s->compares++;
 		p->compare = true;
 		process_poke(s, p, THREAD_TURN);
 		return true;

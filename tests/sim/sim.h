@@ -420,10 +420,11 @@ struct sim {
 	bool locks;               /* sessions can hold locks */
 	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
 	struct cuts cuts;
-	bool calm;      /* few faults, for longer */
-	bool fair;      /* none at all: then nobody suspects anybody */
-	bool safety;    /* it is never healed: nothing but what must hold at any time is asked */
-	int64_t faults; /* that came */
+	bool calm;        /* few faults, for longer */
+	bool fair;        /* none at all: then nobody suspects anybody */
+	bool safety;      /* it is never healed: nothing but what must hold at any time is asked */
+	int64_t faults;   /* that came */
+	int64_t compares; /* that lives asked for */
 	int64_t healed_us, bound_us; /* until all was final, once healed; and at most */
 	int64_t now, order, serial, pids;
 	struct event *heap;
@@ -439,6 +440,7 @@ struct sim {
 	int64_t back_us;      /* by how much it was set back, in all */
 	int64_t timeline;
 	int64_t down_until, readonly_until, slow_until, rights_until;
+	int64_t stalled_until; /* it answers nothing, and ends no session */
 	bool refuses[JOBS];
 	/* hosts */
 	int64_t cut_until[HOSTS], full_until[HOSTS], lacks_until[HOSTS], boot_us[HOSTS];
@@ -448,7 +450,7 @@ struct sim {
 	int64_t started_us; /* when the server was, by its clock */
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
-	int64_t backoff_us; /* of workers of the watched table, when the server is down */
+	int64_t backoff_us, beat_us; /* of the watched table's workers: when the server is down; else */
 	double rates[RATE_FAULTS];
 	int64_t brake_ms;        /* of the brake of each life */
 	int64_t mean_us[FAULTS]; /* between two of a kind; 0: none */

@@ -112,9 +112,15 @@ static void cut_off(struct sim *s, int host)
 		}
 }
 
+static void disturb(struct sim *s, int64_t until)
+{
+	s->disturbed_us = s->disturbed_us > until ? s->disturbed_us : until;
+}
+
 static void go_down(struct sim *s, int64_t us)
 {
-	s->down_until = s->disturbed_us = s->now + us;
+	s->down_until = s->now + us;
+	disturb(s, s->down_until);
 	s->started_us = server_us(s) + us;
 	backends_end(s);
 }
@@ -179,11 +185,19 @@ static void move_clock(struct sim *s)
 	 */
 	if (s->ndaemons > 0)
 		step = s->seed / 2 % 2 ? -6 : step < 0 ? -step : step;
-	s->disturbed_us = s->now;
+	disturb(s, s->now);
 	s->back_us += step < 0 ? -step * SECOND : 0;
 	say(s, "the server's clock jumps by %lld s", (long long)step);
 	s->marks[step > 0 ? MARK_clock_forward : MARK_clock_back] |= anybody_runs(s);
 	s->clock_us += step * SECOND;
+}
+
+/* What was asked meanwhile is executed when it is over. */
+static void stall(struct sim *s, int64_t us)
+{
+	if (s->stalled_until < s->now + us)
+		s->stalled_until = s->now + us;
+	disturb(s, s->stalled_until);
 }
 
 /*
@@ -202,7 +216,10 @@ static void freeze(struct sim *s, int i)
 	note_unable(s, p);
 	after(s, us, EV_RESUME, i);
 	s->marks[MARK_frozen] |= us > s->lease_ms * 1000;
-	go_down(s, us - before);
+	if (roll(s, 2))
+		go_down(s, us - before);
+	else
+		stall(s, us - before);
 }
 
 /* Any process: a worker, a daemon or one of the watched table's. */
@@ -259,7 +276,8 @@ static void happens(struct sim *s, enum fault kind)
 		go_down(s, us);
 	} else if (kind == FAULT_read_only) {
 		say(s, "the server is read-only for %lld ms", (long long)(us / 1000));
-		s->readonly_until = s->disturbed_us = s->now + us;
+		s->readonly_until = s->now + us;
+		disturb(s, s->readonly_until);
 	} else if (kind == FAULT_fail_over) {
 		fail_over(s);
 	} else if (kind == FAULT_clock) {
@@ -329,7 +347,7 @@ static bool is_used(const struct sim *s, int i)
 void trouble_heal(struct sim *s)
 {
 	say(s, "all is healed");
-	s->disturbed_us = s->now;
+	s->disturbed_us = s->stalled_until > s->now ? s->stalled_until : s->now;
 	s->healed = true;
 	memset(s->rates, 0, sizeof s->rates);
 	s->down_until = s->readonly_until = s->slow_until = s->rights_until = 0;

@@ -6,6 +6,7 @@
 #include "sim.h"
 
 #define BEAT_US (500 * MS)
+#define LATE_BEAT_US (750 * MS) /* less often than was said: a guard allows for two beats */
 #define STUCK_US (3 * SECOND)
 #define RETRY_US (50 * MS)
 #define BACKOFF_US (700 * MS) /* longer than a beat: the second look alone convicts them */
@@ -20,6 +21,7 @@ void watched_draw(struct sim *s)
 	static const int64_t ceilings[] = {10, 20, 60}, brakes[] = {2, 1000};
 	s->ndaemons = has ? daemons : 0;
 	s->backoff_us = roll(s, 2) ? BACKOFF_US : RETRY_US;
+	s->beat_us = roll(s, 2) ? LATE_BEAT_US : BEAT_US;
 	s->nforeign = has ? foreign : 0;
 	s->watch.alive_at.text = "alive_at";
 	s->watch.owner.text = "owner";
@@ -250,7 +252,7 @@ void foreign_answered(struct sim *s, struct process *p, const struct call *c)
 	} else if (c->foreign == FOREIGN_DONE) {
 		p->row = -1;
 	}
-	p->beat_us = s->now + BEAT_US;
+	p->beat_us = s->now + s->beat_us;
 	if (idle)
 		process_wake_in(s, p, THREAD_SWEEP, IDLE_US);
 	else
