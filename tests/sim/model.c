@@ -315,6 +315,22 @@ static void do_recover(struct sim *s, struct call *c)
 	}
 }
 
+bool is_same_end(const struct tables *a, const struct tables *b)
+{
+	bool same = a->nworkers == b->nworkers;
+	for (int i = 0; i < JOBS && same; i++) {
+		const struct row *x = &a->jobs[i], *y = &b->jobs[i];
+		same = x->state == y->state && x->id == y->id && x->owner == y->owner &&
+		       x->epoch == y->epoch && x->attempts == y->attempts && x->crashes == y->crashes &&
+		       x->cause == y->cause && x->cancel == y->cancel;
+	}
+	for (int i = 0; i < a->nworkers && same; i++) {
+		const struct member *x = &a->workers[i], *y = &b->workers[i];
+		same = x->id == y->id && x->alive == y->alive && x->stamp_us == y->stamp_us;
+	}
+	return same;
+}
+
 /* ---- what comes by no session of a worker ---- */
 
 /* What waits is over at once; what runs is asked to stop. */

@@ -555,20 +555,6 @@ void process_begin(struct sim *s, int i)
 	process_wake_in(s, p, THREAD_TURN, SOON_US);
 }
 
-void mark_crash(struct sim *s, const struct process *p)
-{
-	const struct call *life = p->threads[THREAD_LIFE].call, *turn = p->threads[THREAD_TURN].call;
-	enum life_do does = life ? life->action.what : LIFE_WAIT;
-	s->marks[MARK_crash_registering] |= does == LIFE_REGISTER;
-	s->marks[MARK_crash_renewing] |= does == LIFE_RENEW;
-	s->marks[MARK_crash_declaring] |= does == LIFE_DECLARE;
-	s->marks[MARK_crash_claiming] |= turn && turn->room > 0;
-	s->marks[MARK_crash_settling] |= turn && turn->nends > 0;
-	s->marks[MARK_crash_draining] |= turn && turn->drain && turn->nspool > 0;
-	s->marks[MARK_crash_recovering] |= p->threads[THREAD_SWEEP].call != NULL;
-	s->marks[MARK_crash_running] |= p->nruns > 0;
-}
-
 static bool on_its_way(const struct sim *s, const struct call *c)
 {
 	for (int i = 0; i < s->nheap; i++)

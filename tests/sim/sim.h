@@ -491,6 +491,7 @@ struct incarnation who_of(int host, int pid, int64_t nonce);
 /* Of a worker that was ever registered; NULL: there is none. */
 struct member *member_of(struct sim *s, int64_t id);
 bool is_alive(struct sim *s, int64_t id);
+bool is_same_end(const struct tables *a, const struct tables *b);
 void model_execute(struct sim *s, struct call *c);
 void model_cancel(struct sim *s, int job);
 void model_enqueue(struct sim *s, int job);
@@ -522,7 +523,6 @@ bool reachable(const struct sim *s, const struct process *p);
 /* process.c */
 void process_begin(struct sim *s, int i);
 void process_end(struct sim *s, int i); /* kill -9 */
-void mark_crash(struct sim *s, const struct process *p);
 void process_wake(struct sim *s, const struct event *ev);
 void process_answered(struct sim *s, struct process *p, const struct call *c);
 void process_notice(struct sim *s, struct process *p, int thread);

@@ -35,7 +35,8 @@ static struct {
 /* As NOW_MS of store/dialect_sqlite.c computes it, which loses a millisecond now and then. */
 int64_t sqlite_clock_us(int64_t us)
 {
-	double days = (double)(us / 1000 + JULIAN_1970_MS) / 86400000.0;
+	int64_t ms = us / 1000 + JULIAN_1970_MS;
+	double days = (double)ms / 86400000.0;
 	return (int64_t)((days - 2440587.5) * 86400000) * 1000;
 }
 
@@ -91,10 +92,11 @@ void sqlite_restore(struct sim *s, int copy)
 	if (s->store != KEEP_SQLITE)
 		return;
 	copy_all(lite.copies[copy], lite.db);
+	int64_t last = s->db.ids + IDS_A_TIMELINE * (s->timeline - 1);
 	(void)snprintf(sql, sizeof sql,
 	               "DELETE FROM sqlite_sequence WHERE name = 'defib_worker';"
 	               "INSERT INTO sqlite_sequence VALUES ('defib_worker', %lld)",
-	               (long long)(s->db.ids + IDS_A_TIMELINE * (s->timeline - 1)));
+	               (long long)last);
 	must_sql(sqlite3_exec(lite.db, sql, NULL, NULL, NULL), sql);
 	sqlite_compare(s);
 }
@@ -260,6 +262,14 @@ static void do_renew(struct sim *s, const struct call *c)
 	lite.changes += !refused;
 }
 
+static bool is_same(const struct incarnation *a, const struct incarnation *b)
+{
+	char texts[2][256];
+	incarnation_text(a, texts[0], sizeof texts[0]);
+	incarnation_text(b, texts[1], sizeof texts[1]);
+	return text_eq(texts[0], texts[1]);
+}
+
 static void do_look(struct sim *s, const struct call *c)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -274,8 +284,7 @@ static void do_look(struct sim *s, const struct call *c)
 	for (int i = 0; i < n && same; i++) {
 		const struct registered *x = &rows[i], *y = &c->rows[i];
 		same = x->id == y->id && x->expired == y->expired && x->lease_us == y->lease_us &&
-		       x->stamp_us == y->stamp_us && x->now_us == y->now_us &&
-		       memcmp(&x->who, &y->who, sizeof x->who) == 0;
+		       x->stamp_us == y->stamp_us && x->now_us == y->now_us && is_same(&x->who, &y->who);
 	}
 	for (int i = 0; !same && i < n + c->n; i++) {
 		const struct registered *x = i < n ? &rows[i] : &c->rows[i - n];
@@ -415,7 +424,7 @@ static void do_part(struct sim *s, const struct call *c)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct settlement ends[SPOOL_MOST];
-	bool accepted[SPOOL_MOST];
+	bool accepted[SPOOL_MOST] = {0};
 	if (c->drain && !c->undrained)
 		settle_spooled(s, c, false);
 	struct turn_part p = {.pool = c->pool,

@@ -248,6 +248,20 @@ static void terminate_some(struct sim *s)
 				backend_end(s, open[i], true);
 }
 
+static void mark_crash(struct sim *s, const struct process *p)
+{
+	const struct call *life = p->threads[THREAD_LIFE].call, *turn = p->threads[THREAD_TURN].call;
+	enum life_do does = life ? life->action.what : LIFE_WAIT;
+	s->marks[MARK_crash_registering] |= does == LIFE_REGISTER;
+	s->marks[MARK_crash_renewing] |= does == LIFE_RENEW;
+	s->marks[MARK_crash_declaring] |= does == LIFE_DECLARE;
+	s->marks[MARK_crash_claiming] |= turn && turn->room > 0;
+	s->marks[MARK_crash_settling] |= turn && turn->nends > 0;
+	s->marks[MARK_crash_draining] |= turn && turn->drain && turn->nspool > 0;
+	s->marks[MARK_crash_recovering] |= p->threads[THREAD_SWEEP].call != NULL;
+	s->marks[MARK_crash_running] |= p->nruns > 0;
+}
+
 static void crash(struct sim *s, int i)
 {
 	if (!s->processes[i].exists)
