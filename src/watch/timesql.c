@@ -40,16 +40,19 @@ struct time_form {
 #define MAIL_TIME MAIL_DATE " " CLOCK ZONE
 #define READABLE "'^(?!.* 0000 )(?!0000)(" ISO_TIME "|" MAIL_TIME ")$'"
 
+/* PostgreSQL's last years, 294247 and on, do not fit into 64 bits of microseconds since 1970. */
+#define FAR ", 9000000000000"
+
 static const struct time_form typed_forms[] = {
-	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
-                                ") * 1000000)::bigint END"},
+	[TIME_TYPE_TIMESTAMPTZ] = {{"CASE WHEN isfinite(", ") THEN (least(extract(epoch FROM ",
+                                ")" FAR ") * 1000000)::bigint END"},
                                {"(", ")"},
                                {"statement_timestamp() - ", ""},
                                {"interval '", " seconds'"},
                                US_PER_S,
                                true},
-	[TIME_TYPE_UTC] = {{"CASE WHEN isfinite(", ") THEN (extract(epoch FROM ",
-                        ") * 1000000)::bigint END"},
+	[TIME_TYPE_UTC] = {{"CASE WHEN isfinite(", ") THEN (least(extract(epoch FROM ",
+                        ")" FAR ") * 1000000)::bigint END"},
                        {"(", ")"},
                        {"(statement_timestamp() AT TIME ZONE 'UTC') - ", ""},
                        {"interval '", " seconds'"},
@@ -87,8 +90,10 @@ static const struct time_form untyped_text = {
 	US_PER_S,
 	true,
 };
+/* Texts are greater than every number, once + has taken the column's affinity away. */
 static const struct time_form untyped_epoch = {
-	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000000 AS INTEGER) END"},
+	{"CASE WHEN +", " BETWEEN -9000000000000 AND 9000000000000 THEN CAST(",
+     " * 1000000 AS INTEGER) END"},
 	{"(", ")"},
 	{"CAST(strftime('%s', 'now') AS INTEGER) + 1 - ", ""},
 	{"", ""},
@@ -96,7 +101,8 @@ static const struct time_form untyped_epoch = {
 	false,
 };
 static const struct time_form untyped_epoch_ms = {
-	{"CASE WHEN typeof(", ") IN ('integer', 'real') THEN CAST(", " * 1000 AS INTEGER) END"},
+	{"CASE WHEN +", " BETWEEN -9000000000000000 AND 9000000000000000 THEN CAST(",
+     " * 1000 AS INTEGER) END"},
 	{"(", ")"},
 	{SQLITE_NOW_MS " + 1 - ", ""},
 	{"", ""},
@@ -129,10 +135,11 @@ void sql_time_us(const struct binding *b, enum time_type time, const char *expr,
 {
 	if (in_zone(b, time)) {
 		/* If an hour occurs twice, the later one is meant, so that a sign is never too old. */
-		buf_addf(out,
-		         "CASE WHEN isfinite(%s) THEN (extract(epoch FROM (%s)::timestamp AT TIME ZONE %s) "
-		         "* 1000000)::bigint END",
-		         expr, expr, b->zone);
+		buf_addf(
+			out,
+			"CASE WHEN isfinite(%s) THEN (least(extract(epoch FROM (%s)::timestamp AT TIME ZONE "
+			"%s)" FAR ") * 1000000)::bigint END",
+			expr, expr, b->zone);
 		return;
 	}
 	const struct time_form *form = form_of(b, time);

@@ -565,3 +565,27 @@ def test_nothing_is_left_in_the_folder(defib, lite):
     jobs.make(lite, 1)
     defib("scan", "--fix", config=jobs.config(lite))
     assert {p.name for p in pathlib.Path(defib.dir).iterdir()} == {"defib.yaml"}
+
+
+@pytest.mark.parametrize("absurd", ["294276-12-31 23:59:59+00", "infinity", "-infinity",
+                                    "4713-01-01 00:00:00+00 BC"])
+def test_a_time_at_the_end_of_time_fails_no_scan(defib, pg, absurd):
+    """It is read as far as it can be; the rows beside it are recovered."""
+    jobs.make(pg, 2)
+    pg.sql("UPDATE jobs SET updated_at = %s WHERE id = 1", absurd)
+    ran = defib("scan", "--fix", config=jobs.config(pg))
+    assert ran.code in (EXIT_CLEAN, EXIT_STUCK, EXIT_PARTLY), ran
+    assert pg.sql("SELECT status FROM jobs WHERE id = 2") == [("queued",)]
+    for command in (["list"], ["show", "jobs/1"], ["explain", "jobs", "1"], ["stats"], ["doctor"]):
+        ran = defib(*command, config=jobs.config(pg))
+        assert ran.code in (EXIT_CLEAN, EXIT_STUCK), (command, ran)
+
+
+@pytest.mark.parametrize("absurd", [-2 ** 63, 2 ** 63 - 1, -10 ** 13, 1e300, -1e300])
+def test_a_number_that_is_no_time_is_no_sign_of_life(defib, lite, absurd):
+    lite.sql("CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, updated_at, error TEXT)")
+    lite.sql("INSERT INTO jobs VALUES (1, 'running', %s, NULL), (2, 'running', 1, NULL)", absurd)
+    ran = defib("scan", config=jobs.config(lite, time_type="epoch"))
+    assert ran.code in (EXIT_STUCK, EXIT_PARTLY), ran
+    assert "\n  2  silent" in ran.out, ran.out
+    assert "alive_at is not a time" in ran.out + ran.err, ran
