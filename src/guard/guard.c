@@ -262,12 +262,18 @@ void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t
 	g->now_us = now_us;
 	g->boot_us = g->pace_us = boot_us;
 	g->override = override;
+	g->barred = false;
 	g->again_us = g->paid = 0;
 	for (int i = 0; i < GUARD_COUNT; i++)
 		g->held[i] = 0;
 	doubt_now(g);
 	suspects_begin(&g->suspects);
 	brake_step(&g->brake, &g->rules, d, now_us, boot_us, census, n);
+}
+
+void guard_barred(struct guard *g)
+{
+	g->barred = true;
 }
 
 static struct guard_answer pass(void)
@@ -313,6 +319,7 @@ static struct guard_answer confirm(struct guard *g, struct suspect *s)
 		/* The database's clock was set back: this is the first sighting by the new clock. */
 		s->seen_us = g->now_us;
 		s->seen_boot_us = g->boot_us;
+		s->confirmed = s->confirmed && !g->barred;
 	}
 	int64_t left_us = g->beat_us - believed_us(g, s);
 	if (!s->confirmed && left_us > 0)
@@ -344,7 +351,7 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	/* Sightings also count under the brake: a job that it releases was seen for long enough. */
 	if (*suspect)
 		a = confirm(g, *suspect);
-	else if (j->measured_us < j->limit_us + g->beat_us)
+	else if (g->barred || j->measured_us < j->limit_us + g->beat_us)
 		a = by(GUARD_LOOK, sign_us + j->limit_us + g->beat_us);
 	return brake_holds(&g->brake, f->owner) ? by(GUARD_BRAKE, ceiling_us(g)) : a;
 }

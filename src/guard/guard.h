@@ -56,6 +56,11 @@ void guard_rules(struct guard *g, const struct watch *w);
  */
 void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t boot_us,
                  const struct census_row *census, int n, bool override);
+/*
+ * In this pass a lock keeps the table from being written: who cannot write is not silent. The
+ * second look counts from here.
+ */
+void guard_barred(struct guard *g);
 struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j);
 /* A job that guard_ask() let pass was not written in the end (changed, locked, refused). */
 void guard_give_back(struct guard *g);

@@ -83,6 +83,30 @@ static void time_in_an_outage_does_not_count_between_two_looks(void **state)
 	assert_by(ask_of(b, 0), GUARD_PASS);
 }
 
+static void time_behind_a_lock_does_not_count_between_two_looks(void **state)
+{
+	struct bench *b = *state;
+	calm(b);
+	fall_silent(b, 1, 61);
+	assert_by(ask_of(b, 0), GUARD_LOOK);
+	end(b);
+	/* Nobody could have written until this pass at least. */
+	begin(b, 61 + BEAT);
+	guard_barred(b->guard);
+	assert_by(ask_of(b, 0), GUARD_LOOK);
+	end(b);
+	begin(b, 61 + 2 * BEAT - 1);
+	assert_by(ask_of(b, 0), GUARD_LOOK);
+	end(b);
+	begin(b, 61 + 2 * BEAT);
+	assert_by(ask_of(b, 0), GUARD_PASS);
+	end(b);
+	/* What was confirmed, and not written yet, is no longer. */
+	begin(b, 61 + 2 * BEAT + 1);
+	guard_barred(b->guard);
+	assert_by(ask_of(b, 0), GUARD_LOOK);
+}
+
 static void a_database_clock_set_forward_is_no_second_look(void **state)
 {
 	struct bench *b = *state;
@@ -418,6 +442,7 @@ int main(void)
 		TEST(what_was_stale_at_the_first_look_needs_no_second),
 		TEST(a_watch_without_beats_needs_one_look),
 		TEST(time_in_an_outage_does_not_count_between_two_looks),
+		TEST(time_behind_a_lock_does_not_count_between_two_looks),
 		TEST(a_database_clock_set_forward_is_no_second_look),
 		TEST(a_database_clock_set_back_costs_one_more_beat),
 		TEST(suspects_that_are_not_asked_about_are_handed_out_once),

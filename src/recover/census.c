@@ -73,24 +73,35 @@ defib_err census_read(struct store *s, const struct census_sql *sql, struct aren
 	return DEFIB_OK;
 }
 
+/* A question about the watch's table whose answer is yes or no; no where the engine has none. */
+static defib_err ask_of_table(struct store *s, const char *sql, const struct watch *w, bool *yes,
+                              struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF table = BUF_INIT;
+	struct store_rows rows;
+	*yes = false;
+	sql_table(&table, w->table);
+	struct store_param name = P_TEXT(buf_text(&table));
+	if (!sql)
+		return DEFIB_OK;
+	defib_err err = store_read(s, sql, &name, 1, &a, &rows, f);
+	*yes = !err && row_bool(&rows, 0, 0);
+	return err;
+}
+
+defib_err census_barred(struct store *s, const struct watch *w, bool *barred, struct failure *f)
+{
+	return ask_of_table(s, store_dialect(s)->ask.writes_barred, w, barred, f);
+}
+
 /* ---- a watch that sees no running row ---- */
 
 #define ROW_WITHIN_MS 1000 /* a table full of dead rows may take long to read */
 
 defib_err row_security(struct store *s, const struct watch *w, bool *on, struct failure *f)
 {
-	AUTO_ARENA a = ARENA_INIT;
-	AUTO_BUF table = BUF_INIT;
-	struct store_rows rows;
-	*on = false;
-	sql_table(&table, w->table);
-	struct store_param name = P_TEXT(buf_text(&table));
-	const char *sql = store_dialect(s)->ask.row_security;
-	if (!sql)
-		return DEFIB_OK;
-	defib_err err = store_read(s, sql, &name, 1, &a, &rows, f);
-	*on = !err && row_bool(&rows, 0, 0);
-	return err;
+	return ask_of_table(s, store_dialect(s)->ask.row_security, w, on, f);
 }
 
 static bool has_rows(struct store *s, const struct watch *w)

@@ -29,6 +29,10 @@ MUST_CHECK defib_err census_server_start(struct store *s, int64_t *start_us, str
 /* The database's clock. */
 MUST_CHECK defib_err census_now(struct store *s, int64_t *now_us, struct failure *f);
 
+/* Whether a lock on the table (CREATE INDEX, ALTER TABLE) keeps workers from writing. */
+MUST_CHECK defib_err census_barred(struct store *s, const struct watch *w, bool *barred,
+                                   struct failure *f);
+
 /* ---- a watch that sees no running row ---- */
 
 /*

@@ -176,16 +176,21 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
 	struct census census;
+	bool barred = false;
 	p->paced = false;
 	if (!o->guard)
 		return DEFIB_OK;
 	defib_err err = census_read(p->session->store, &p->census, &p->page, &census, f);
+	if (!err && p->watch->beat_us)
+		err = census_barred(p->session->store, p->watch, &barred, f);
 	if (err)
 		return err;
 	p->result->now_us = census.now_us;
 	absence_read(o->absence, p->session->opened, census.now_us, clock_boot_us());
 	guard_begin(o->guard, &o->absence->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
 	            o->override_guard);
+	if (barred)
+		guard_barred(o->guard);
 	return DEFIB_OK;
 }
 

@@ -199,6 +199,16 @@ const struct dialect dialect_postgres = {
 					"i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred IS NULL AND "
 					"c.attname = ANY ($2::text[]))",
 			.row_security = "SELECT row_security_active(to_regclass($1))",
+			/* Also a lock that is only waited for: writers queue up behind it. */
+			.writes_barred =
+				"SELECT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'relation' AND "
+                "l.database "
+				"= (SELECT oid FROM pg_database WHERE datname = current_database()) AND "
+                "(l.relation "
+				"= to_regclass($1) OR l.relation IN (SELECT relid FROM "
+				"pg_partition_tree(to_regclass($1)))) AND l.mode IN ('ShareLock', "
+				"'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') AND l.pid <> "
+				"pg_backend_pid())",
 			.server_start = "SELECT " EPOCH_US("pg_postmaster_start_time()"),
 			.unique_key =
 				"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
