@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.waits  # it computes for seconds; the rules have sanitized tests of their own
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ["DEFIB_BIN"]).resolve().parent / "detector"
 
