@@ -65,7 +65,7 @@ defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **ou
 defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struct arena *a,
                       struct delivery *out, bool *got, struct failure *f)
 {
-	/* Behind one of its own topic that is not over a message waits, even when that is not due. */
+	/* A message waits behind an unfinished one of its topic, even if that one is not due. */
 	static const char sql[] =
 		"UPDATE defib.delivery SET tries = tries + 1, due_at = {now} + {span $2::bigint} WHERE "
 		"seq = (SELECT d.seq FROM defib.delivery AS d WHERE d.sink = $1 AND d.ended IS NULL AND "
@@ -90,7 +90,7 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 	return DEFIB_OK;
 }
 
-/* Only who took it last may say what became of it. */
+/* Only the sender that took it last may record its result. */
 static defib_err note(struct store *s, const char *sql, const struct delivery *d,
                       struct store_param what, const char *answer, struct failure *f)
 {
@@ -146,7 +146,7 @@ defib_err outbox_tidy(struct store *s, struct failure *f)
 	return err;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 defib_err outbox_read(struct store *s, int limit, struct arena *a, struct delivery_row **out,
                       int *n, struct failure *f)
@@ -182,7 +182,7 @@ defib_err outbox_read(struct store *s, int limit, struct arena *a, struct delive
 
 /* ---- states of rules ---- */
 
-/* Times as SQLite keeps them, so that what is written is what is read back. */
+/* Times as SQLite stores them, so that what is written is what is read back. */
 #define WHOLE_MS(us) ((us) / 1000 * 1000)
 
 static int word_at(const char *const *words, const char *word)
@@ -196,7 +196,7 @@ static int word_at(const char *const *words, const char *word)
 defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
                       int64_t *now_us, struct failure *f)
 {
-	/* The clock comes also where there is no row. */
+	/* The clock is returned even if there is no row. */
 	static const char sql[] =
 		"SELECT watch, rule, severity, state, {us since}, {us fired_at}, {us told_at}, repeats, "
 		"value, sentence, topic, holder, {us {now}} FROM (SELECT 1) AS one LEFT JOIN defib.alert "
@@ -314,7 +314,7 @@ static void add(struct happened *list, int *n, struct happened one, enum alert_c
 		list[(*n)++] = one;
 }
 
-/* What persons did is none of a rule's: who did it knows of it. */
+/* Operators' acts do not count for rules: the operator knows about them. */
 static void add_row(const struct store_rows *rows, int i, struct happened *list, int *n)
 {
 	const char *event = row_text(rows, i, 1), *took = row_text(rows, i, 7);

@@ -8,7 +8,7 @@
 
 #include <ctype.h>
 
-/* Alertmanager takes what it does not hear of again for over: not before this. */
+/* Alertmanager resolves an alert that is not sent again: not before this time. */
 #define ALERTMANAGER_ENDS_US (INT64_C(48) * 3600 * US_PER_S)
 #define SUMMARY_MAX 1024 /* PagerDuty's limits */
 #define DEDUP_MAX 255
@@ -46,7 +46,7 @@ static void add_time(struct buf *out, const char *name, int64_t us)
 	add_member(out, name, buf_text(&iso));
 }
 
-/* "WARNING pages (main): …"; the subject of a whole database is the database. */
+/* "WARNING pages (main): …"; for a whole database the subject is the database. */
 static void add_sentence(const struct alert_message *m, struct buf *out)
 {
 	bool over = m->change == CHANGE_RESOLVED, whole = text_eq(m->watch, ALERT_ANY);
@@ -148,7 +148,7 @@ static void dump(json_t *made, struct buf *out)
 	json_decref(made);
 }
 
-/* Those members of the document, as an object of texts; empty ones are left out. */
+/* Those members of the document, as an object of texts; without empty ones. */
 static json_t *texts_of(const json_t *d, const char *const *names)
 {
 	json_t *out = json_object();
@@ -183,7 +183,7 @@ bool form_alertmanager(const json_t *d, struct buf *out)
 	return true;
 }
 
-/* "page" is our word for what must wake somebody up. */
+/* "page" is our word for what must wake someone up. */
 static const char *pagerduty_severity(const char *severity)
 {
 	return text_eq(severity, "warning") ? "warning" : "critical";

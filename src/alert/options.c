@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * options.c: the option tables of `sinks:` and `alerts:`.
  *
- * What lets somebody write to a sink (a routing key, a header, the path of a chat's URL) is a
- * secret: it is read, and shown to nobody. A rule of the configuration starts as a copy of what
- * would hold without it (the default, or for a watch's own the rule of all watches), and what is
- * written goes over it: nobody repeats a limit to change a sink.
+ * What permits writing to a sink (a routing key, a header, the path of a chat's URL) is a secret:
+ * it is read, but never shown. A configured rule starts as a copy of what would apply without it
+ * (the default, or for a watch's own rule the one for all watches), and the entry overrides parts
+ * of it: a limit need not be repeated to change a sink.
  */
 #include "alert/alerts.h"
 
@@ -162,7 +162,7 @@ const struct section sinks_section = {
 
 /* ---- alerts and their rules ---- */
 
-/* What may be written of a limit; which of the three a rule has depends on the rule. */
+/* The ways to write a limit; which of the three a rule has depends on the rule. */
 struct rule_options {
 	struct alert_rule rule;
 	const char *name;
@@ -237,7 +237,7 @@ static void refuse(struct cfg_reader *r, struct cfg_mark at, const char *what, c
 	cfg_problem(r, at, "there is no %s \"%s\"%s", what, name, text_hint(name, names).text);
 }
 
-/* The one way in which a rule's limit is given. */
+/* The one way in which this rule's limit is written. */
 static void take_limit(struct cfg_reader *r, struct rule_options *o)
 {
 	struct alert_rule *rule = &o->rule;
@@ -287,7 +287,7 @@ static int rule_named(const char *name)
 	return i;
 }
 
-/* One entry, over what holds so far. */
+/* One entry, applied to what holds so far. */
 static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
                       struct alert_settings *settings)
 {
@@ -315,7 +315,7 @@ static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
 	cfg_leave(r, mark);
 }
 
-/* Rules of all watches first: a watch's own begin with them. */
+/* Rules for all watches first: a watch's own rules start from them. */
 static void read_rules_of(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct alert_settings *s = target;
@@ -370,7 +370,7 @@ static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct t
 			refuse(r, at, "sink", named->items[i], names);
 }
 
-/* Names that must be there: sinks of rules, watches. */
+/* Names that must exist: sinks of rules, watches. */
 static void check_alerts(struct cfg_reader *r, const struct settings *all)
 {
 	const struct alert_settings *s = settings_alerts(all);

@@ -14,7 +14,9 @@
 
 #define MINUTES(n) ((n)*60 * US_PER_S)
 #define HOURS(n) ((n)*3600 * US_PER_S)
-/* What it says, what it is for people who choose limits, and more. It is repeated twice a day. */
+/*
+ * Its sentence, its explanation for people who choose limits, and more. It is repeated twice a day.
+ */
 /* clang-format off */
 #define RULE(id, how, counts, sentence, what, ...) \
 	[ALERT_##id] = {.severity = ALERT_##how, .unit = UNIT_##counts, .says = sentence, \
@@ -137,7 +139,10 @@ struct measuring {
 	int64_t now_us;
 };
 
-/* Against the least within the window. Without the whole of it a lower one may be forgotten. */
+/*
+ * Compared with the minimum within the window. Without the whole window a lower value may be
+ * missing.
+ */
 static bool measure_doubled(const struct measuring *m, double *value)
 {
 	const struct alert_rule *r = m->rule;
@@ -163,7 +168,7 @@ static bool measure_rate(const struct measuring *m, double *value)
 	return true;
 }
 
-/* A part of a whole, or a sum by its count. Too few of the whole are nothing to be told of. */
+/* A share, or a sum divided by its count. With too few cases there is no value. */
 static bool measure_ratio(const struct measuring *m, double *value)
 {
 	double whole = window_sum(m->bottom, m->now_us);
@@ -173,18 +178,18 @@ static bool measure_ratio(const struct measuring *m, double *value)
 	return true;
 }
 
-/* The daemon's own tries are not in any ledger: at first it knows of too few. */
+/* The daemon's own attempts are in no ledger: at first it knows too few. */
 static bool measure_failures(const struct measuring *m, double *value)
 {
 	bool few = window_sum(m->bottom, m->now_us) < m->rule->floor;
 	return measure_ratio(m, value) && (!few || window_full(m->bottom, m->now_us));
 }
 
-/* A fact of now as it is, or a function; what is counted for it. */
+/* A current fact, or a function; what is counted for it. */
 #define FACT(member) .fact = offsetof(struct alert_facts, member)
 static const struct {
-	size_t fact;  /* where there is no function */
-	bool by_scan; /* it is known once there was a scan */
+	size_t fact;  /* if there is no function */
+	bool by_scan; /* known after the first scan */
 	bool (*measure)(const struct measuring *m, double *value);
 	enum alert_counter top, bottom;
 } measures[] = {
@@ -235,7 +240,7 @@ void alert_count(struct alert_subject *s, enum alert_counter what, int64_t at_us
 	}
 }
 
-/* "Doubled" is reached at twice as many; all else must be past its limit. */
+/* "Doubled" includes exactly twice as many; all others must exceed their limit. */
 static bool too_much(const struct alert_rule *r, double value)
 {
 	if (r->unit == UNIT_FACTOR)
@@ -243,7 +248,7 @@ static bool too_much(const struct alert_rule *r, double value)
 	return r->lowest ? value < r->limit : value > r->limit;
 }
 
-/* False: it cannot be known yet. */
+/* False: not known yet. */
 static bool measure(const struct measuring *m, double *value)
 {
 	const struct alert_facts *now = &m->subject->now;
@@ -280,7 +285,7 @@ static enum alert_change fire(struct alert *a, int64_t now_us)
 	return CHANGE_FIRED;
 }
 
-/* It is so. */
+/* The condition holds. */
 static enum alert_change step_yes(const struct alert_rule *r, int64_t now_us, struct alert *a)
 {
 	if (a->state == STATE_FIRING) {
@@ -301,7 +306,7 @@ static enum alert_change step_yes(const struct alert_rule *r, int64_t now_us, st
 	return CHANGE_STATE;
 }
 
-/* It is not so. */
+/* The condition does not hold. */
 static enum alert_change step_no(const struct alert_rule *r, int64_t now_us, struct alert *a)
 {
 	if (a->state == STATE_RESOLVED)
@@ -322,28 +327,28 @@ static enum alert_change step_no(const struct alert_rule *r, int64_t now_us, str
 enum alert_change alert_step(const struct alert_rule *r, const struct alert_reading *m,
                              int64_t now_us, struct alert *a)
 {
-	/* A rule that was switched off is over at once. */
+	/* A rule that was switched off resolves at once. */
 	static const struct alert_rule off;
 	if (!r->enabled)
 		return step_no(&off, now_us, a);
 	if (m->answer == ANSWER_UNKNOWN)
 		return CHANGE_NONE;
-	/* Both the worst and what it came down to are worth telling. */
+	/* Both the highest value and the current one are worth reporting. */
 	double was = a->value;
 	if (m->answer == ANSWER_YES || a->state == STATE_FIRING)
 		a->value = m->value;
 	enum alert_change change =
 		m->answer == ANSWER_YES ? step_yes(r, now_us, a) : step_no(r, now_us, a);
-	/* It fired in the middle of something: who looks now sees the number of now. */
+	/* It fired while the number was still rising: show the current number. */
 	return change == CHANGE_NONE && a->value != was ? CHANGE_STATE : change;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
-#define DIGITS 3       /* of a share or a rate, where nothing asks for more */
+#define DIGITS 3       /* of a share or a rate, unless more are needed */
 #define DIGITS_MOST 12 /* more than any limit has */
 
-/* So many digits that mean something, and never fewer than before the point: 150, 0.103, 12.5. */
+/* Significant digits, and never fewer than before the decimal point: 150, 0.103, 12.5. */
 static void add_digits(struct buf *out, double value, int digits)
 {
 	double size = value < 0 ? -value : value;
@@ -384,7 +389,7 @@ void alert_amount(const struct alert_rule *r, double value, struct buf *out)
 	add_amount(r, value, DIGITS, out);
 }
 
-/* What is past its limit never reads as if it were the limit: "0.1 (alert above 0.1)". */
+/* A value beyond its limit must never read like the limit: "0.1 (alert above 0.1)". */
 static void add_value(const struct alert_rule *r, double value, const char *limit, struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -399,7 +404,7 @@ static void add_value(const struct alert_rule *r, double value, const char *limi
 	buf_add(out, buf_text(&text));
 }
 
-/* What stands in a rule's sentence, and what is said there. */
+/* The placeholders of a rule's sentence, and their values. */
 static const char *const places[] = {"{value}",    "{limit}",     "{window}",
                                      "{jobs are}", "{jobs were}", "{jobs have}"};
 #define PLACES (int)(sizeof places / sizeof *places)
@@ -440,7 +445,7 @@ void window_span(struct window *w, int64_t span_us, bool least)
 	w->least = least;
 }
 
-/* Time goes on: cells that come round again are emptied. */
+/* Time advances: cells that are reused are emptied. */
 static void turn_to(struct window *w, int64_t cell)
 {
 	int64_t steps = cell - w->newest;

@@ -85,7 +85,7 @@ static void hide_secrets(char *text, const struct alert_sink *s)
 	}
 }
 
-/* Sets the answer; the text is made one line, and secrets of the sink are taken out. */
+/* Sets the result; the text becomes one line, without secrets of the sink. */
 PRINTF_LIKE(4, 5)
 static void sink_answered(const struct sink_call *c, struct sink_answer *out, enum sink_end how,
                           const char *fmt, ...)
@@ -122,10 +122,10 @@ static void sink_log(const struct sink_call *c, struct sink_answer *out)
 	sink_answered(c, out, SINK_SENT, "logged");
 }
 
-#define KEEP 160        /* of what it writes is told */
+#define KEEP 160        /* of its output is reported */
 #define GRACE_MS 2000   /* between TERM and KILL */
-#define TURN_MS 200     /* between looks at `stop` */
-#define ENTRY_MAX 65536 /* bytes of one; the kernel takes 128 KiB at most */
+#define TURN_MS 200     /* between checks of `stop` */
+#define ENTRY_MAX 65536 /* bytes of one; the kernel accepts at most 128 KiB */
 
 struct program {
 	const struct sink_call *call;
@@ -136,7 +136,7 @@ struct program {
 	const char *ended_by; /* NULL: it ended by itself */
 };
 
-/* A file in memory: no pipe that could fill up. */
+/* A file in memory: a pipe could fill up. */
 static int input_of(const char *text)
 {
 	int fd = memfd_create("defib-message", MFD_CLOEXEC);
@@ -148,7 +148,7 @@ static int input_of(const char *text)
 	return fd;
 }
 
-/* A clean one, what the sink names, and the message. */
+/* A clean one, plus what the sink names, and the message. */
 static char **environment_of(const json_t *d, const struct sink_call *c, struct arena *a)
 {
 	static const char *const members[] = {"status", "rule", "severity", "source", "database",
@@ -159,7 +159,7 @@ static char **environment_of(const json_t *d, const struct sink_call *c, struct 
 	for (const char *const *m = members; *m; m++) {
 		const char *value = document_text(d, *m);
 		if (strlen(value) > ENTRY_MAX)
-			continue; /* a long report: it stands on stdin */
+			continue; /* a long report: it is on stdin */
 		char *entry = arena_printf(a, "DEFIB_ALERT_%s=%s", *m, value);
 		for (char *p = entry; *p && *p != '='; p++)
 			*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
@@ -170,7 +170,7 @@ static char **environment_of(const json_t *d, const struct sink_call *c, struct 
 	return env.entries;
 }
 
-/* Signals that the daemon blocks or ignores are none of the program's. */
+/* The program must not inherit the signals that the daemon blocks or ignores. */
 static void set_attributes(posix_spawnattr_t *attr)
 {
 	sigset_t none, all;
@@ -208,7 +208,7 @@ static void take_output(struct program *p)
 		p->kept[p->nkept++] = text[i];
 }
 
-/* Until it ends by itself; afterwards only until it must. */
+/* Until it ends by itself; after the time limit only until it must. */
 static bool wait_end(struct program *p, int64_t until_ms)
 {
 	struct pollfd fds[] = {{p->pidfd, POLLIN, 0}, {p->output[0], POLLIN, 0}};
@@ -220,7 +220,7 @@ static bool wait_end(struct program *p, int64_t until_ms)
 		if (n > 0 && (fds[1].revents & POLLIN))
 			take_output(p);
 		else if (n > 0 && fds[1].revents)
-			fds[1].fd = -1; /* closed: it may run on */
+			fds[1].fd = -1; /* closed: it may continue to run */
 		if (n > 0 && (fds[0].revents & POLLIN))
 			return true;
 	}
@@ -246,7 +246,7 @@ static void follow(struct program *p)
 static void report_end(struct program *p, struct sink_answer *out)
 {
 	int status = 0;
-	/* What it left behind in its group ends too; its own id is not given away before the wait. */
+	/* Processes that it left in its group end too; its own id is not reused before the wait. */
 	kill(-p->pid, SIGKILL);
 	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -284,7 +284,7 @@ static void sink_command(const struct sink_call *c, struct sink_answer *out)
 		close(p.input);
 }
 
-#define READ_MAX 65536  /* more than this is no answer */
+#define READ_MAX 65536  /* more than this is not a reply */
 #define WAIT_MAX_S 3600 /* that a receiver may ask for */
 #define ALERTMANAGER_PATH "/api/v2/alerts"
 
@@ -333,7 +333,7 @@ static void add_url(struct request *q)
 	buf_addf(&q->url, "%s", &ALERTMANAGER_PATH[s->url[n - 1] == '/' ? 1 : 0]);
 }
 
-/* False: the sink takes no such message. */
+/* False: the sink does not take such a message. */
 static bool add_body(struct request *q)
 {
 	const struct alert_sink *s = q->call->sink;
@@ -389,7 +389,7 @@ static void set_up(struct request *q)
 	curl_easy_setopt(q->curl, CURLOPT_ERRORBUFFER, q->error);
 }
 
-/* What a status means; the first row that it is within. */
+/* The meaning of a status; the first row that contains it. */
 static const struct {
 	long from, to;
 	enum sink_end how;
@@ -422,7 +422,7 @@ static void perform(struct request *q, struct sink_answer *out)
 	CURLcode code = curl_easy_perform(q->curl);
 	long status = 0;
 	curl_easy_getinfo(q->curl, CURLINFO_RESPONSE_CODE, &status);
-	/* Who answered well and then talked on has the message. */
+	/* A receiver that answered well and then sent too much has the message. */
 	if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && status >= 200))
 		judge_status(q, out);
 	else if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)

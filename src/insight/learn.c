@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-/* Ends further in the future than clocks differ are no ends; one would hide all that follow. */
+/* Ends further in the future than clocks can differ are invalid; one would hide all later ones. */
 #define AHEAD_US (INT64_C(60) * 1000000)
 
 struct learned_kind *learned_find(struct learned *l, const char *kind, struct arena *a)
@@ -29,7 +29,7 @@ struct learned_kind *learned_find(struct learned *l, const char *kind, struct ar
 	return &l->kinds[l->n++];
 }
 
-/* The row of "" is the watch's own: it has the cursor too. */
+/* The "" row belongs to the watch: it has the cursor too. */
 static int64_t read_cursor(const char *document)
 {
 	json_auto_t *root = json_loads(document, 0, NULL);
@@ -56,7 +56,7 @@ static defib_err read_known(struct store *s, const char *watch, struct arena *a,
 	return err;
 }
 
-/* A database that may only be read is no reason not to learn for the moment. */
+/* A read-only database does not prevent learning for the duration of the call. */
 static defib_err forgive(defib_err err, struct learned *l, struct failure *f)
 {
 	if (err != DEFIB_PERMISSION && err != DEFIB_LOCKED && err != DEFIB_READ_ONLY)
@@ -99,7 +99,7 @@ static const char *document_of(const struct learned *l, const struct learned_kin
 	return arena_strdup(a, buf_text(&text));
 }
 
-/* What changed, the cursor's row always; what has faded to nothing goes. */
+/* Store what changed, and always the cursor's row; delete what has faded to nothing. */
 static defib_err keep_it(struct store *s, const char *watch, struct learned *l, struct arena *a,
                          struct failure *f)
 {
@@ -115,7 +115,7 @@ static defib_err keep_it(struct store *s, const char *watch, struct learned *l, 
 	}
 	bool taken = false;
 	defib_err err = learned_write(s, watch, l->was, rows, n, a, &taken, f);
-	l->kept = !err; /* if not taken, another has counted the same runs meanwhile */
+	l->kept = !err; /* if not taken, another process counted the same runs meanwhile */
 	return err;
 }
 

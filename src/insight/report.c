@@ -16,7 +16,7 @@
 
 #define DAY_US (INT64_C(86400) * 1000000)
 
-/* ---- adding up ---- */
+/* ---- totals ---- */
 
 int report_days(const struct period *p, struct arena *a, struct report_day **out)
 {
@@ -31,7 +31,7 @@ int report_days(const struct period *p, struct arena *a, struct report_day **out
 	return n;
 }
 
-/* Numbers beside those that events.h defines: which one an event of automation is. */
+/* Numbers besides those that events.h defines: which one an event of a scan belongs to. */
 #define N(member) offsetof(struct report_numbers, member)
 static const struct {
 	const char *event, *rule; /* rule NULL: any */
@@ -42,7 +42,7 @@ static const struct {
 	{ENTRY_CHANGED_MEANWHILE, NULL, N(changed)}, {ENTRY_GUARD_HELD, "brake-holds", N(brakes)},
 };
 
-/* Recoveries by their remedy, as the event table has it. */
+/* Recoveries by their remedy, as in the event table. */
 static const struct {
 	enum remedy remedy;
 	size_t offset;
@@ -59,7 +59,7 @@ static void add_number(struct report_numbers *to, size_t offset, int64_t n)
 	*(int64_t *)((char *)to + offset) += n;
 }
 
-/* What one row of counted entries is. */
+/* The numbers of one row of counted entries. */
 static struct report_numbers numbers_of(const struct digest_event *e)
 {
 	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
@@ -152,7 +152,7 @@ static defib_err read_times(struct reading *x, struct failure *f)
 	return digest_times(x->store, x->out->watch->name, x->period, &x->out->times, f);
 }
 
-/* Owners as persons may see them, whatever stood in the evidence when it was written. */
+/* Owners as they may be shown, whatever the evidence had when it was written. */
 static void mask_owners(struct reading *x)
 {
 	struct digest_list *t = &x->out->owners;
@@ -184,8 +184,7 @@ static defib_err read_mistakes(struct reading *x, struct failure *f)
 	return digest_mistakes(x->store, x->out->watch->name, x->period, &x->out->mistakes, f);
 }
 
-/* Whether a hold is in force is seen by its row: the only thing that the user's tables are asked.
- */
+/* Only its row shows whether a hold is in force: the only use of the user's tables. */
 static defib_err read_holds(struct reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
@@ -201,14 +200,14 @@ static defib_err read_holds(struct reading *x, struct failure *f)
 	return err;
 }
 
-/* What the leader last said of itself. */
+/* What the leader last reported about itself. */
 static defib_err read_near_misses(struct reading *x, struct failure *f)
 {
 	struct status_row *rows;
 	int n = 0;
 	bool there = false;
 	defib_err err = daemon_table_open(x->store, "status", false, &there, f);
-	if (err == DEFIB_PERMISSION) { /* then it is not known, as where no daemon ever was */
+	if (err == DEFIB_PERMISSION) { /* then it is unknown, as without a daemon */
 		fail_clear(f);
 		return DEFIB_OK;
 	}
@@ -225,7 +224,7 @@ static defib_err read_near_misses(struct reading *x, struct failure *f)
 	return err;
 }
 
-/* Where a threshold fits there is nothing to advise. */
+/* If a threshold fits, there is nothing to suggest. */
 static bool worth_saying(enum advice a)
 {
 	return a != ADVICE_FEW && a != ADVICE_FITS;
@@ -256,7 +255,7 @@ static defib_err read_advice(struct reading *x, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* Each by itself: one that takes too long keeps none of the others. */
+/* Each separately: one that takes too long does not affect the others. */
 static const read_fn readers[] = {
 	read_events, read_times, read_tops, read_mistakes, read_holds, read_near_misses, read_advice,
 };

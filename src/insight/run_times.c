@@ -13,7 +13,7 @@
 #define RATIO_ROOT 1.08983 /* its square root: a bucket's middle is off by at most 9 % */
 #define VERSION 1
 
-/* Lower end of a bucket; the first and the last take what lies outside. */
+/* Lower end of a bucket; the first and the last include what lies outside. */
 static double lower_end(int bucket)
 {
 	double at = (double)RUN_TIMES_LEAST_US;
@@ -95,7 +95,7 @@ int64_t run_times_quantile(const struct run_times *t, double share)
 	for (int i = 0; i < RUN_TIMES_BUCKETS && bucket < 0; i++) {
 		seen += t->counts[i];
 		last = t->counts[i] > 0 ? i : last;
-		/* Sums of fractions may end a hair below the whole. */
+		/* Sums of fractions may be slightly below the whole. */
 		if (t->counts[i] > 0 && seen >= wanted * (1 - 1e-9))
 			bucket = i;
 	}
@@ -168,9 +168,9 @@ bool run_times_read(struct run_times *t, const char *json)
 	return good;
 }
 
-/* ---- what they say of thresholds ---- */
+/* ---- suggestions for thresholds ---- */
 
-/* Shorter than today's by less than this is not worth a word. */
+/* A smaller reduction than this is not worth a suggestion. */
 #define WORTH 1.25
 
 bool runs_are_silent(const struct watch *w)
@@ -195,7 +195,7 @@ static int64_t long_enough(const struct watch *w, const struct suggestion *s,
                            const struct run_times *t)
 {
 	double us = SUGGEST_FACTOR * (double)s->p99_us;
-	/* Up to the edge of what the histogram can tell: no such run may be longer. */
+	/* Up to the precision of the histogram: no such run may be longer. */
 	double thousandth = (double)run_times_quantile(t, 0.999) * (1 + RUN_TIMES_ERROR);
 	int64_t least = w->beat_us ? 2 * w->beat_us : SUGGEST_FLOOR_US;
 	if (thousandth > (double)s->longest_us)
@@ -229,7 +229,7 @@ void suggest(const struct watch *w, const char *kind, const struct run_times *t,
 	out->has_today = threshold_for(today, kind, &out->today_us) && out->today_us > 0;
 	if (out->has_today)
 		out->over_today = run_times_over(t, out->today_us);
-	/* Halving leaves fractions: half a run too few is enough. */
+	/* Halving leaves fractions: half a run too few is accepted. */
 	if (out->n + 0.5 < SUGGEST_RUNS)
 		return;
 	out->us = long_enough(w, out, t);
@@ -247,7 +247,7 @@ void share_text(double share, struct buf *out)
 		buf_addf(out, "%.1f %%", percent);
 }
 
-/* "30m" after a blank, or nothing where there is no threshold. */
+/* "30m" after a space, or "" if there is no threshold. */
 static void add_today(const struct suggestion *s, struct buf *out)
 {
 	buf_add(out, s->option);

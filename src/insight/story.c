@@ -74,7 +74,7 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 	return err;
 }
 
-/* Which of our own tables are there and may be read. */
+/* Which of our own tables exist and may be read. */
 struct own_tables {
 	bool step, progress, job_data;
 };
@@ -118,7 +118,7 @@ static defib_err read_steps(struct telling *t, struct story *out, struct failure
 	return DEFIB_OK;
 }
 
-/* Only the queue's own jobs have it. */
+/* Only jobs of the built-in queue have it. */
 static defib_err read_progress(struct telling *t, struct story *out, struct failure *f)
 {
 	static const char sql[] =

@@ -12,7 +12,10 @@
 #include "watch/stats_sql.h"
 
 #define LOOK_ROWS 10000
-/* Beyond so many the exact number of stuck jobs tells nothing more; less to who does not wait. */
+/*
+ * Beyond this, the exact number of stuck jobs is of no use; the limit is lower for callers that
+ * cannot wait.
+ */
 static const int64_t stuck_most[] = {[TALLY_ALL] = 1000000, [TALLY_QUICK] = 2000};
 
 /* One statement in a read-only transaction; NULL parameters: none. */
@@ -25,13 +28,13 @@ static defib_err ask(struct store *s, const char *sql, const char *watch, struct
 
 /* ---- rows by state ---- */
 
-/* Numbers of a sample stand for as many more. */
+/* Numbers of a sample, scaled to the whole table. */
 static int64_t scaled(int64_t n, const struct stats_sample *sample)
 {
 	return sample->share > 0 ? (int64_t)((double)n / sample->share + 0.5) : n;
 }
 
-/* What is too large to be counted while somebody waits; a table without a size is counted. */
+/* The sample for a table that is too large to count now; a table of unknown size is counted. */
 static struct stats_sample sample_of(struct store *s, const struct binding *b, struct arena *a)
 {
 	struct stats_sample sample = {.share = 0};
@@ -73,7 +76,9 @@ static void put_state(struct tally *out, const char *name, int64_t n)
 		out->states[at].n = n;
 }
 
-/* What an index finds is counted after all; a state that the sample has and they have not is over.
+/*
+ * States that an index finds are counted exactly; a state that is in the sample but not in that
+ * count no longer occurs.
  */
 static void count_few_states(struct store *s, const struct watch_sql *q, struct arena *a,
                              struct tally *out)
@@ -99,7 +104,7 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 
 /* ---- what is stuck ---- */
 
-/* Page by page through what look takes for stuck; judge has the last word. */
+/* Page by page through look's candidates; judge decides. */
 static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most, struct tally *out)
 {
 	struct ledger none = {.ready = false};
@@ -114,7 +119,7 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 	out->running_capped = out->running >= ROWS_COUNT_MAX;
 	out->total_capped = out->stuck_total >= ROWS_COUNT_MAX;
 	while (!err && seen < most) {
-		/* The last row of a page says where the next one begins, so two pages live. */
+		/* The last row of a page says where the next one begins, so two pages are kept. */
 		struct arena *a = &pages[page++ % 2];
 		arena_clear(a);
 		err = look_page(s, q, &none, NULL, rows, after, a, &facts, &n, f);
@@ -126,8 +131,8 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 		after = &facts[n - 1];
 	}
 	out->stuck_capped = seen >= most;
-	out->stuck[VERDICT_NONE] = 0; /* a row too much is no verdict */
-	/* Judge has the last word: where it was asked of all, what it said is the number. */
+	out->stuck[VERDICT_NONE] = 0; /* a candidate that is not stuck has no verdict */
+	/* If judge was asked about all candidates, its count is the number. */
 	if (!err && !out->stuck_capped) {
 		out->stuck_total = 0;
 		for (int v = 0; v < VERDICT_COUNT; v++)
@@ -155,7 +160,7 @@ static void add_to(struct tally_event *sum, const struct tally_event *e)
 	sum->week += e->week;
 }
 
-/* Entries of one event, some of which may count for more than others. */
+/* Entries of one event, some of which may count as more than others. */
 static void add_up(const struct tally_event *e, bool judged, bool by_person, struct tally *out)
 {
 	unsigned counts = event_counts(e->name, judged, by_person);

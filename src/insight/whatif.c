@@ -10,13 +10,13 @@
 
 #include <jansson.h>
 
-/* ---- weighing ---- */
+/* ---- evaluation ---- */
 
 static void notice(struct whatif_side *side, int64_t us)
 {
 	side->recovered++;
 	side->noticed++;
-	side->mean_us += us; /* a sum until all are in */
+	side->mean_us += us; /* a sum until all are added */
 	if (us > side->worst_us)
 		side->worst_us = us;
 }
@@ -27,7 +27,7 @@ static void mistake(struct whatif_side *side)
 	side->wrongly++;
 }
 
-/* Scans come at intervals: what a recovery came late by, it would have come late by again. */
+/* Scans come at intervals: a recovery's delay would have been the same again. */
 static void weigh_recoveries(const struct whatif_record *record, int64_t then_us,
                              struct whatif *out)
 {
@@ -108,7 +108,7 @@ static bool is_recovery(const struct ledger_row *row)
 	       event_counts(row->event, judged, false) & COUNTS_RECOVERED;
 }
 
-/* A recovery by this threshold; false when another verdict, or none, was its ground. */
+/* A recovery by this threshold; false if it was based on another verdict, or none. */
 static bool take_recovery(const struct ledger_row *row, bool overdue, struct arena *a,
                           struct past_recovery *out)
 {
@@ -128,7 +128,7 @@ static bool take_recovery(const struct ledger_row *row, bool overdue, struct are
 /* Recoveries so far, and which is a job's last. */
 struct taking {
 	struct whatif_record *out;
-	json_t *last; /* job: its place in out->recoveries */
+	json_t *last; /* job: its index in out->recoveries */
 	int64_t *at_us;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * beat.c: heartbeats of a job in the caller's own table, by a statement of the caller's. The first
- * is written by the caller's thread, so that a wrong statement is refused at once; the others by a
- * thread with that session.
+ * beat.c: heartbeats of a job in the caller's own table, by a statement of the caller. The caller's
+ * thread writes the first one, so that a wrong statement is reported at once; a thread writes the
+ * others with the same session.
  */
 #include "lib/lib.h"
 
@@ -55,7 +55,7 @@ static bool wait_ms(defib_beat *b, int64_t ms)
 	return goes_on;
 }
 
-/* One beat, tried as often as it may be; false: it was stopped meanwhile. */
+/* One beat with its retries; false: it was stopped meanwhile. */
 static bool beat_tries(defib_beat *b, defib_err *err, struct failure *f)
 {
 	*err = beat_once(b, f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lib.c: what every call of defib.h does: check what a caller hands in, once, so that rooms
- * further in can rely on it, and answer in public terms.
+ * lib.c: what every call of defib.h does: check the caller's arguments once, so that inner rooms
+ * can rely on them, and return public types.
  */
 #include "lib/lib.h"
 
@@ -30,7 +30,7 @@ defib_err lib_options(void *to, size_t known, const void *from, const char *what
 		memcpy(&given, from, sizeof given);
 	if (given < sizeof given)
 		return fail(f, DEFIB_USAGE, "%s: the first member must be the struct's size", what);
-	/* A newer program may know more than we do; it must not have asked for it. */
+	/* A newer program may know more than we do; it must not have set those members. */
 	for (size_t i = known; i < given; i++)
 		if (((const char *)from)[i] != 0)
 			return fail(f, DEFIB_USAGE, "%s: sets options that this version does not know", what);
@@ -80,7 +80,9 @@ defib_err defib_open(const char *url, unsigned flags, defib_db **out, defib_mess
 		return lib_answer(f.code, &f, message);
 	defib_db *db = mem_alloc(sizeof *db);
 	db->url = mem_strdup(url ? url : "");
-	/* Jobs are put in and cancelled here, one plan each; a scan needs a session of its own. */
+	/*
+	 * Jobs are enqueued and cancelled here with one plan each; a scan needs a session of its own.
+	 */
 	db->session = (struct session){
 		.options = {.url = db->url, .create = (flags & DEFIB_OPEN_CREATE) != 0, .plan_once = true},
 		.open = store_open,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * queue.c: the calls of defib.h that put jobs into the queue and cancel them.
+ * queue.c: the calls of defib.h that enqueue and cancel jobs.
  */
 #include "lib/lib.h"
 

@@ -12,7 +12,7 @@
 #include "recover/startup.h"
 #include "watch/watch.h"
 
-/* ---- what all of them share ---- */
+/* ---- shared by all of them ---- */
 
 /* Where findings go. */
 struct teller {
@@ -51,7 +51,7 @@ static void tell(void *teller, const struct watch *w, const struct candidate *c)
 	to->call(to->ctx, &finding);
 }
 
-/* What a caller asks for; without options a dry run. */
+/* The caller's options; without options a dry run. */
 static defib_err act_options(const defib_act_options *given, defib_act_options *out,
                              struct failure *f)
 {
@@ -150,7 +150,7 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 	if (!err && r.stopped)
 		err = fail(&f, DEFIB_MEMORY, "memory was refused: the scan stopped between two batches");
 	session_close(&on.session);
-	/* What was done before it failed was done. */
+	/* What was done before the failure remains done. */
 	struct failure ignored = {0};
 	defib_err copied = put_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
 	return lib_answer(err ? err : copied, &f, message);
@@ -173,7 +173,7 @@ static defib_err explain_on(struct lib_watch *on, const char *job, struct teller
 	if (!err && n == 0)
 		err = fail(f, DEFIB_NOT_FOUND, "watch %s has no job %s", on->watch->name, job);
 	if (!err) {
-		/* There will be a ledger before the first fix: what would happen then is the question. */
+		/* A ledger will be created before the first fix, and the explanation assumes it. */
 		judged_candidate(on->watch, &facts[0], !on->ledger_off, &a, &c);
 		tell(teller, on->watch, &c);
 	}
@@ -223,7 +223,7 @@ static int64_t sum(const int64_t *outcomes)
 	return all;
 }
 
-/* The end of either call. */
+/* The end of both calls. */
 static defib_err acted(struct lib_watch *on, defib_err err, const struct by_hand_result *r,
                        defib_result *result, struct failure *f, defib_message *message)
 {
@@ -231,7 +231,7 @@ static defib_err acted(struct lib_watch *on, defib_err err, const struct by_hand
 	session_close(&on->session);
 	if (r->failure.code)
 		*f = r->failure;
-	/* What was done before it failed was done. */
+	/* What was done before the failure remains done. */
 	defib_err copied =
 		put_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
 	return lib_answer(err ? err : copied, f, message);

@@ -12,7 +12,7 @@ struct defib_watches {
 	struct arena tree_arena, settings_arena;
 	struct cfg_node *root;
 	struct settings settings;
-	bool read; /* the settings are those of the tree */
+	bool read; /* the settings match the tree */
 };
 
 defib_err defib_watches_new(const char *url, defib_watches **out, defib_message *message)
@@ -57,7 +57,7 @@ static struct cfg_node *new_list(struct arena *a)
 	return list;
 }
 
-/* The handle's URL stands for the configuration's databases. */
+/* The handle's URL replaces the configuration's databases. */
 static void put_database(defib_watches *ws)
 {
 	struct arena *a = &ws->tree_arena;
@@ -80,7 +80,9 @@ static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 	return DEFIB_CONFIG;
 }
 
-/* Alerts, reports and HTTP are the program's; a file that describes them loads all the same. */
+/*
+ * Alerts, reports and HTTP belong to the program; a file that describes them can still be loaded.
+ */
 static const struct section *const no_sections[] = {NULL};
 
 static defib_err read_tree(defib_watches *ws, struct failure *f)

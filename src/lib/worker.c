@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker.c: the part of defib.h by which a C program is a worker: pools
- * of handlers around struct worker, and settling in the handler's own
- * transaction.
+ * worker.c: the part of defib.h that makes a C program a worker: pools of handlers around struct
+ * worker, and settling in the handler's own transaction.
  */
 #include "lib/lib.h"
 
@@ -24,7 +23,7 @@ struct defib_job {
 	struct handler_job *inner;
 	char token[TOKEN_SIZE];       /* "" until it is asked for */
 	struct step_records recorded; /* of a workflow */
-	/* what came of settling in a transaction of the handler's own */
+	/* the result of settling in the handler's own transaction */
 	enum { OWN_NONE, OWN_WRITTEN, OWN_LOST } own;
 };
 
@@ -127,9 +126,8 @@ const char *defib_job_output(const defib_job *job, const char *step)
 }
 
 /*
- * A settlement that only repeats an earlier one is accepted elsewhere. Not
- * here: the handler's writes would happen twice. So the job must be ours and
- * unsettled when this transaction takes hold of it.
+ * Elsewhere a settlement that repeats an earlier one is accepted. Not here: the handler's writes
+ * would happen twice. So the job must be ours and unsettled when this transaction locks it.
  */
 static defib_err settle_within(defib_job *job, struct store *s, struct failure *f)
 {
@@ -147,7 +145,7 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 	defib_err err = source_queue_hold(s, worker, c->key, c->epoch, f);
 	if (!err)
 		err = src->ops->settle(src, s, worker, &one, 1, &a, f);
-	/* Held, it can only be refused by a rule of the user's own on that table. */
+	/* Once it is locked, only a rule of the user's own on that table can refuse it. */
 	if (!err && !one.accepted)
 		err = fail(f, DEFIB_LEASE_LOST, "job %s was not accepted as settled", c->key);
 	if (!err)
@@ -181,20 +179,20 @@ defib_err defib_job_settle_sqlite(defib_job *job, struct sqlite3 *handle, defib_
 	return lib_answer(err, &f, message);
 }
 
-/* ---- a handler's answer ---- */
+/* ---- a handler's result ---- */
 
 static enum settle_as settled_as(const defib_job *job)
 {
 	if (job->own == OWN_WRITTEN)
 		handler_settled(job->inner);
-	/* Lost, or settled by a commit whose answer was lost: the fence of the next turn knows. */
+	/* Lost, or settled by a commit whose reply was lost: the fence of the next turn decides. */
 	if (job->own != OWN_NONE)
 		return SETTLE_DONE;
 	handler_error(job->inner, "its handler reported the job as settled, but it is not");
 	return SETTLE_FAILED;
 }
 
-/* The pool's handler, or the function of the step that the job is at. */
+/* The pool's handler, or the function of the job's current step. */
 static defib_outcome call(defib_job *job, const defib_pool *pool)
 {
 	const struct workflow_step *step = handler_step(job->inner);
@@ -228,8 +226,7 @@ static enum settle_as run_handler(struct handler_job *inner, void *ctx)
 	return SETTLE_FAILED;
 }
 
-/* ---- steps: the model that a configuration is read into, with functions instead of programs ----
- */
+/* ---- steps: the same model as a configuration's, with functions instead of programs ---- */
 
 static bool is_utf8(const char *text)
 {
@@ -282,7 +279,7 @@ static defib_err check_pool(const defib_pool *p, int pool, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* The workflow of a pool with steps, copied into the arena; *out is NULL where it has none. */
+/* The workflow of a pool with steps, copied into the arena; *out is NULL if it has none. */
 static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
                             const struct workflow_list **out, struct failure *f)
 {
@@ -399,7 +396,7 @@ static const char *default_name(struct arena *a)
 	return arena_printf(a, "%s-%d", host, (int)getpid());
 }
 
-/* The critical line was logged; what else to do is the caller's. */
+/* The critical line was logged; the rest is up to the caller. */
 static void leave_stuck(void *ctx, const char *queue, const char *job)
 {
 	(void)ctx, (void)queue, (void)job;

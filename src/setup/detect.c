@@ -8,7 +8,7 @@
 #include "watch/lexer.h"
 #include "watch/settings.h"
 
-/* Presets of which every queue has a table of its own: its name begins so. */
+/* Presets in which every queue has a table of its own: the beginning of its name. */
 static const struct {
 	const char *preset, *prefix;
 } table_per_queue[] = {{"pgmq", "pgmq.q_"}};
@@ -31,7 +31,7 @@ static const char *prefix_of(const char *preset)
 
 /* ---- known queues ---- */
 
-/* The preset as a watch, on its own table or another; false where it does not hold. */
+/* The preset as a watch, on its own table or another; false if it is not valid there. */
 static bool preset_watch(const struct detected *d, const char *text, enum store_engine engine,
                          struct arena *a, struct watch *w)
 {
@@ -52,7 +52,7 @@ static bool preset_watch(const struct detected *d, const char *text, enum store_
 	return good;
 }
 
-/* Whether it fits: its expressions are there, and its look can be prepared. */
+/* Whether it fits: its expressions exist, and its look can be prepared. */
 static defib_err fits(struct store *s, struct arena *a, const struct watch *w,
                       struct watch_sql *sql, bool *yes, struct failure *f)
 {
@@ -68,7 +68,7 @@ static defib_err fits(struct store *s, struct arena *a, const struct watch *w,
 	return s->lost ? err : DEFIB_OK;
 }
 
-/* What a row's state is: as the watch says, else the column that `running` asks first. */
+/* A row's state: as the watch defines it, else the first column that `running` names. */
 static const char *state_sql(const struct binding *b, struct arena *a)
 {
 	struct sql_lexer lx;
@@ -84,7 +84,7 @@ static const char *state_sql(const struct binding *b, struct arena *a)
 	return NULL;
 }
 
-/* Where the states are times or the like there are too many: then none is told. */
+/* If the states are times or similar, there are too many: then none is reported. */
 static void count_states(struct store *s, const struct binding *b, struct arena *a,
                          struct detected *d)
 {

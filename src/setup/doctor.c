@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor.c: the tables of checks, the walk over them, and the checks of a database itself: too old,
- * in the clear, behind a pooler, not to be written, on another clock, with transactions that sit on
- * rows. See doctor.h.
+ * doctor.c: the tables of checks, the loop over them, and the checks of a database itself: too old,
+ * unencrypted, behind a pooler, read-only, with another clock, with transactions that block rows.
+ * See doctor.h.
  *
- * A check is a row; it says what it found and nothing else depends on its
- * words. Checks of a watch go in order: one that would only repeat the
- * trouble of one before it is left out.
+ * A check is a row; it reports what it found, and nothing else depends on its text. Checks of a
+ * watch run in order: a check that would only repeat the problem of an earlier one is skipped.
  */
 #include "setup/doctor_check.h"
 
@@ -112,7 +111,7 @@ static void check_writable(struct examination *x)
 		found(x, FINDING_OK, NULL, "is writable");
 }
 
-/* The database's clock against the middle of the time that asking it took. */
+/* The database's clock compared with the middle of the time that the query took. */
 static void check_clock(struct examination *x)
 {
 	struct store_rows rows;
@@ -143,7 +142,7 @@ static void check_clock(struct examination *x)
 		      ahead > 0 ? "older than they are" : "younger than they are");
 }
 
-/* Sessions that may hold rows of a watched table: a mere reader's lock on it hides none. */
+/* Sessions that may hold rows of a watched table: a reader's lock on it blocks none. */
 static const char idle_sql[] =
 	"SELECT a.pid, coalesce(nullif(a.application_name, ''), 'no application_name'), "
 	"extract(epoch FROM clock_timestamp() - a.state_change)::bigint, "
@@ -198,7 +197,7 @@ static void check_idle(struct examination *x)
 		          : ", as far as this role may see (pg_read_all_stats shows all sessions)");
 }
 
-/* The file may be written, and so may its folder, where SQLite keeps the journal. */
+/* The file must be writable, and so must its directory, where SQLite keeps the journal. */
 static void check_file(struct examination *x)
 {
 	struct store_rows rows;
@@ -325,7 +324,7 @@ void found(struct examination *x, enum finding_level level, const char *fix, con
 
 void unclear(struct examination *x, const struct failure *f)
 {
-	/* A lost session is told once, by the walk. */
+	/* A lost session is reported once, by the loop. */
 	if (!x->store->lost)
 		found(x, FINDING_WARN, f->next, "could not be checked: %s", f->what);
 }
@@ -438,7 +437,7 @@ static bool reach(struct examination *x)
 	return true;
 }
 
-/* Who we are, as GRANT writes it. */
+/* Our role, as GRANT writes it. */
 static void learn_names(struct examination *x)
 {
 	struct store_rows rows;
@@ -453,7 +452,7 @@ static void learn_names(struct examination *x)
 
 static void report_lost(struct examination *x)
 {
-	x->watch = NULL; /* it is the database's trouble, whatever was looked at */
+	x->watch = NULL; /* it concerns the database, whatever was being checked */
 	if (x->store->lost)
 		found(x, FINDING_FAIL, "check the server and the network, then run doctor again",
 		      "the connection was lost during this check; later checks were skipped");

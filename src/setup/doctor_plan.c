@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_plan.c: whether the scan has an index to use, from what EXPLAIN says.
+ * doctor_plan.c: whether the scan has an index to use, according to EXPLAIN.
  *
- * On PostgreSQL a look must read running rows only. An index does that if it is partial
- * (the planner takes it only where our condition implies its own) or narrows
- * by a condition. Where a table is too small for the planner to bother with
- * an index, it is asked again with sequential scans made dear.
+ * On PostgreSQL a look must read running rows only. An index does that if it is partial (the
+ * planner uses it only if our condition implies its own) or narrows by a condition. If a table is
+ * too small for the planner to use an index, it is asked again with a high cost for sequential
+ * scans.
  */
 #include "setup/doctor_check.h"
 
@@ -28,7 +28,7 @@ struct other_scan {
 	const char *schema, *table, *filter;
 };
 
-/* What a plan does with the watched table, and which others it reads whole. */
+/* What a plan does with the watched table, and which other tables it reads completely. */
 struct plan {
 	bool whole;
 	int nindexes;
@@ -76,7 +76,7 @@ static void note_other(struct examination *x, const json_t *node, struct plan *p
 	};
 }
 
-/* `heap` is the bitmap scan above us, if any: its index nodes do not name their table. */
+/* `heap` is the bitmap scan above, if any: its index nodes do not name their table. */
 static void walk(struct examination *x, const json_t *node, const json_t *heap, struct plan *p)
 {
 	const char *type = text_of(node, "Node Type");
@@ -97,7 +97,7 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 		walk(x, json_array_get(children, i), heap, p);
 }
 
-/* EXPLAIN a query; the answer is the root of its plan, inside *document. */
+/* EXPLAIN a query; returns the root of its plan, inside *document. */
 static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
                              json_t **document, struct failure *f)
 {
@@ -133,7 +133,7 @@ static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
 	return root != NULL;
 }
 
-/* How many rows the planner thinks the table has, also if it was never analysed. */
+/* The planner's estimate of the table's rows, even if it was never analysed. */
 static bool estimate(struct examination *x, int64_t *rows, double *cost)
 {
 	struct failure f = {0};
@@ -161,7 +161,7 @@ static bool is_partial(struct examination *x, const struct used_index *index)
 	return rows.nrows > 0 && row_bool(&rows, 0, 0);
 }
 
-/* Whether every index of a plan leaves most of the table alone. */
+/* Whether every index of a plan skips most of the table. */
 static bool serves(struct examination *x, const struct plan *p, double whole_cost, bool large)
 {
 	if (p->whole || p->nindexes == 0)
@@ -197,13 +197,13 @@ static void check_others(struct examination *x, const struct plan *p)
 	}
 }
 
-/* Every row is a running one: then there is nothing that an index could leave out. */
+/* If every row is running, there is nothing that an index could skip. */
 static bool all_rows_run(const struct watch *w)
 {
 	return strcasecmp(w->running.text, "true") == 0 || text_eq(w->running.text, "1");
 }
 
-/* What the catalog answers about the table; false where it has no answer. */
+/* The catalog's answer about the table; false if it has none. */
 static bool table_is(struct examination *x, const char *question)
 {
 	AUTO_BUF name = BUF_INIT;
@@ -232,7 +232,7 @@ const char *index_advice(struct examination *x, const char *statement)
 	return arena_printf(&x->arena, "%s is a view: on the table behind it, %s", x->table, statement);
 }
 
-/* The statement that makes the index for a look, with its ';'. */
+/* The statement that creates the index for a look, with its ';'. */
 static const char *index_statement(struct examination *x)
 {
 	AUTO_BUF sql = BUF_INIT;
@@ -282,8 +282,7 @@ void check_plan(struct examination *x)
 	check_others(x, &p);
 }
 
-/* ---- SQLite, which takes an index that fits whatever the size of the table: one plan tells all
- * ---- */
+/* ---- SQLite uses a suitable index whatever the size of the table: one plan is enough ---- */
 
 /* "SCAN t USING INDEX name", "SEARCH t USING COVERING INDEX name (a<?)": the name, or NULL. */
 static const char *index_of(struct examination *x, const char *detail)
@@ -306,7 +305,7 @@ static bool sqlite_index_is_partial(struct examination *x, const char *index)
 	       rows.nrows > 0 && row_bool(&rows, 0, 0);
 }
 
-/* The index that serves, or NULL when all rows, or a whole index, are read. */
+/* The index that the plan uses, or NULL if it reads all rows, or a whole index. */
 static const char *serving(struct examination *x, const struct store_rows *plan)
 {
 	const char *index = NULL;

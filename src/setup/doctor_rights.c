@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_rights.c: whether the role may do what the watch asks for, and use defib's own tables,
- * with the exact GRANT where it may not.
+ * doctor_rights.c: whether the role has the privileges that the watch needs, and those on defib's
+ * own tables, with the exact GRANT if not.
  *
- * The database itself is asked: EXPLAIN checks the privileges of a statement
- * without running it, also of one that writes, in a read-only transaction.
- * Statements are given an empty relation of jobs.
+ * The database itself is asked: EXPLAIN checks the privileges of a statement without running it,
+ * even of one that writes, in a read-only transaction. Statements get an empty relation of jobs.
  */
 #include "setup/doctor_check.h"
 
@@ -13,9 +12,8 @@
 #include "store/dialect.h"
 
 /*
- * Relations that a statement names, by where it names them, and the privileges
- * on them that the role lacks. Tables of which it may use some columns come
- * last: another one is more likely to be the trouble.
+ * Relations that a statement names, in order, and the privileges on them that the role lacks.
+ * Tables with privileges on some columns come last: another one is more likely to be the problem.
  */
 static const char grants_sql[] =
 	"WITH named AS (SELECT c.oid, n.nspname, c.relname, "
@@ -46,7 +44,7 @@ const char *missing_grants(struct examination *x, const char *sql)
 	return row_text(&rows, 0, 0);
 }
 
-/* Ask for a statement's privileges; `jobs` are the parameters it takes, released here. */
+/* Check a statement's privileges; `jobs` are its parameters, released here. */
 static defib_err explain(struct examination *x, const char *sql, struct relation *jobs,
                          struct failure *f)
 {
@@ -83,7 +81,7 @@ void check_read(struct examination *x)
 	struct relation keys;
 	const char *sql = x->sql.look_first;
 	if (!store_dialect(x->store)->has_grants) {
-		x->stage = STAGE_READS; /* who has the file may read all of it */
+		x->stage = STAGE_READS; /* a role that can open the file may read all of it */
 		return;
 	}
 	defib_err err = explain(x, sql, NULL, &f);
@@ -100,7 +98,7 @@ void check_read(struct examination *x)
 	found(x, FINDING_OK, NULL, "role %s may read the watched columns", x->role);
 }
 
-/* UPDATE on the columns that SET lists write, of which there is none to spare. */
+/* UPDATE on exactly the columns that SET lists write. */
 static const char *column_grant(struct examination *x)
 {
 	AUTO_BUF names = BUF_INIT;
@@ -124,7 +122,7 @@ static const char *column_grant(struct examination *x)
 	                    x->table, x->role);
 }
 
-/* A row can be locked by who may update any column of it. */
+/* Locking a row requires the privilege to update any column of it. */
 static const char *lock_grant(struct examination *x)
 {
 	AUTO_BUF key = BUF_INIT;
@@ -155,7 +153,7 @@ static const char *denied_table(struct examination *x, const struct failure *f)
 	return arena_printf(&x->arena, "%.*s", (int)strcspn(at, " ;"), at);
 }
 
-/* Signs of life in other tables are locked with the job where that is allowed. */
+/* Signs of life in other tables are locked with the job if that is allowed. */
 static void check_lock_signs(struct examination *x)
 {
 	struct relation keys;
@@ -188,7 +186,7 @@ static bool may_write(struct examination *x, int act)
 	return true;
 }
 
-/* Whether anything but a report can come of this watch. */
+/* Whether this watch can do anything but report. */
 static bool acts(const struct watch *w)
 {
 	bool any = false;
@@ -224,7 +222,7 @@ void check_write(struct examination *x)
 
 /*
  * The policies that apply to this role when it reads and updates; whether it may do either at all,
- * and with every row. Reading what is to be written takes both.
+ * and with every row. Reading rows in order to write them requires both.
  */
 static const char policies_sql[] =
 	"SELECT string_agg(format('%I (%s%s)', polname, CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'w' "
@@ -291,8 +289,8 @@ void check_policies(struct examination *x)
 /*
  * ---- defib's own tables ----
  *
- * What each command needs is said in one table (ledger/schema.h); the grants that are printed here
- * are what the role lacks of it, no more and no less.
+ * One table (ledger/schema.h) defines what each command needs; the grants printed here are exactly
+ * what the role lacks of it.
  */
 
 #define WITHOUT "without it hold, undo and the crash budget are off"
@@ -300,7 +298,7 @@ void check_policies(struct examination *x)
 	"have a DBA run the output of defib init --print: it creates the tables and grants this role " \
 	"its rights"
 
-/* Whether all of it is there, and whether a schema may be made. */
+/* Whether everything exists, and whether a schema may be created. */
 static const char state_sql[] =
 	"SELECT (SELECT count(*) = 3 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
 	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')), "
@@ -308,7 +306,7 @@ static const char state_sql[] =
 	"has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE') FROM pg_namespace "
 	"WHERE nspname = 'defib'), true)";
 
-/* What the role lacks; NULL: that could not be asked, which is said. */
+/* What the role lacks; NULL: that could not be determined, which is reported. */
 static const char *lacking(struct examination *x, enum rights_group group)
 {
 	struct failure f = {0};
@@ -382,7 +380,7 @@ static const char sequences_sql[] =
 	"('delivery', 'seq')) AND has_table_privilege(c.oid, 'SELECT') "
 	"AND has_sequence_privilege(to_regclass(q.name), 'USAGE, SELECT') ORDER BY 1";
 
-/* The last id of one table; false: it could not be asked, and that is said. */
+/* The last id of one table; false: it could not be read, which is reported. */
 static bool last_id(struct examination *x, const char *table, const char *column, int64_t *id)
 {
 	struct store_rows rows;
@@ -398,7 +396,7 @@ void check_sequences(struct examination *x)
 {
 	struct store_rows rows;
 	int behind = 0;
-	/* To name anything in a schema that may not be used is an error. */
+	/* Naming an object in a schema without the USAGE privilege is an error. */
 	if (!asked(x,
 	           "SELECT 1 FROM pg_namespace WHERE nspname = 'defib' AND has_schema_privilege(oid, "
 	           "'USAGE')",
@@ -424,7 +422,7 @@ void check_sequences(struct examination *x)
 		found(x, FINDING_OK, NULL, "the sequences of defib's tables are up to date");
 }
 
-/* A table that tells whether those of a group are there; else whether they may be made. */
+/* A table that shows whether those of a group exist; else whether they may be created. */
 static bool is_there(struct examination *x, const char *table, bool *there, bool *create)
 {
 	struct failure f = {0};
@@ -476,7 +474,7 @@ void check_daemon_tables(struct examination *x)
 	            "status and alerts do not work");
 }
 
-/* Only where somebody works with defib's workers, or a queue of ours is there. */
+/* Only if defib's workers are used, or one of our queues exists. */
 void check_work_tables(struct examination *x)
 {
 	bool works = false, there = false, create = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_running.c: what running rows say. When `running` matches no row, the values that stand in
- * the columns it names are listed, with the one that is nearest to what it asks for. Where it
- * matches one, the remedies are tried on it.
+ * doctor_running.c: checks on running rows. If `running` matches no row, it lists the values in the
+ * columns that it names, with the one nearest to what it compares with. If it matches one, the
+ * remedies are tried on it.
  */
 #include "setup/doctor_check.h"
 
@@ -16,12 +16,12 @@
 #include "watch/compile.h"
 #include "watch/lexer.h"
 
-#define WITHIN_MS 2000    /* that one question may take */
+#define WITHIN_MS 2000    /* time limit of one query */
 #define SAMPLE_ROWS 10000 /* whose values are counted */
-#define NAMED_MAX 3       /* columns that are told about */
-#define ASKED_MAX 8       /* values that `running` asks for, a column */
-#define VALUES_MAX 50     /* different values that are read, … */
-#define VALUES_SHOWN 5    /* … and told, the most common ones first */
+#define NAMED_MAX 3       /* columns that are reported */
+#define ASKED_MAX 8       /* values that `running` compares with, per column */
+#define VALUES_MAX 50     /* distinct values that are read, … */
+#define VALUES_SHOWN 5    /* … and reported, the most common ones first */
 #define VALUE_CHARACTERS 40
 
 /* A column that `running` names, and the values that it must equal. */
@@ -36,7 +36,7 @@ struct reading {
 	struct examination *x;
 	struct named named[NAMED_MAX];
 	int n;
-	struct named *left;  /* the column that a value behind it belongs to */
+	struct named *left;  /* the column that a following value belongs to */
 	const char *waiting; /* a value before its column */
 	bool equal, negated;
 	const char *punct; /* the last one, for those of two characters */
@@ -144,7 +144,7 @@ static void read_predicate(struct reading *r)
 	}
 }
 
-/* Run one query that may not take long. */
+/* Run one query with a short time limit. */
 static defib_err ask_within(struct examination *x, const char *sql, struct store_rows *rows,
                             struct failure *f)
 {
@@ -177,7 +177,9 @@ static const char *nearest(const char *word, const char *const *values)
 	return text_nearest(word, values);
 }
 
-/* The values that are asked for and are not there; whether one of them looks like a slip. */
+/*
+ * Report the values that are compared with and do not occur; returns whether one looks like a typo.
+ */
 static bool report_absent(struct examination *x, const struct named *c,
                           const struct store_rows *rows, struct buf *out)
 {
@@ -216,7 +218,7 @@ static void report_value(struct examination *x, const struct named *c, const cha
 	buf_addf(out, "'%.*s%s' (%s)", (int)len, text, text[len] ? "…" : "", grouped(x, n));
 }
 
-/* What stands in one column; whether what is asked for looks like a slip. */
+/* Report the values of one column; returns whether a compared value looks like a typo. */
 static bool report_column(struct examination *x, const struct named *c, struct buf *out)
 {
 	struct store_rows rows;
@@ -261,7 +263,7 @@ static void report_unmatched(struct examination *x, const struct unseen *u, bool
 		slip = report_column(x, &r.named[i], &text) || slip;
 	if (u->secured)
 		buf_addf(&text, "; row-level security applies to role %s and may hide rows", x->role);
-	/* What the ledger tells of did run once: it rests. */
+	/* If the ledger has an entry, it did run once: it is idle now. */
 	if (!u->recorded && (sure || slip))
 		found(x, FINDING_WARN,
 		      "correct running: in the watch if it can never match; if nothing is running now, run "
@@ -304,11 +306,11 @@ void check_running(struct examination *x)
 /*
  * ---- remedies, tried ----
  *
- * Each remedy is carried out on one running row in a transaction that is rolled back. Numbers drawn
- * from sequences are used up; nothing else of it remains.
+ * Each remedy is applied to one running row in a transaction that is rolled back. Numbers drawn
+ * from sequences are used up; nothing else remains.
  */
 
-/* The row that a remedy is tried on, and what came of it. */
+/* The row that a remedy is tried on, and the result. */
 struct sample {
 	struct store *store; /* a session that may write */
 	struct facts facts;
@@ -333,7 +335,7 @@ static defib_err look_running_one(struct examination *x, struct store *s, struct
 	return *there ? look_one(s, &x->sql, &none, key, &x->arena, out, there, f) : err;
 }
 
-/* A stuck row where there is one: no living worker is to find its row locked, however briefly. */
+/* A stuck row if there is one: no live worker should find its row locked, however briefly. */
 static defib_err find_sample(struct examination *x, struct store *s, struct facts *out, bool *there,
                              struct failure *f)
 {
@@ -355,7 +357,7 @@ static const char *advice(struct examination *x, int remedy)
 	                    back ? ", or write stays_running: true if waiting rows match it too" : "");
 }
 
-/* Whether the walk over the remedies goes on. */
+/* Whether to continue with the next remedy. */
 static bool try_remedy(struct examination *x, struct sample *s, int remedy)
 {
 	static const struct ledger none;
@@ -364,7 +366,7 @@ static bool try_remedy(struct examination *x, struct sample *s, int remedy)
 	struct judgement j = judge(x->watch, &s->facts);
 	struct candidate c;
 	struct failure f = {0};
-	/* A living row stands for the stuck ones that are not there now. */
+	/* A live row stands in for stuck ones if there are none. */
 	if (j.verdict == VERDICT_NONE)
 		j.verdict = VERDICT_SILENT;
 	candidate_prepare(x->watch, &s->facts, &j, &how, false, &x->arena, &c);
@@ -373,7 +375,7 @@ static bool try_remedy(struct examination *x, struct sample *s, int remedy)
 	c.outcome = OUTCOME_LEFT;
 	c.retry_us = s->facts.now_us + x->watch->backoff.base_us;
 	defib_err err = apply_try(&ap, &c, &x->arena, &f);
-	/* What may not be written, or where nothing can be, other checks tell. */
+	/* Other checks report missing privileges and read-only databases. */
 	if (err == DEFIB_PERMISSION || err == DEFIB_READ_ONLY || err == DEFIB_LOCKED)
 		return false;
 	if (err || c.outcome == OUTCOME_REFUSED)

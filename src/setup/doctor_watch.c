@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_watch.c: whether a watch says what its author means: it fits the
- * table, its times are read as they were written, its key names one row, its
- * thresholds leave room, and its remedies come to an end.
+ * doctor_watch.c: whether a watch means what its author intends: it fits the table, its times are
+ * read as they were written, its key identifies one row, its thresholds leave room, and its
+ * remedies end.
  */
 #include "setup/doctor_check.h"
 
@@ -16,7 +16,7 @@
 
 #define FUTURE_US (60 * US_PER_S)
 
-/* A schema that may not be used hides its tables; what else is missing shows after that. */
+/* A schema without the USAGE privilege hides its tables; other problems show after that. */
 static const char *schema_grant(struct examination *x)
 {
 	struct store_rows rows;
@@ -65,7 +65,7 @@ void check_fits(struct examination *x)
 	      x->watch->table);
 }
 
-/* The zone in which now() writes times without one, if it is ever another than UTC. */
+/* The zone in which now() writes times without one, if it is ever different from UTC. */
 static const char *zone_of_server(struct examination *x)
 {
 	struct store_rows rows;
@@ -100,9 +100,12 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 			option, type);
 }
 
-#define ROUND_TRIP_US (2 * US_PER_S) /* whole seconds, and a moment between two clocks */
+#define ROUND_TRIP_US (2 * US_PER_S) /* whole seconds, and a difference between two clocks */
 
-/* What :now writes into a column is read back by the sign of life, as the watch says both. */
+/*
+ * A value of :now written to a column must be read back by the sign of life, as the watch defines
+ * both.
+ */
 static void try_round_trip(struct examination *x, enum sign sign, const char *column)
 {
 	const struct binding *b = &x->binding;
@@ -123,7 +126,7 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 	if (type && dialect_of(b->engine)->has_types)
 		buf_addf(&sql, ")::%s", type);
 	buf_addf(&sql, " AS %s) AS t", buf_text(&name));
-	/* An expression of more than this column cannot be tried so. */
+	/* An expression with more than this column cannot be tried this way. */
 	if (!ask(x, buf_text(&sql), NULL, 0, &rows, &f) && rows.nrows && row_text(&rows, 0, 0)) {
 		int64_t off = row_int(&rows, 0, 0, 0);
 		AUTO_BUF by = BUF_INIT;
@@ -202,7 +205,7 @@ static void key_lists(const struct watch *w, struct buf *json, struct buf *sql)
 	buf_add(json, "]");
 }
 
-/* SQLite wants a name. */
+/* SQLite requires a name. */
 static const char *key_index_name(struct examination *x)
 {
 	AUTO_BUF name = BUF_INIT;
@@ -220,7 +223,7 @@ static const char *key_index(struct examination *x, const char *columns)
 		x, arena_printf(&x->arena, "CREATE UNIQUE INDEX %sON %s (%s);", how, x->table, columns));
 }
 
-/* Keys of running rows that name another row too; -1: could not be counted. */
+/* Keys of running rows that also identify another row; -1: could not be counted. */
 static int64_t count_shared(struct examination *x, const char *columns)
 {
 	struct store_rows rows;
@@ -263,7 +266,10 @@ void check_key(struct examination *x)
 	}
 }
 
-/* The look itself, for what only running it shows: text that is no time, a predicate that fails. */
+/*
+ * Run the look itself, for problems that only show then: text that is not a time, a predicate that
+ * fails.
+ */
 void check_look(struct examination *x)
 {
 	struct store_rows rows;
@@ -305,7 +311,7 @@ void check_threshold(struct examination *x)
 		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
 }
 
-/* Without `owner` a row that no worker has yet cannot be told from one whose worker is gone. */
+/* Without `owner`, a row that no worker has yet looks like one whose worker is gone. */
 void check_owner(struct examination *x)
 {
 	const struct watch *w = x->watch;
@@ -335,7 +341,7 @@ void check_loop(struct examination *x)
 	      "crashes, so --fix is refused");
 }
 
-/* What a job that is held will look like in the user's own table, and by what it is held. */
+/* What a held job will look like in the user's own table, and what holds it. */
 static void check_held(struct examination *x)
 {
 	const struct watch *w = x->watch;
@@ -359,7 +365,7 @@ static void check_held(struct examination *x)
 		      buf_text(&when), w->running.text);
 }
 
-/* Whether what lets a held job go also lets it be taken: `ready` may ask for attempts. */
+/* Whether releasing a held job also makes it claimable: `ready` may check attempts. */
 static void check_release(struct examination *x)
 {
 	const struct watch *w = x->watch;
@@ -433,7 +439,7 @@ static void check_sign(struct examination *x, enum sign sign)
 		found(x, FINDING_WARN, "write missing: orphan in the watch to treat them as stuck",
 		      "%s running row%s no %s and are never stuck because of it", grouped(x, nulls),
 		      nulls == 1 ? " has" : "s have", option);
-	/* A deadline lies in the future; a sign of life must not. */
+	/* A deadline is in the future; a sign of life must not be. */
 	bool ahead = future > 0 && sign != SIGN_EXPIRES;
 	if (ahead)
 		found(x, FINDING_WARN,

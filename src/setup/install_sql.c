@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * install_sql.c: see install_sql.h.
  *
- * The jobs of a batch travel through the function as one JSON array, and into
- * each statement as arrays of text, one per column, as apply.c sends them.
- * Statements run by EXECUTE: so they stand there as `defib sql` prints them,
- * and no name of a user's table can meet a variable of the function.
+ * The jobs of a batch pass through the function as one JSON array, and into each statement as
+ * arrays of text, one per column, as apply.c sends them. Statements run by EXECUTE: so they look as
+ * `defib sql` prints them, and no name in a user's table can conflict with a variable of the
+ * function.
  */
 #include "setup/install_sql.h"
 
@@ -18,8 +18,8 @@
 #include <assert.h>
 
 #define NAME_PREFIX "recover_"
-#define BARRED "DFBAR"    /* the SQLSTATE by which a batch is done again without some jobs */
-#define NAME_MAX_BYTES 63 /* PostgreSQL cuts longer names, and two could become one */
+#define BARRED "DFBAR"    /* the SQLSTATE with which a batch is repeated without some jobs */
+#define NAME_MAX_BYTES 63 /* PostgreSQL truncates longer names, and two could become one */
 
 static bool may_do(const struct watch *w, enum remedy remedy)
 {
@@ -102,7 +102,7 @@ static void add_values(const struct watch *watch, const struct write_sql *w, con
 		[STUCK_OWNER] = "owner",       [STUCK_KIND] = "kind",         [STUCK_ATTEMPT] = "attempt",
 		[STUCK_ALIVE_AT] = "alive_us", [STUCK_VERDICT] = "verdict",   [STUCK_REASON] = "reason",
 		[STUCK_RETRY_AT] = "retry_us", [STUCK_EVIDENCE] = "evidence", [STUCK_NOW] = "now_us",
-		[STUCK_STEP] = "step", /* null: no person chose one */
+		[STUCK_STEP] = "step", /* null: no operator chose one */
 	};
 	add_keys(watch, jobs, out);
 	for (int i = 0; i < STUCK_COUNT; i++)
@@ -112,7 +112,7 @@ static void add_values(const struct watch *watch, const struct write_sql *w, con
 		}
 }
 
-/* (defib_k1, …) and more columns behind the key. */
+/* (defib_k1, …) and more columns after the key. */
 static void add_columns(const struct watch *w, const char *name, int n, struct buf *out)
 {
 	buf_add(out, "(");
@@ -145,7 +145,7 @@ static void add_look(const struct watch_sql *q, struct buf *out)
 	         remedy_names[REMEDY_REPORT], remedy_names[REMEDY_REPORT]);
 }
 
-/* Rows that another transaction has are left alone, also where only their sign of life is busy. */
+/* Rows that another transaction holds are left alone, even if it only holds their sign of life. */
 static void add_lock(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
@@ -166,7 +166,10 @@ static void add_lock(const struct watch_sql *q, const struct install_options *o,
 	buf_add(out, ";\n");
 }
 
-/* As read_again() in apply.c: what is gone or differs has changed, what others hold is left. */
+/*
+ * As read_again() in apply.c: rows that are gone or differ have changed, rows that others hold are
+ * left alone.
+ */
 static void add_reread(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
@@ -203,7 +206,7 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 	        "\t\t\t\t\tAND again -> (e ->> 'job') -> 'same' = 'true');\n");
 }
 
-/* As bar_held() in apply_ledger.c: a hold that somebody set since the look is respected. */
+/* As bar_held() in apply_ledger.c: a hold that was set since the look is respected. */
 static void add_held_since(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
@@ -235,7 +238,7 @@ static void begin_some(const char *condition, struct buf *out)
 	         condition ? " WHERE " : "", condition ? condition : "");
 }
 
-/* As bar() in apply.c: what was written is undone to the savepoint, and done again without them. */
+/* As bar() in apply.c: the writes are rolled back to the savepoint, and repeated without them. */
 static void add_bar(const char *bad, struct buf *out)
 {
 	buf_addf(out,
@@ -305,7 +308,7 @@ static void add_writes(const struct watch_sql *q, struct buf *out)
 	}
 }
 
-/* ('a', 'b'): the remedies that write to the table, or only those that do it by a SET list. */
+/* ('a', 'b'): the remedies that write to the table, or only those that use a SET list. */
 static void add_remedies(const struct watch_sql *q, bool by_list, struct buf *out)
 {
 	buf_add(out, "(''");
@@ -333,7 +336,9 @@ static void add_still_running(const struct watch_sql *q, struct buf *out)
 	buf_add(out, "\t\t\tEND IF;\n");
 }
 
-/* What the writes left: what the ledger keeps, and by what a hold in the table's words is known. */
+/*
+ * The rows after the writes: what the ledger keeps, and what identifies a hold in the user's table.
+ */
 static void add_left(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
@@ -363,7 +368,7 @@ static void add_left(const struct watch_sql *q, struct buf *out)
 	buf_add(out, ")\n\t\t\t\tFROM jsonb_array_elements(part) AS e);\n\t\t\tEND IF;\n");
 }
 
-/* What is held in defib's table alone stays its worker's: nothing of the row changed. */
+/* A job that is held only in defib's table stays with its worker: its row did not change. */
 static void add_leases(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
@@ -379,8 +384,8 @@ static void add_leases(const struct watch_sql *q, struct buf *out)
 }
 
 /*
- * One bad row must not hold up the others: what fails for its rows' sake is
- * undone to its savepoint and halved, as scan.c does it.
+ * One bad row must not block the others: a batch that fails because of its rows is rolled back to
+ * its savepoint and halved, as in scan.c.
  */
 static void add_apply(const struct watch_sql *q, const struct install_options *o, struct buf *out)
 {
@@ -477,7 +482,7 @@ static void add_ledger(const struct watch *w, struct buf *out)
 	        "\t\tORDER BY n, k) AS u;\n");
 }
 
-/* As tell_unreadable() in scan.c. */
+/* As report_unreadable() in scan.c. */
 static void add_unreadable(const struct watch_sql *q, struct buf *out)
 {
 	AUTO_BUF sql = BUF_INIT;
@@ -538,7 +543,7 @@ void install_function(const struct watch_sql *q, const struct install_options *o
 	add_body(q, o, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	install_name(q->binding->watch, out);
-	/* As in defib's own sessions: times and keys must read the same as text there and here. */
+	/* As in defib's own sessions: times and keys must have the same text there and here. */
 	buf_addf(out,
 	         "(max integer DEFAULT NULL) RETURNS integer\nLANGUAGE plpgsql\n"
 	         "SET search_path = pg_catalog, %s%spg_temp\n"

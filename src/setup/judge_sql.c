@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * judge_sql.c: see install_sql.h.
  *
- * Each stage is a query over the one before it, as in the pipeline: facts,
- * law, history, rule, remedy. Stages stand in FROM and not in WITH, so that
- * the outer limit reaches look and its index.
+ * Each stage is a query over the one before it, as in the pipeline: facts, law, history, rule,
+ * remedy. Stages are in FROM and not in WITH, so that the outer limit reaches look and its index.
  */
 #include "setup/install_sql.h"
 
@@ -26,7 +25,7 @@
 static const struct {
 	size_t column; /* of struct fact_columns */
 	const char *name, *type;
-	bool judged; /* must be the same when it is read again */
+	bool judged; /* must be the same in the second reading */
 } plain_facts[] = {
 	{offsetof(struct fact_columns, owner), "owner", "text", true},
 	{offsetof(struct fact_columns, owner_alive), "owner_alive", "boolean", true},
@@ -101,7 +100,7 @@ void sql_facts(const struct watch_sql *q, const char *reading, struct buf *out)
 	         buf_text(&judged), reading, buf_text(&names));
 }
 
-/* A law by its id: the table of judge.c is the only one. */
+/* A law by its id: the only table is in judge.c. */
 static const struct judge_rule *law(const char *id)
 {
 	const struct judge_rule *rule = judge_rules;
@@ -115,7 +114,8 @@ static const struct judge_rule *law(const char *id)
 static const struct measure {
 	const char *law;
 	enum sign sign;
-	bool life_speaks_against; /* a worker that is known to live is not silent, but can be overdue */
+	bool life_speaks_against; /* a worker that is known to be alive is not silent, but can be
+	                             overdue */
 } measures[] = {
 	{"silent", SIGN_ALIVE, true},
 	{"expired", SIGN_EXPIRES, true},
@@ -196,7 +196,9 @@ static void add_counted(const struct watch *w, const char *job, struct buf *out)
 	dialect_add(&dialect_postgres, out, buf_text(&counted));
 }
 
-/* As ledger_history(): what was said of a job counts for the owner and sign of life it was said of.
+/*
+ * As ledger_history(): an entry about a job is valid for the owner and sign of life it was made
+ * for.
  */
 static void add_history(const struct binding *b, struct buf *out)
 {
@@ -234,7 +236,7 @@ static void add_history(const struct binding *b, struct buf *out)
 	buf_add(out, ") AS crashes");
 }
 
-/* Whether many were lost at once, as scan.c tells it from a page. */
+/* Whether many were lost at once, as scan.c determines it from a page. */
 static void add_mass(const struct watch_sql *q, struct buf *out)
 {
 	if (q->binding->watch->owner.text)
@@ -245,7 +247,7 @@ static void add_mass(const struct watch_sql *q, struct buf *out)
 	buf_addf(out, " LIMIT %d) AS m) AS mass", PAGE_ROWS);
 }
 
-/* One thing that decide() can come to. */
+/* One possible result of decide(). */
 struct choice {
 	char rule[24];
 	enum remedy remedy;
@@ -272,7 +274,7 @@ static void rule_condition(const struct rule *rule, int index, struct buf *out)
 		buf_addf(out, " AND when_%d", index + 1);
 }
 
-/* What the rules come to, in their order; returns how many. */
+/* The possible results, in the order of the rules; returns how many. */
 static int choices_of(const struct watch *w, struct choice *out)
 {
 	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
@@ -293,7 +295,7 @@ static int choices_of(const struct watch *w, struct choice *out)
 }
 
 static const struct choice poison = {"crash-budget", REMEDY_HOLD, HOLD_POISON, BUF_INIT};
-/* Instead of any hold that a person has ended. */
+/* Replaces any hold that an operator has ended. */
 static const char released[] = "released-by-hand";
 static const struct choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
 
@@ -335,7 +337,7 @@ static void add_remedy(const struct watch *w, const struct choice *all, int n, s
 	buf_add(out, " END AS cause");
 }
 
-/* What the ledger will say: of a job that may not be retried again, that too. */
+/* The ledger's events: for a job that has no retries left, that too. */
 static void add_events(const struct watch *w, struct buf *out)
 {
 	buf_add(out, "CASE remedy");
@@ -352,7 +354,7 @@ static void add_events(const struct watch *w, struct buf *out)
 	buf_add(out, " END AS events");
 }
 
-/* A job that is held as poison carries the evidence of every attempt. */
+/* A job that is held as poison has the evidence of every attempt. */
 static void add_recoveries(const struct watch *w, struct buf *out)
 {
 	buf_addf(out,
@@ -406,7 +408,7 @@ void sql_decided(const struct watch_sql *q, struct buf *out)
 	add_mass(q, out);
 	buf_add(out, "\nFROM (");
 	sql_judged(q, q->look_first, out);
-	/* OFFSET 0: what the ledger says is asked once a job, not once a rule. */
+	/* OFFSET 0: the ledger is queried once per job, not once per rule. */
 	buf_add(out, ") AS j\nWHERE law IS NOT NULL");
 	for (int k = 0; k < w->key.n; k++)
 		buf_addf(out, " AND defib_k%d IS NOT NULL", k + 1);
@@ -451,7 +453,7 @@ static void add_piece(const char *text, size_t n, struct buf *out)
 	sql_literal(out, buf_text(&piece));
 }
 
-/* As mask_value(): the last six characters, unless that is all there is. */
+/* As mask_value(): the last six characters, unless that is the whole text. */
 static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
 {
 	if (watch_hides(w, column))
@@ -530,7 +532,9 @@ static void add_time(const char *name, const char *us, struct buf *out)
 	         name, us);
 }
 
-/* Columns that name the job; what the evidence says itself under such a name comes behind and wins.
+/*
+ * Columns that identify the job; what the evidence itself has under such a name comes later and
+ * wins.
  */
 static void add_shown(const struct watch *w, struct buf *out)
 {
@@ -567,7 +571,7 @@ void sql_evidence(const struct watch *w, struct buf *out)
 	             "'recovered_before', nullif(crashes, 0), 'mass', nullif(mass, false)))");
 }
 
-/* After so many steps the wait no longer grows; power() beyond them could overflow. */
+/* After this many steps the wait no longer grows; power() beyond them could overflow. */
 static int64_t steps_to_cap(const struct backoff *b)
 {
 	const struct backoff plain = {.base_us = b->base_us, .cap_us = b->cap_us, .factor = b->factor};

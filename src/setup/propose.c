@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * propose.c: which columns of a table mean what. The lines are made in propose_lines.c.
+ * propose.c: which columns of a table mean what. propose_lines.c writes the lines.
  */
 #include "setup/propose.h"
 
@@ -12,7 +12,7 @@
 #define WORDS(name) const char *const words_##name[]
 #define VALUES(name) const char *const values_##name[]
 
-/* What only a queue has: which one it is, and when a row may be taken. */
+/* What only a queue has: which queue it is, and when a row may be claimed. */
 WORDS(queue) = {"queue",     "queue_name", "queue_id",   "available_at", "run_at",
                 "run_after", "visible_at", "not_before", "next_run_at",  NULL};
 WORDS(state) = {"status",     "state",       "status_id", "state_id", "status_code",
@@ -21,7 +21,7 @@ WORDS(flag) = {"processing", "is_processing", "running", "is_running", "in_progr
                "locked",     "is_locked",     "claimed", "reserved",   "being_processed",
                "working",    "busy",          "picked",  "is_picked",  "leased",
                "fetched",    "acquired",      NULL};
-/* Those that only work has; an account is locked, a seat reserved. */
+/* Words that only occur with work; accounts are locked too, and seats reserved. */
 WORDS(flag_of_work) = {"processing",  "is_processing",   "running", "is_running",
                        "in_progress", "being_processed", "working", NULL};
 WORDS(beat) = {"last_heartbeat", "heartbeat_at",  "last_heartbeat_at", "heartbeat",
@@ -34,7 +34,7 @@ WORDS(lease) = {
 WORDS(lock) = {"locked_at",    "claimed_at",  "reserved_at", "leased_at",
                "attempted_at", "acquired_at", "taken_at",    "picked_at",
                "picked_up_at", "dequeued_at", NULL};
-/* Of a queue the same; elsewhere a mail has arrived, a page was read. */
+/* In a queue they mean the same; elsewhere a mail was delivered, or a page fetched. */
 WORDS(handed) = {"delivered_at", "fetched_at", NULL};
 WORDS(updated) = {
 	"status_changed_at", "state_changed_at", "status_updated_at", "updated_at",    "modified_at",
@@ -111,7 +111,7 @@ void snake_case(const char *text, char *out, size_t size)
 	out[n] = '\0';
 }
 
-/* fetchedat is fetched_at to who writes no underscores. */
+/* fetchedat equals fetched_at for tables without underscores. */
 static bool same_word(const char *word, const char *name)
 {
 	if (text_eq(word, name))
@@ -149,7 +149,7 @@ int word_rank(const char *const *words, const char *text)
 	return -1;
 }
 
-/* 2026-11-15…, or a number of seconds or milliseconds since 1970 that is not in its first years. */
+/* 2026-11-15…, or a number of seconds or milliseconds since 1970, not in its first years. */
 static bool looks_like_time(const char *value)
 {
 	char *end = NULL;
@@ -238,7 +238,7 @@ bool column_is_empty(const struct table_facts *t, const struct table_column *c)
 	return t->rows > 0 && c->filled == 0;
 }
 
-/* ---- which rows are being worked on ---- */
+/* ---- which rows are running ---- */
 
 static const struct column_value *
 value_named(const struct table_column *c, const char *const *words, const struct column_value *but)
@@ -248,7 +248,7 @@ value_named(const struct table_column *c, const char *const *words, const struct
 	for (int whole = 1; whole >= 0 && !best; whole--)
 		for (int i = 0; i < c->nvalues; i++) {
 			const struct column_value *v = &c->values[i];
-			/* What rows begin with is hardly what a worker makes of them. */
+			/* The value that rows begin with is hardly what a worker sets. */
 			if ((but && v == but) || text_eq(v->value, c->standard))
 				continue;
 			int rank = whole ? word_exact(words, value_word(v)) : word_rank(words, value_word(v));
@@ -260,7 +260,7 @@ value_named(const struct table_column *c, const char *const *words, const struct
 	return best;
 }
 
-/* Rows may begin in these: the column's default counts. */
+/* Rows may begin in these states: the column's default counts. */
 static const struct column_value *resting_value(const struct table_column *c,
                                                 const char *const *words,
                                                 const struct column_value *but)
@@ -272,14 +272,14 @@ static const struct column_value *resting_value(const struct table_column *c,
 
 #define ASK_STATE "is a row in this state running?"
 
-/* A word that says little alone, beside another: */
+/* A word that means little alone, combined with another: */
 enum company {
 	COMPANY_NONE,
-	COMPANY_OF_WORK,  /* a value that a queue has and an address book has not */
-	COMPANY_OF_QUEUE, /* a value for what waits, and a column for who has a row */
+	COMPANY_OF_WORK,  /* a value that queues have and address books do not */
+	COMPANY_OF_QUEUE, /* a value for waiting rows, and a column for the owner of a row */
 };
 
-/* From the surest reading to the least; what is not sure is checked by a person. */
+/* From the most to the least certain reading; an uncertain one must be checked by an operator. */
 static const struct {
 	const char *const *words;
 	enum company needs;
@@ -353,7 +353,7 @@ static bool fits_holder(const struct table_facts *t, const struct table_column *
 	return fits_owner(t, c) && c->nullable && !facts_is_key(t, c);
 }
 
-/* A row is there while a worker has it: who has it, and until when, is all it says. */
+/* A row exists only while a worker has it: it holds the owner and the end of its lease. */
 static bool is_held_by_owner(struct finding *f)
 {
 	f->owner = column_named(f->t, words_holder, fits_holder);
@@ -361,7 +361,7 @@ static bool is_held_by_owner(struct finding *f)
 	                    column_named(f->t, words_deadline, fits_time));
 }
 
-/* One that is used before one that is not, and what means something else outside a queue last. */
+/* Columns in use before unused ones, and words with other meanings outside queues last. */
 static void find_lock(struct finding *f)
 {
 	f->lock = column_named(f->t, words_lock, fits_used_lock);
@@ -387,7 +387,7 @@ static void find_running(struct finding *f)
 		f->by = BY_OWNER;
 		f->running_check = "is a row with an owner running?";
 	} else {
-		/* A state in codes that nobody has named is shown to the person who knows them. */
+		/* A state with unnamed codes is shown to the user, who knows them. */
 		f->state = column_named(f->t, words_state, fits_state);
 		f->running_sure = false;
 		if (f->started && f->started->nullable && f->finished && f->finished->nullable)
@@ -435,7 +435,7 @@ static void find_sign(struct finding *f)
 		{words_lock, SIGN_OF_LOCK},     {words_updated, SIGN_OF_UPDATE},
 		{words_started, SIGN_OF_START}, {words_deadline, SIGN_OF_DEADLINE},
 	};
-	/* By their contents, then, where nothing is in work that could show them, by their names. */
+	/* By their contents, and then, if no row is running, by their names. */
 	for (int named = 0; named < 2 && !f->sign; named++)
 		for (size_t i = 0; i < sizeof own / sizeof *own && !f->sign; i++) {
 			column_fits fits = named ? fits_time_by_name : fits_used_time;
@@ -443,7 +443,7 @@ static void find_sign(struct finding *f)
 			if (!f->sign && own[i].what == SIGN_OF_LOCK && f->lock && fits(f->t, f->lock))
 				f->sign = f->lock;
 			f->sign_of = f->sign ? own[i].what : SIGN_OF_NOTHING;
-			/* A beat in a table beside it says more than a time that is written once. */
+			/* A beat in a related table says more than a time that is written once. */
 			if (i == 0 && !f->sign && f->t->nrelated > 0) {
 				f->related = &f->t->related[0];
 				f->sign_of = SIGN_OF_BEAT;

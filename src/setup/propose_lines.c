@@ -11,7 +11,7 @@
 
 /* ---- SQL ---- */
 
-/* Quoting one that needs none does no harm, so the list is on the generous side. */
+/* Unnecessary quoting does no harm, so the list is generous. */
 static const char *const reserved[] = {
 	"all",     "analyse", "analyze", "and",        "any",       "array",    "as",      "asc",
 	"between", "both",    "by",      "case",       "cast",      "check",    "collate", "column",
@@ -26,7 +26,7 @@ static const char *const reserved[] = {
 	"with",    NULL,
 };
 
-/* As a person would write it: quoted only where it must be. */
+/* As people would write it: quoted only if necessary. */
 static const char *ident(struct arena *a, const char *name)
 {
 	bool plain = islower((unsigned char)*name) || *name == '_';
@@ -116,7 +116,7 @@ static const char *list(struct arena *a, const char *const *names, int n)
 	for (int i = 0; i < n; i++) {
 		buf_add(&out, i ? ", " : "");
 		if (strpbrk(names[i], ",[]{}"))
-			buf_add_json(&out, names[i]); /* they mean something inside a list */
+			buf_add_json(&out, names[i]); /* they have a meaning inside a list */
 		else
 			yaml_scalar(names[i], &out);
 	}
@@ -178,7 +178,7 @@ static void other_states(struct finding *f, struct proposed_line *line)
 	}
 }
 
-/* " AND finished_at IS NULL": a row that ended may keep the mark of its last worker. */
+/* " AND finished_at IS NULL": an ended row may keep the mark of its last worker. */
 static const char *not_over(const struct finding *f)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -254,7 +254,10 @@ static const struct sign_words {
                           "stuck_after", "1m", "how long after it", NULL, false},
 };
 
-/* Naive times mean UTC to us: a newest value of this moment shows that the writers think so too. */
+/*
+ * Times without a zone mean UTC to us: if the newest value is the current time in UTC, the writers
+ * agree.
+ */
 static bool utc_is_shown(const struct table_facts *t, const struct table_column *c)
 {
 	char iso[64];
@@ -344,7 +347,7 @@ static void sign_lines(struct finding *f)
 	time_type_line(f);
 }
 
-/* ---- who and how often ---- */
+/* ---- owner and attempts ---- */
 
 static void owner_line(struct finding *f)
 {
@@ -360,7 +363,7 @@ static void owner_line(struct finding *f)
 		add(f, "owner", column(f, f->owner), "names the worker that holds it");
 }
 
-/* A row in work that has none: they are counted when a job fails, and not when it is taken. */
+/* A running row has none: attempts are counted when a job fails, not when it is claimed. */
 static bool counts_failures(const struct finding *f)
 {
 	return f->attempts && f->t->counted_in_work && f->t->in_work > 0 && f->attempts->counted &&
@@ -369,7 +372,7 @@ static bool counts_failures(const struct finding *f)
 
 #define ATTEMPTS_LEAST 5
 
-/* No column says how many are enough: not fewer than were seen. */
+/* No column limits the attempts: at least as many as were seen. */
 static void guess_max(struct finding *f)
 {
 	int64_t most = 0;
@@ -410,7 +413,7 @@ static const char *one_more(const struct finding *f, const struct table_column *
 	                    column(f, c), column(f, c));
 }
 
-/* ---- what is written ---- */
+/* ---- remedies ---- */
 
 static void set(struct buf *out, const char *what)
 {
@@ -423,7 +426,7 @@ static void set_null(struct finding *f, struct buf *out, const struct table_colu
 		set(out, arena_printf(f->a, "%s = NULL", column(f, c)));
 }
 
-/* :now is written as the sign of life writes time: another form would be refused, or wrong. */
+/* :now is written in the form of the sign of life: another form would be refused, or wrong. */
 static bool same_time(const struct finding *f, const struct table_column *c)
 {
 	if (!c || (!f->sign && !f->related))
@@ -440,7 +443,7 @@ static void set_now(struct finding *f, struct buf *out, const struct table_colum
 		set(out, arena_printf(f->a, "%s = :now", column(f, c)));
 }
 
-/* Nobody has it any more, and why. */
+/* Clears the owner, and writes the reason. */
 static void set_freed(struct finding *f, struct buf *out)
 {
 	if (!(f->related && f->related->workers && !f->owner))
@@ -507,7 +510,7 @@ void proposal_report_only(struct proposal *p)
 	};
 }
 
-/* Nothing is changed on a guess. */
+/* Nothing is changed based on a guess. */
 static void remedies_line(struct finding *f)
 {
 	bool can = proposal_line(f->out, "requeue") != NULL;
@@ -555,7 +558,7 @@ static void show_line(struct finding *f)
 			->yaml = true;
 }
 
-/* A state or a mark that other things have too needs something of work beside it. */
+/* A state or a mark that other tables have too needs further evidence of work. */
 static bool is_of_work(const struct finding *f)
 {
 	bool beside = f->owner || column_named(f->t, words_queue, fits_any) ||

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * propose_try.c: a proposal as YAML that a person reads from top to bottom, and what the watch
- * finds in its database. The YAML itself is read back and bound, so that what a person gets is what
- * was tried.
+ * propose_try.c: a proposal as YAML, and what the watch finds in its database. The YAML itself is
+ * read back and bound, so that the user gets exactly what was tried.
  */
 #include "setup/propose.h"
 
@@ -18,7 +17,7 @@
 
 #define WIDTH 92
 
-/* Words that YAML, or a person, would take for something else than text. */
+/* Whether YAML, or people, would take it for anything but text. */
 static bool plain_is_safe(const char *text)
 {
 	if (!*text || text[strlen(text) - 1] == ' ' || text[strlen(text) - 1] == ':')
@@ -33,7 +32,7 @@ static bool plain_is_safe(const char *text)
 	return true;
 }
 
-/* Escapes of JSON are escapes of YAML, which also wants DEL and U+0080 to U+009F escaped. */
+/* JSON's escapes are valid in YAML, which also requires DEL and U+0080 to U+009F to be escaped. */
 static void add_quoted(const char *text, struct buf *out)
 {
 	AUTO_BUF json = BUF_INIT;
@@ -56,14 +55,14 @@ void yaml_scalar(const char *text, struct buf *out)
 		add_quoted(text, out);
 }
 
-/* One word; what is not printable would end the comment, or the reader's trust in the file. */
+/* One word; unprintable characters would end the comment or confuse the reader. */
 static size_t add_word(const char *word, struct buf *out)
 {
 	size_t n = strcspn(word, " ");
 	for (size_t i = 0; i < n;) {
 		size_t len = utf8_len(word + i);
 		bool plain = len == 1 && (unsigned char)word[i] >= ' ' && word[i] != 0x7f;
-		/* U+0080 to U+009F are controls, too. */
+		/* U+0080 to U+009F are control characters, too. */
 		bool wide =
 			len > 1 && !((unsigned char)word[i] == 0xc2 && (unsigned char)word[i + 1] < 0xa0);
 		if (plain || wide)
@@ -223,7 +222,7 @@ const char *seen_would_act(const struct proposal_seen *seen, struct arena *a)
 	                    seen->running_capped ? "at least " : "", (long long)seen->running);
 }
 
-/* What would act on rows that are there now waits for an operator to look at them. */
+/* If the watch would act on existing rows, an operator must look at them first. */
 static void confirm_first(struct proposal *p, struct arena *a, const struct proposal_seen *seen)
 {
 	const char *acts = seen_would_act(seen, a);
@@ -237,7 +236,7 @@ static void confirm_first(struct proposal *p, struct arena *a, const struct prop
 	proposal_report_only(p);
 }
 
-/* A line that was to be checked is known now; with the last one the watch may act. */
+/* A line that was to be checked is now known; after the last one the watch may act. */
 static void settle_check(struct proposal *p, struct proposed_line *line)
 {
 	if (line->check)
@@ -258,7 +257,7 @@ static long long whole_minutes(int64_t us)
 	return (us + 60 * US_PER_S - 1) / (60 * US_PER_S);
 }
 
-/* "{crawl: 7m, scrape: 2m, default: 7m}" where several kinds are known well enough; else NULL. */
+/* "{crawl: 7m, scrape: 2m, default: 7m}" if several kinds are known well enough; else NULL. */
 static const char *limits_by_kind(const struct watch *w, const struct learned *l, int64_t most_us,
                                   struct arena *a)
 {
@@ -279,7 +278,7 @@ static const char *limits_by_kind(const struct watch *w, const struct learned *l
 	return n > 1 ? arena_strdup(a, buf_text(&out)) : NULL;
 }
 
-/* Where age judges, run times say what is too long. */
+/* If age decides, run times show what is too long. */
 static void learn_limit(struct store *s, const struct binding *b, struct proposal *p,
                         struct arena *a, struct proposal_seen *seen)
 {

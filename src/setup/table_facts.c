@@ -8,7 +8,7 @@
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
-/* ---- what the text of the catalog says ---- */
+/* ---- parsing texts of the catalog ---- */
 
 static void add_value(struct table_column *c, const char *value, int64_t rows, struct arena *a)
 {
@@ -23,7 +23,7 @@ static void add_value(struct table_column *c, const char *value, int64_t rows, s
 		c->values[c->nvalues++] = (struct column_value){.value = value, .rows = rows};
 }
 
-/* The text of a literal whose first quote is at `*at`, which moves behind the last. */
+/* The text of a literal whose first quote is at `*at`, which moves past the last. */
 static const char *take_literal(const char **at, struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -45,7 +45,7 @@ void column_values_from(struct table_column *c, const char *sql, struct arena *a
 		add_value(c, take_literal(&at, a), -1, a);
 }
 
-/* The one column that a condition speaks of; NULL where it is none or several. */
+/* The one column that a condition is about; NULL if there is none or several. */
 static struct table_column *only_column(const struct table_facts *t, const char *sql)
 {
 	struct table_column *found = NULL;
@@ -207,9 +207,9 @@ static defib_err read_declared(struct store *s, struct arena *a, struct table_fa
 	return err;
 }
 
-/* ---- rows, as far as they are looked at ---- */
+/* ---- rows, as far as they are read ---- */
 
-/* "FROM table" that yields TABLE_ROWS_EXACT rows at most, the newest ones or a spread. */
+/* "FROM table" that returns at most TABLE_ROWS_EXACT rows, the newest ones or a spread. */
 static void from_some(const struct table_facts *t, const char *columns, struct buf *sql)
 {
 	buf_addf(sql, "FROM (SELECT %s FROM ", columns);
@@ -247,7 +247,7 @@ bool facts_is_key(const struct table_facts *t, const struct table_column *c)
 	return false;
 }
 
-/* A column that may say which rows are being worked on. */
+/* A column that may show which rows are running. */
 static bool may_be_state(const struct table_facts *t, const struct table_column *c)
 {
 	bool holds = c->class == CLASS_TEXT || c->class == CLASS_NUMBER;
@@ -271,11 +271,11 @@ static defib_err read_values(struct store *s, struct arena *a, const struct tabl
 			add_value(c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), a);
 	for (int i = 0; i < c->nvalues; i++)
 		if (c->values[i].rows < 0 && !t->sampled)
-			c->values[i].rows = 0; /* all rows were looked at */
+			c->values[i].rows = 0; /* all rows were read */
 	return DEFIB_OK;
 }
 
-/* Times and counts whose contents say whether the name means what it says. */
+/* Times and counts whose contents show whether the name is right. */
 static bool is_judged(const struct table_column *c)
 {
 	static const char *const *const sets[] = {words_beat,     words_lease,    words_lock,
@@ -323,7 +323,7 @@ static defib_err read_rows(struct store *s, struct arena *a, struct table_facts 
 	return err;
 }
 
-/* Of each judged column, two answers: how many have it, and its least value as a number. */
+/* Two results for each judged column: how many rows have it, and its smallest value as a number. */
 static void ask_in_work(const struct table_facts *t, const char *running, struct buf *sql)
 {
 	buf_add(sql, "SELECT count(*)");
@@ -365,7 +365,7 @@ void table_facts_in_work(struct store *s, struct table_facts *t, const char *run
 	}
 }
 
-/* ---- tables beside it ---- */
+/* ---- related tables ---- */
 
 /* The names of codes: 6 is OCR_PROCESSING in the table that status_id points to. */
 static defib_err read_labels(struct store *s, struct arena *a, const struct table_facts *there,
@@ -395,7 +395,7 @@ static defib_err read_labels(struct store *s, struct arena *a, const struct tabl
 	return err;
 }
 
-/* What one foreign key tells: a beat in the other table, or names for our codes. */
+/* What one foreign key provides: a beat in the other table, or names for our codes. */
 static defib_err read_relation(struct store *s, struct arena *a, struct table_facts *t,
                                const struct store_rows *keys, int row, struct failure *f)
 {

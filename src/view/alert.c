@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* ---- what there is ---- */
+/* ---- reading ---- */
 
 struct collecting {
 	const struct settings *all;
@@ -84,7 +84,7 @@ defib_err deliveries_of(struct store *s, int limit, struct arena *a, struct deli
 	return err;
 }
 
-/* ---- in words ---- */
+/* ---- as text ---- */
 
 static void alert_limit_words(const struct alert_rule *r, struct buf *out)
 {

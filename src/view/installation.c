@@ -54,7 +54,7 @@ void config_json(const struct cfg_shown *shown, int n, struct buf *out)
 
 /* ---- retention ---- */
 
-/* What retention keeps and has removed in one database; nothing where there is nothing. */
+/* What retention keeps and has removed in one database; "" if there is nothing. */
 void retention_text(const struct database *d, const struct retention_state *st, struct buf *out)
 {
 	for (int i = 0; i < RETENTION_COUNT; i++) {
@@ -94,7 +94,7 @@ void retention_json(const struct database *d, const struct retention_state *st, 
 
 /* ---- workers ---- */
 
-/* The lines as an array; null where they are not known. */
+/* The lines as an array; null if they are unknown. */
 static void add_serves(const char *serves, struct buf *out)
 {
 	buf_add(out, serves ? ",\"serves\":[" : ",\"serves\":null");

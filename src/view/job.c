@@ -32,7 +32,7 @@ void key_value_json(const struct watch *w, const char *job, struct buf *out)
 	if (w->key.n == 1)
 		buf_add_json(out, job);
 	else
-		buf_add(out, job); /* a composite key is a JSON array already */
+		buf_add(out, job); /* a composite key is already a JSON array */
 }
 
 static void json_shown(const struct watch *w, const struct facts *f, struct buf *out)
@@ -51,7 +51,7 @@ static void json_shown(const struct watch *w, const struct facts *f, struct buf 
 	buf_add(out, "}");
 }
 
-/* The reason that was given with the job's hold: what is masked beside it is masked in it. */
+/* The reason given with the job's hold; values that are masked elsewhere are masked in it. */
 static void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	AUTO_SECRETS secrets = {0};
@@ -307,7 +307,7 @@ void list_job_row(struct table *t, const struct watch *w, const struct browsed *
 	}
 }
 
-/* ---- where a list goes on ---- */
+/* ---- where a list continues ---- */
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -488,7 +488,7 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	buf_add(out, "}");
 }
 
-/* What keeps automation away, or comes next. */
+/* What keeps scans away, or comes next. */
 static void guard_lines(const struct watch *w, const struct explained *x, struct fact_sheet *s)
 {
 	const struct facts *f = &x->cand.facts;

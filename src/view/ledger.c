@@ -61,7 +61,7 @@ void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_f
 	filter->job = slash + 1;
 }
 
-/* Beyond this a column's text runs over, so that one long reason does not push all others out. */
+/* Longer texts overflow their column, so that one long reason does not widen all lines. */
 #define WIDTH_MAX 60
 
 static void json_line(const struct ledger_lines *l, const struct ledger_line *line, struct buf *out)
@@ -73,7 +73,7 @@ static void json_line(const struct ledger_lines *l, const struct ledger_line *li
 	buf_add(out, "\n");
 }
 
-/* "silent: no sign of life for 2h", or the half that is there. */
+/* "silent: no sign of life for 2h", or the part that exists. */
 static void add_why(struct buf *out, const struct watch *w, const struct ledger_row *r)
 {
 	if (r->verdict)
@@ -88,7 +88,7 @@ static const char *or_dash(const char *text)
 	return text && *text ? text : "-";
 }
 
-/* The columns that are padded; the batch ends the line. */
+/* The padded columns; the batch ends the line. */
 static void cells_of(const struct ledger_lines *l, const struct ledger_line *line, struct buf *why,
                      const char *cells[LEDGER_COLUMNS])
 {

@@ -93,7 +93,7 @@ void json_visible(struct buf *out, const char *json)
 		size_t n = utf8_len(json);
 		n = n ? n : 1;
 		if (n > 1 && utf8_is_control(json)) {
-			/* Between quotes anyway: nothing but a string holds such a character. */
+			/* It is inside quotes: such a character only occurs in a string. */
 			char text[8] = {0};
 			memcpy(text, json, n);
 			buf_clear(&one);
@@ -194,7 +194,7 @@ static int column_width(const struct table *t, int col)
 	return width && title > width ? title : width;
 }
 
-/* One line; what stands last is not padded. */
+/* One line; the last cell is not padded. */
 static void print_row(const struct table *t, const int *widths, int first, bool color,
                       struct buf *out)
 {

@@ -29,9 +29,9 @@ const char *report_type(enum report_form form)
 	return types[form];
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
-/* Foreign text without control characters, as UTF-8: what may stand between marks. */
+/* Foreign text without control characters, as UTF-8: safe between marks. */
 static void report_clean(struct buf *out, const char *text)
 {
 	while (text && *text) {
@@ -168,7 +168,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 
 static void mistake_text(const struct report_watch *w, struct buf *out)
 {
-	/* What an operator chose is not a verdict of defib, and so not a mistake. */
+	/* An operator's choice is not a verdict of defib, and so not a mistake. */
 	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
 	if (w->mistakes == 0)
 		return;

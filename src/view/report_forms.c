@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report_forms.c: a report in its forms: text for a terminal, Markdown for chat and mail, an
- * HTML page that needs nothing else, and JSON. See report.h.
+ * report_forms.c: a report in its forms: text for a terminal, Markdown for chat and mail, a
+ * self-contained HTML page, and JSON. See report.h.
  *
- * In Markdown names stand in code spans, where nothing but a backtick has a meaning; angle
- * brackets become look-alikes all the same, because some chat services read <!channel> and
- * links before they read Markdown.
+ * In Markdown, names are in code spans, where only a backtick has a meaning. Angle brackets are
+ * still replaced by look-alikes, because some chat services process <!channel> and links before
+ * Markdown.
  */
 #include "base/clock.h"
 #include "recover/masked.h"
@@ -18,12 +18,12 @@ struct form {
 	const char *head, *begin, *title_end, *end;                 /* of the document */
 	const char *heading, *heading_end;                          /* of a watch */
 	const char *lines, *lines_end;                              /* around a block of lines */
-	void (*line)(const struct report_line *l, struct buf *out); /* before its words … */
-	const char *line_end;                                       /* … and behind them */
+	void (*line)(const struct report_line *l, struct buf *out); /* before its text … */
+	const char *line_end;                                       /* … and after it */
 	void (*days)(const struct report_watch *w, struct buf *out);
 };
 
-/* A bar to the scale of the best day; a day with anything at all shows something. */
+/* A bar on the scale of the highest day; a day with any value shows something. */
 static void bar(int64_t n, int64_t peak, int width, struct buf *out)
 {
 	int64_t blocks = (n * width + peak - 1) / peak;

@@ -66,7 +66,7 @@ void scan_end_json(const struct scan_result *r, struct buf *out)
 	buf_add(out, "}");
 }
 
-/* ---- one job in words ---- */
+/* ---- one job as text ---- */
 
 static void add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
 {
@@ -214,7 +214,7 @@ void act_group_begin_json(const struct watch *w, const struct database *d, struc
 	scan_begin_json(w, d, out);
 }
 
-/* Everything about the job but why it was refused, which stands with the outcome. */
+/* Everything about the job except why it was refused, which is shown with the outcome. */
 static void act_detail(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	struct candidate plain = *c;
@@ -247,7 +247,7 @@ void act_group_end_json(const struct by_hand_result *r, struct buf *out)
 	buf_add(out, "}");
 }
 
-/* What became of a job, where the outcome's own name is unclear. */
+/* The outcome of a job, where its name is unclear. */
 static const char *const otherwise[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "left as it is",
 	[OUTCOME_CHANGED] = "changed since",

@@ -52,7 +52,7 @@ void mistakes_json(const struct mistakes *m, struct buf *out)
 	         (long long)m->week.recoveries);
 }
 
-/* What the ledger has of the last day and week; null where it cannot be asked. */
+/* Ledger entries of the last day and week; null if they are not available. */
 static void json_lately(struct buf *out, const char *name, bool known, const struct tally_event *e)
 {
 	if (known)
@@ -118,7 +118,7 @@ static void count_line(struct buf *out, const char *name, bool has, int64_t n)
 		line(out, name, buf_text(&text));
 }
 
-/* A number that is not there, and why. */
+/* A number that is not available, and why. */
 static void missing(struct buf *out, const char *name, const struct failure *f)
 {
 	AUTO_BUF text = BUF_INIT;

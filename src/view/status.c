@@ -142,14 +142,14 @@ static bool is_true(const struct watch_status *st, const char *name)
 	return json_is_true(json_object_get(st->led.info, name));
 }
 
-/* "12:05:00Z" of an ISO time: people know the day. */
+/* "12:05:00Z" of an ISO time, without the day. */
 static void add_clock(struct buf *out, const char *iso)
 {
 	if (iso && strlen(iso) >= 19)
 		buf_addf(out, "%.8sZ", iso + 11);
 }
 
-/* ---- one line each; nothing where there is nothing to say */
+/* ---- one line each; nothing if there is nothing to report ---- */
 
 static void add_leader(const struct watch_status *st, struct buf *text)
 {
@@ -409,7 +409,7 @@ static void json_attached(const struct watch_status *st, struct buf *out)
 		buf_add(out, "null");
 }
 
-/* Objects, whole. */
+/* Complete objects. */
 static void override_json(const struct override *t, struct buf *out)
 {
 	buf_add(out, "{\"name\":");
@@ -534,7 +534,7 @@ void override_answers_json(const char *answers, struct buf *out)
 	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
 }
 
-/* "2026-01-02T03:04:05Z": people need no milliseconds. */
+/* "2026-01-02T03:04:05Z", without milliseconds. */
 static void moment_text(int64_t us, struct buf *out)
 {
 	AUTO_BUF iso = BUF_INIT;

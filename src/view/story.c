@@ -73,7 +73,7 @@ static void add_progress(const struct watch *w, const struct story_progress *p,
 	buf_add(out, "}");
 }
 
-/* Only jobs of the built-in queue have it: elsewhere they are columns of the row. */
+/* Only jobs of the built-in queue have it: elsewhere it is in columns of the row. */
 static void add_data(const struct watch *w, const struct story_data *d,
                      const struct secrets *secrets, struct buf *out)
 {
@@ -130,7 +130,7 @@ static void add_entries(const struct watch *w, const struct story *s, const stru
 	buf_add(out, "]");
 }
 
-/* ---- the sentence */
+/* ---- the sentence ---- */
 
 /* The error in the row itself: a column named error, or …_error. */
 static const char *error_of(const struct story *s)
@@ -228,7 +228,7 @@ static void last_entry(const struct watch *w, const struct story *s, struct buf 
 	buf_addf(out, " (by %s)", last->actor);
 }
 
-/* An attempt failed and another follows: the job itself has not. */
+/* An attempt failed and another follows: the job itself has not failed. */
 static void waiting_sentence(const struct watch *w, const struct story *s, struct buf *out)
 {
 	AUTO_BUF attempts = BUF_INIT;
@@ -289,7 +289,7 @@ static void whole_sentence(const struct watch *w, const struct story *s,
 	buf_add(out, ".");
 }
 
-/* What of the story must not stand in words either. */
+/* Values of the story that must not appear in free text either. */
 static void story_secrets(const struct watch *w, const struct story *s, struct secrets *out)
 {
 	for (int i = 0; i < s->ncolumns; i++) {
@@ -316,7 +316,7 @@ static void story_sentence(const struct watch *w, const struct story *s,
 	masked_free_text(w, &secrets, buf_text(&plain), out);
 }
 
-/* ---- as JSON */
+/* ---- as JSON ---- */
 
 void story_json(const struct watch *w, const struct database *d, const struct story *s,
                 const struct candidate *cand, struct buf *out)
@@ -347,7 +347,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 
 #define VALUE_MAX 400
 
-/* ---- the story in the order of time */
+/* ---- the story in order of time ---- */
 
 struct happening {
 	const char *at; /* ISO, which sorts as text */
@@ -483,7 +483,7 @@ static void print_timeline(struct story_sheet *x, struct buf *out)
 		         STORY_ENTRIES_MAX);
 }
 
-/* ---- the whole row */
+/* ---- the whole row ---- */
 
 static void print_value(const char *value, struct buf *out)
 {
@@ -543,7 +543,7 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 	}
 }
 
-/* ---- all of it */
+/* ---- all of it ---- */
 
 void story_text(struct story_sheet *x, struct buf *out)
 {
