@@ -13,14 +13,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define LOOK_MS 5000    /* between looks at what others put into the outbox */
+#define LOOK_MS 5000    /* between checks for messages that others added to the outbox */
 #define AGAIN_MS 1000   /* after a failure */
-#define TIDY_MS 3600000 /* between clearances of the outbox */
-#define PARTING_MS 2000 /* that messages on their way have when the daemon stops */
+#define TIDY_MS 3600000 /* between cleanups of the outbox */
+#define PARTING_MS 2000 /* time that messages being sent have when the daemon stops */
 #define STATEMENT_MS 3000
 #define LATE_INTERVALS 3 /* without a finished scan: it is late */
 
-/* ---- what the database loop tells ---- */
+/* ---- reports of the database loop ---- */
 
 static struct subject *subject_new(const char *watch)
 {
@@ -47,7 +47,7 @@ static struct subject *subject_of(struct alert_loop *a, const char *watch)
 	return a->subjects[a->nsubjects++];
 }
 
-/* What is stuck, before any of it was reset: where pace cut the pass short, what is left too. */
+/* Stuck jobs before any was recovered: if pace cut the pass short, including the rest. */
 static double stuck_of(const struct scan_result *r)
 {
 	int64_t found = r->found - r->held_before;
@@ -100,11 +100,11 @@ void alert_loop_round(struct alert_loop *a, struct watch_loop *const *loops, int
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- what becomes of it ---- */
+/* ---- what follows ---- */
 
 /*
- * Those that a reload took away are forgotten once what fired of them is resolved; what is left
- * is this turn's.
+ * Watches that a reload removed are forgotten once their alerts are resolved; the others are this
+ * turn's.
  */
 static void take_subjects(struct alert_loop *a)
 {
@@ -124,7 +124,7 @@ static void take_subjects(struct alert_loop *a)
 	a->nsubjects = a->nnow = kept;
 }
 
-/* Where jobs may be silent for an hour, they cannot be found after five minutes. */
+/* If jobs may be silent for an hour, they cannot be found after five minutes. */
 static void fit_detection(const struct watch *w, struct alert_rule *r)
 {
 	double standard = alert_defaults[ALERT_DETECTION_SLOW].limit;
@@ -249,7 +249,7 @@ struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
 
 /* ---- the thread ---- */
 
-/* With a database: the rules, then what is to be sent. */
+/* With a database: the rules, then what must be sent. */
 static defib_err turn(struct alert_loop *a, int64_t *wait_ms, struct failure *f)
 {
 	int64_t now = clock_boot_ms(), every_ms = settings_alerts(&a->setup->settings)->every_us / 1000;
@@ -326,7 +326,7 @@ static void wait_for(struct alert_loop *a, int64_t ms)
 		(void)!read(a->wake, &drained, sizeof drained);
 }
 
-/* Messages on their way arrive, or are called back and due again. */
+/* Messages being sent arrive, or are aborted and due again. */
 static void part(struct alert_loop *a)
 {
 	int64_t until = clock_boot_ms() + PARTING_MS;

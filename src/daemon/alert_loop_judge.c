@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alert_loop_judge.c: the rules are asked about every watch that this daemon leads, and
- * about the database where it leads the first of them; what changed is written with
- * its messages, in one transaction. The states are read each time: the leader before
- * may have changed them.
+ * alert_loop_judge.c: evaluates the rules for every watch that this daemon leads, and for the
+ * database if it leads the first of them; changes are written with their messages, in one
+ * transaction. The states are read each time: the previous leader may have changed them.
  *
- * While the database is away, it cannot say who leads, and nothing can be written: the alert
- * that says so is made, kept and sent from memory, with the same topic as ever. When the
- * database is back, both are written before any rule is asked again, so that it ends where it
- * is listed.
+ * While the database is unavailable, it is unknown who leads, and nothing can be written: the alert
+ * about that is made, kept and sent from memory, with its usual topic. When the database is back,
+ * both are written before any rule is evaluated again, so that the alert ends where it is listed.
  */
 #include "daemon/alert_loop.h"
 
@@ -18,11 +16,11 @@
 #include "daemon/metrics.h"
 #include "life/leader.h"
 
-#define SOON_MS 100 /* after what was made from memory is written down */
+#define SOON_MS 100 /* after messages from memory were recorded */
 
 /* ---- what is known ---- */
 
-/* A watch that is new here has its past in the ledger: then all of it is counted again. */
+/* The past of a watch that is new here is in the ledger: then all of it is counted again. */
 static void begin_anew(struct alert_loop *a)
 {
 	static const enum alert_id own[] = {ALERT_STUCK_DOUBLED, ALERT_CONNECTION_FAILURES};
@@ -54,7 +52,7 @@ static defib_err count_ledger(struct alert_loop *a, struct failure *f)
 	bool more = true;
 	defib_err err = DEFIB_OK;
 	begin_anew(a);
-	/* All of it before any rule is asked: half of what happened would be a wrong number. */
+	/* All of it before any rule is evaluated: half of the events would give a wrong number. */
 	while (more && !err && !atomic_load(&a->stop)) {
 		err = happened_read(a->session.store, &a->cursor, &a->arena, &list, &n, &more, f);
 		for (int i = 0; !err && i < n; i++)
@@ -65,7 +63,7 @@ static defib_err count_ledger(struct alert_loop *a, struct failure *f)
 	return err;
 }
 
-/* Since when a firing alert has been calm is known only to the daemon that saw it. */
+/* Only the daemon that saw it knows since when a firing alert has been calm. */
 static void take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
 {
 	for (int i = 0; i < a->nnow; i++)
@@ -81,7 +79,7 @@ static void take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
 		}
 }
 
-/* The whole belongs to the leader of the first watch that has one: one daemon at a time. */
+/* The leader of the first watch that has one is responsible for the whole: one daemon at a time. */
 static defib_err ask_whole(struct alert_loop *a, bool *ours, struct failure *f)
 {
 	struct leader_row *rows = NULL;
@@ -121,7 +119,7 @@ static void judge_rule(struct alert_loop *a, struct subject *s, enum alert_id id
 static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, struct changes *out)
 {
 	const struct settings *all = &a->setup->settings;
-	/* A rule tells each sink at most; it may name one twice. */
+	/* A rule sends each sink at most one message; it may name one twice. */
 	const struct alert_settings *alerts = settings_alerts(all);
 	int sinks = alerts->sinks.n;
 	for (int i = 0; i < alerts->nrules; i++)
@@ -138,7 +136,7 @@ static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, str
 	}
 }
 
-/* Gauges that several databases move. */
+/* Gauges to which several databases contribute. */
 static void show_firing(struct alert_loop *a, bool whole)
 {
 	double firing[ALERT_COUNT][3] = {{0}};
@@ -164,7 +162,7 @@ static int firing_of(const struct subject *s)
 	return n;
 }
 
-/* A watch whose alerts fire is not well, nor is one whose database has some. */
+/* A watch with firing alerts is not well, nor is one whose database has some. */
 static void show_firing_count(struct alert_loop *a)
 {
 	int whole = firing_of(a->now[0]);
@@ -208,7 +206,7 @@ static void judge_from_memory(struct alert_loop *a, struct subject *s, enum aler
 	a->away = true;
 }
 
-/* One cause, one message: that scans are overdue is told only where the cause is not. */
+/* One cause, one message: overdue scans are reported only if their cause is not. */
 void alert_loop_judge_away(struct alert_loop *a)
 {
 	int64_t now_us = (clock_boot_us() + a->clock_us) / 1000 * 1000;
@@ -230,7 +228,7 @@ static const struct alert_row *row_of(const struct alert_row *rows, int n, const
 	return NULL;
 }
 
-/* What fires in memory and, by the database, does not: another daemon may have been first. */
+/* Alerts that fire in memory but not in the database: another daemon may have been first. */
 static int collect_writes(struct alert_loop *a, const struct alert_row *rows, int n,
                           struct alert_write *out)
 {
@@ -264,7 +262,7 @@ void alert_loop_forget_memos(struct alert_loop *a)
 	}
 }
 
-/* The database is back: what was made meanwhile is written down. */
+/* The database is back: record what was made meanwhile. */
 static defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_row *rows, int n,
                                        struct failure *f)
 {
@@ -272,7 +270,7 @@ static defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_
 	bool taken = false;
 	for (const struct memo *m = a->memos; m; m = m->next) {
 		if (m->away)
-			return DEFIB_OK; /* what becomes of it is not known yet */
+			return DEFIB_OK; /* its result is not known yet */
 		nmessages++;
 	}
 	struct outgoing *messages = ARENA_ARRAY(&a->arena, struct outgoing, nmessages + 1);

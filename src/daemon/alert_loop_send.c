@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alert_loop_send.c: the outbox is emptied: what is due is taken under a lease, one message
- * a sink at a time, and what becomes of it is noted.
+ * alert_loop_send.c: empties the outbox: messages that are due are taken under a lease, one per
+ * sink at a time, and their results are recorded.
  */
 #include "daemon/alert_loop.h"
 
@@ -16,9 +16,9 @@
 #define LEASE_MORE_US (10 * US_PER_S) /* beyond the time limit of a try */
 #define TURN_MAX 200                  /* messages that one turn sends */
 
-/* ---- messages on their way ---- */
+/* ---- messages being sent ---- */
 
-/* Whether a message is on its way to that sink. */
+/* Whether a message is being sent to that sink. */
 static bool senders_busy(const struct senders *c, const char *sink)
 {
 	for (const struct sender *one = c->away; one; one = one->next)
@@ -51,7 +51,7 @@ static void put_on_list(struct senders *c, struct sender *one)
 	c->away = one;
 }
 
-/* Send it; the texts are copied. `setup` is held until it is back. */
+/* Send it; the texts are copied. `setup` is held until it has finished. */
 static void senders_send(struct senders *c, struct live_settings *setup,
                          const struct alert_sink *sink, const struct delivery *d, bool memory)
 {
@@ -65,7 +65,7 @@ static void senders_send(struct senders *c, struct live_settings *setup,
 	one->delivery.document = arena_strdup(&one->arena, d->document);
 	one->memory = memory;
 	put_on_list(c, one);
-	/* A line in the log is written at once. Without a thread the message takes its time here. */
+	/* A log line is written at once. If no thread can be started, the message is sent here. */
 	one->threaded = sink->type != SINK_LOG && pthread_create(&one->thread, NULL, go, one) == 0;
 	if (!one->threaded)
 		go(one);
@@ -98,7 +98,7 @@ void senders_recall(struct senders *c)
 	atomic_store(&c->stop, true);
 }
 
-/* ---- what came back ---- */
+/* ---- results ---- */
 
 static void count_result(struct alert_loop *a, const char *sink, const char *result)
 {
@@ -109,7 +109,7 @@ static int64_t wait_after(struct alert_loop *a, const struct sender *r)
 {
 	int64_t wait_us = outbox_wait_us(r->delivery.tries, chance_draw(&a->chance));
 	if (atomic_load(&a->stop))
-		return 0; /* it was called back */
+		return 0; /* it was aborted */
 	return r->answer.wait_us > wait_us ? r->answer.wait_us : wait_us;
 }
 
@@ -173,7 +173,7 @@ defib_err alert_loop_collect(struct alert_loop *a, struct failure *f)
 		else
 			err = note(a, r, f);
 		if (err) {
-			put_on_list(&a->senders, r); /* it comes again */
+			put_on_list(&a->senders, r); /* it will be tried again */
 			return err;
 		}
 		sender_free(r);
@@ -181,9 +181,9 @@ defib_err alert_loop_collect(struct alert_loop *a, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
-/* The next of a sink, if it is due; `*sent` says whether one went out. */
+/* The next message for a sink, if it is due; `*sent` says whether one was sent. */
 static defib_err send_next(struct alert_loop *a, const struct alert_sink *sink, bool *sent,
                            struct failure *f)
 {
@@ -196,7 +196,7 @@ static defib_err send_next(struct alert_loop *a, const struct alert_sink *sink, 
 	return err;
 }
 
-/* Every sink that is free gets its next; *wait_ms is how long until something is due. */
+/* Every idle sink gets its next message; *wait_ms is how long until something is due. */
 static defib_err send_round(struct alert_loop *a, int *sent, int64_t *wait_ms, struct failure *f)
 {
 	struct outbox_line *lines;
@@ -226,7 +226,7 @@ defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure
 {
 	int sent = 1, total = 0;
 	defib_err err = DEFIB_OK;
-	/* What is back at once (a line in the log) makes room for the next. */
+	/* A message that finished at once (a log line) makes room for the next. */
 	while (!err && sent && total < TURN_MAX && !atomic_load(&a->stop)) {
 		err = send_round(a, &sent, wait_ms, f);
 		total += sent;
@@ -239,7 +239,7 @@ defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure
 void alert_loop_send_memos(struct alert_loop *a)
 {
 	struct sender *r;
-	/* The rest is noted when the database is back. */
+	/* The rest is recorded when the database is back. */
 	while ((r = senders_next(&a->senders, true)) != NULL) {
 		note_memo(a, r);
 		sender_free(r);

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-/* The list changes in one thread only, and is read by others: those that answer probes. */
+/* Only one thread changes the list; others, which answer probes, read it. */
 struct daemon {
 	struct daemon_options options;
 	pthread_mutex_t lock;
@@ -27,7 +27,7 @@ static void add(struct daemon *d, struct live_settings *setup, const struct data
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* One of that name, even where it is about to end: the overview has one row for both. */
+/* One of that name, even if it is about to end: the overview has one row for both. */
 static struct database_loop *database_loop_named(const struct daemon *d, const char *name)
 {
 	for (int i = 0; i < d->n; i++)
@@ -85,7 +85,7 @@ void daemon_tidy(struct daemon *d)
 			heartbeats_forget(d->options.beats, s->name);
 		database_loop_end(s);
 	}
-	/* One whose URL is another now has waited for its own end. */
+	/* A loop whose URL changed has waited for the old one to end. */
 	if (d->n < had)
 		daemon_reload(d);
 }

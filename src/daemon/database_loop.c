@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #define OVERRIDES_MS 1000 /* between readings of overrides, and of the ledger */
-#define ATTEND_MS 1000    /* between looks at a watch that another leads, or its beat */
-#define GROUP_MS 1000     /* by which a watch of a group goes early, with its fellows */
-#define PROGRAMS_MS 1000  /* between looks for programs that ended with their watchers */
-#define QUEUE_MS 10000    /* between looks for a queue that is not there yet */
-#define RETRY_MS 500      /* first pause when the database is away … */
+#define ATTEND_MS 1000    /* between looks at a watch that another daemon leads, or its beat */
+#define GROUP_MS 1000     /* how early a watch of a group may run, together with its group */
+#define PROGRAMS_MS 1000  /* between checks for programs that ended with their watchers */
+#define QUEUE_MS 10000    /* between checks for a queue that does not exist yet */
+#define RETRY_MS 500      /* first pause while the database is unavailable … */
 #define RETRY_MAX_MS 5000 /* … and the longest */
 
 static struct store_options store_options(const struct database_loop *s)
@@ -36,7 +36,7 @@ static struct store_options store_options(const struct database_loop *s)
 		.url = s->database->url, .name = s->database->name, .statement_ms = statement_us / 1000};
 }
 
-/* Between the batches of a pass: whether it may go on. */
+/* Between the batches of a pass: whether it may continue. */
 static bool go_on(void *ctx)
 {
 	struct database_loop *s = ctx;
@@ -52,12 +52,12 @@ static bool go_on(void *ctx)
 
 /* ---- the round ---- */
 
-/* What became of a job of the current pass. */
+/* The outcome of a job of the current pass. */
 static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	const struct database_loop *s = ctx;
 	cycle_job(&s->at->cycle, w, c);
-	/* The database's clock: as of the reading, and our own since. */
+	/* The database's clock: as of the reading, plus our own clock since. */
 	watch_metrics_job(&s->at->meter, c,
 	                  c->facts.now_us + clock_boot_us() - s->absence.clocks.own_us);
 }
@@ -73,7 +73,7 @@ static struct watch_loop *new_loop(struct database_loop *s, const struct watch *
 	return p;
 }
 
-/* The built-in queue is watched too, from the moment that its tables are there. */
+/* The built-in queue is watched too, once its tables exist. */
 static defib_err look_for_queue(struct database_loop *s, struct failure *f)
 {
 	struct store *store = s->session.store;
@@ -117,8 +117,8 @@ static defib_err tell_status(struct database_loop *s, const struct watch_loop *p
 }
 
 /*
- * What the ledger gained, whoever wrote it; what cannot be counted now is counted later. What was
- * counted is written down at once, so that the next leader neither repeats nor omits it.
+ * New ledger entries, whoever wrote them; what cannot be counted now is counted later. The position
+ * is stored at once, so that the next leader neither repeats nor omits entries.
  */
 static defib_err count_ledger(struct database_loop *s, struct failure *f)
 {
@@ -143,7 +143,7 @@ static defib_err count_ledger(struct database_loop *s, struct failure *f)
 	return err;
 }
 
-/* Where there is a server: when it was started. Once, before anything is judged. */
+/* If there is a server: when it was started. Once, before anything is judged. */
 static defib_err ask_server(struct database_loop *s, struct failure *f)
 {
 	int64_t start_us = 0;
@@ -171,7 +171,7 @@ static defib_err prepare_round(struct database_loop *s, struct failure *f)
 	return err;
 }
 
-/* Watches of a group have their turn together, so that one line can tell of all. */
+/* Watches of a group run together, so that one line can report all. */
 static bool is_due(const struct database_loop *s, const struct watch_loop *p, int64_t now)
 {
 	int64_t early = p->watch->every_us / 2000;
@@ -240,7 +240,7 @@ static defib_err do_passes(struct database_loop *s, struct failure *f)
 
 /*
  * Watches that others lead are observed too: a daemon that takes over must have seen which owners
- * beat, or its brake would know none. Failures to read such a watch are logged by its leader.
+ * beat, or its brake would know none. Their leader logs failures to read such a watch.
  */
 static defib_err attend(struct database_loop *s, struct failure *f)
 {
@@ -276,7 +276,7 @@ static void retain(struct database_loop *s)
 		               s->options->actor);
 }
 
-/* Full jitter, so that many daemons do not come back all at once. */
+/* Full jitter, so that many daemons do not return at the same time. */
 static int64_t pause_ms(struct database_loop *s)
 {
 	int64_t most = RETRY_MS << (s->failures < 4 ? s->failures : 4);
@@ -288,7 +288,7 @@ static int64_t pause_ms(struct database_loop *s)
 /* ---- programs under `defib run` ---- */
 
 /*
- * Their watcher recovers their jobs when they end. This is for a watcher that was killed with its
+ * Their watcher recovers their jobs when they end. This handles a watcher that was killed with its
  * program, or could not reach the database in time.
  */
 static defib_err recover_ended(struct database_loop *s, const struct watch_loop *p,
@@ -316,7 +316,7 @@ static bool has_ended(const struct program *ended, int n, const char *watch)
 	return false;
 }
 
-/* For the watches that are led and not paused. Fails only where the database is away. */
+/* For the watches that are led and not paused. Fails only if the database is unavailable. */
 static defib_err look_for_ended_programs(struct database_loop *s, struct failure *f)
 {
 	struct program *ended = NULL;
@@ -335,7 +335,7 @@ static defib_err look_for_ended_programs(struct database_loop *s, struct failure
 	return err;
 }
 
-/* Once round; how long to wait before the next. */
+/* One round; returns how long to wait before the next. */
 static int64_t go_round(struct database_loop *s)
 {
 	struct failure f = {0};
@@ -411,7 +411,7 @@ static void drop_loop(struct database_loop *s, struct watch_loop *p)
 	watch_loop_free(p);
 }
 
-/* The loop of a watch, taken out of the list of those there were. */
+/* Take the loop of a watch out of the old list. */
 static struct watch_loop *take_loop(struct watch_loop **had, int n, const char *name)
 {
 	for (int i = 0; i < n; i++) {
@@ -424,7 +424,7 @@ static struct watch_loop *take_loop(struct watch_loop **had, int n, const char *
 	return NULL;
 }
 
-/* Loops for the watches of s->setup; those that stay keep their memory. */
+/* Loops for the watches of s->setup; those that remain keep their memory. */
 static void set_loops(struct database_loop *s)
 {
 	const struct settings *all = &s->setup->settings;
@@ -442,7 +442,7 @@ static void set_loops(struct database_loop *s)
 		s->loops[s->nloops++] = p ? p : new_loop(s, w);
 		database_loop_show_watch(s, s->loops[s->nloops - 1]);
 	}
-	/* The built-in queue is no watch of the configuration; it was found. */
+	/* The built-in queue is not in the configuration; it was found. */
 	struct watch_loop *queue = s->setup->queue ? take_loop(had, nhad, BUILTIN_NAME) : NULL;
 	if (queue)
 		s->loops[s->nloops++] = queue;
@@ -453,12 +453,15 @@ static void set_loops(struct database_loop *s)
 	free(had);
 }
 
-/* Between two rounds: is another configuration in force? The old one is dropped at the end. */
+/*
+ * Between two rounds: switch to another configuration if one is in force. The old one is dropped at
+ * the end.
+ */
 static void take_setup(struct database_loop *s)
 {
 	struct live_settings *next = live_settings_hold(s->options->setups), *old = s->setup;
 	const struct database *d = next == old ? NULL : database_of(s, &next->settings);
-	if (!d) { /* nothing new, or none of ours: then we are asked to stop */
+	if (!d) { /* nothing new, or our database is gone: then we are asked to stop */
 		live_settings_drop(s->options->setups, next);
 		return;
 	}
@@ -470,7 +473,7 @@ static void take_setup(struct database_loop *s)
 	if (statement_ms != s->session.options.statement_ms)
 		session_close(&s->session);
 	readings_renew(&s->readings, s->loops, s->nloops);
-	/* At once: who leads what is new, and its overrides. */
+	/* At once: leadership of what is new, and its overrides. */
 	s->renew_ms = s->overrides_ms = 0;
 	live_settings_drop(s->options->setups, old);
 }

@@ -8,7 +8,7 @@
 #include "ledger/overrides.h"
 #include "life/leader.h"
 
-#define ASK_ALL_MS 30000 /* between askings for all, whatever became of single rows */
+#define ASK_ALL_MS 30000 /* between requests for all watches, whatever happened to single rows */
 
 void database_loop_step_down(struct database_loop *s)
 {
@@ -47,7 +47,7 @@ static bool waits_to_start(const struct database_loop *s)
 }
 
 /*
- * If another daemon renews, this is no start: what is silent may be held by its brake. If it does
+ * If another daemon renews, this is not a start: its brake may be holding silent jobs. If it does
  * not renew, it was killed a moment ago: then this daemon starts when that lease ends.
  */
 static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
@@ -69,7 +69,7 @@ static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
 	return err;
 }
 
-/* Go on with what we lead, by renewing one row; false: all must be asked for. */
+/* Keep what we lead by renewing one row; false: all must be asked for. */
 static defib_err renew(struct database_loop *s, int64_t now, bool *kept, struct failure *f)
 {
 	const char *first = NULL;
@@ -130,7 +130,7 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
 }
 
-#define TABLES_MS 30000 /* between looks whether a DBA has made our tables */
+#define TABLES_MS 30000 /* between checks whether a DBA has created our tables */
 
 defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 {
@@ -159,7 +159,7 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* ---- what it puts into the overview ---- */
+/* ---- reports to the overview ---- */
 
 void database_loop_show_watch(struct database_loop *s, const struct watch_loop *p)
 {

@@ -9,12 +9,12 @@
 #include <pthread.h>
 
 #define REST_MS 10000 /* after a look that found no registry, or that was refused */
-#define UNSEEN 0      /* in the place of a beat */
+#define UNSEEN 0      /* in place of a beat */
 
-/* A ring of moments, by the database's clock in microseconds. */
+/* A ring buffer of instants, by the database's clock in microseconds. */
 struct worker_beats {
 	int64_t worker;
-	int64_t seen_ms; /* at which look it was last there */
+	int64_t seen_ms; /* the last look that found it */
 	int64_t at[BEATS_KEPT];
 	int next, n;
 };
@@ -22,7 +22,7 @@ struct worker_beats {
 struct database_beats {
 	char *database;
 	int64_t looked_ms; /* the last look; 0: none */
-	int64_t clock_us;  /* the database's clock is ours (CLOCK_BOOTTIME) and this */
+	int64_t clock_us;  /* add to our clock (CLOCK_BOOTTIME) to get the database's clock */
 	struct worker_beats **workers;
 	int n;
 };
@@ -86,7 +86,7 @@ void heartbeats_forget(struct heartbeats *b, const char *database)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* ---- what was seen ---- */
+/* ---- observations ---- */
 
 static struct worker_beats *worker_named(const struct database_beats *w, int64_t worker)
 {

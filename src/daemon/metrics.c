@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * metrics.c: see metrics.h. The registry, and its text for scrapes.
  *
- * A series is found by a hash over its metric and label values, and stands in its
- * metric's list as well: writing is one look-up, a scrape walks the lists.
+ * A series is found by a hash over its metric and label values, and is also in its metric's list:
+ * writing is one lookup, a scrape walks the lists.
  */
 #include "daemon/metrics.h"
 
@@ -20,13 +20,13 @@ struct series {
 	char *labels[METRIC_LABELS_MAX]; /* as many as the metric has */
 	double value;                    /* a histogram: how many were observed */
 	double sum;
-	uint64_t *counts; /* a histogram's, one a bound */
+	uint64_t *counts; /* of a histogram, one per bound */
 	uint32_t hash;
 	struct series *next; /* in its chain */
 };
 
 struct family {
-	struct series **all; /* in the order in which they came */
+	struct series **all; /* in order of appearance */
 	int n;
 };
 
@@ -40,7 +40,7 @@ struct metrics {
 
 #define LABEL_BYTES 128 /* of a label's value; the rest is cut off */
 
-/* ---- the table */
+/* ---- the table ---- */
 
 #define X(id, ...) static const double bounds_##id[] = {__VA_ARGS__};
 METRIC_BUCKETS_LIST(X)
@@ -69,7 +69,7 @@ const struct metric_about *metric_about(enum metric id)
 	return &abouts[id];
 }
 
-/* ---- life */
+/* ---- creation and end ---- */
 
 struct metrics *metrics_new(void)
 {
@@ -115,9 +115,9 @@ void metrics_let(struct metrics *m)
 		pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- series */
+/* ---- series ---- */
 
-/* The label values as they are kept: whole, well-formed, bounded. */
+/* The label values as stored: well-formed and bounded. */
 struct key {
 	char values[METRIC_LABELS_MAX][LABEL_BYTES];
 	uint32_t hash;
@@ -167,7 +167,7 @@ static struct series *make(struct metrics *m, enum metric id, const struct key *
 	return s;
 }
 
-/* The series, made if need be; NULL: there are too many, which is counted. */
+/* The series, created if necessary; NULL: there are too many, which is counted. */
 static struct series *series(struct metrics *m, enum metric id, const char *const *labels)
 {
 	struct key k;
@@ -185,7 +185,7 @@ static struct series *series(struct metrics *m, enum metric id, const char *cons
 	return NULL;
 }
 
-/* ---- writing */
+/* ---- writing ---- */
 
 void metrics_set(struct metrics *m, enum metric id, double value, const char *const *labels)
 {
@@ -275,7 +275,7 @@ void metrics_ready(struct metrics *m, enum metric id, const char *const *labels)
 	metrics_let(m);
 }
 
-/* ---- reading */
+/* ---- reading ---- */
 
 bool metrics_value(struct metrics *m, enum metric id, const char *const *labels, double *value,
                    double *sum)
@@ -316,7 +316,7 @@ double metrics_total(struct metrics *m, enum metric id, const char *const *label
 	return total;
 }
 
-/* ---- taking away */
+/* ---- removing ---- */
 
 static void unchain(struct metrics *m, const struct series *s)
 {
@@ -389,7 +389,7 @@ static void add_number(struct buf *out, double v)
 	buf_add(out, text);
 }
 
-/* With a point even where it is whole: what OpenMetrics calls canonical. */
+/* With a decimal point even if it is whole: OpenMetrics' canonical form. */
 static void add_bound(struct buf *out, double v)
 {
 	char text[40];
@@ -492,7 +492,7 @@ void metrics_write(struct metrics *m, bool openmetrics, struct buf *out)
 		buf_add(out, "# EOF\n");
 }
 
-/* ---- documentation */
+/* ---- documentation ---- */
 
 static void add_docs_row(struct buf *out, const struct metric_about *about)
 {

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Beyond the grace that a worker gives its jobs, for it to end itself. */
+/* Time for a worker to end itself, beyond the grace that it gives its jobs. */
 #define OWN_GRACE_MS 10000
 #define QUEUE_GRACE_MS 30000 /* of a worker of the built-in queue */
 
@@ -25,8 +25,8 @@ struct pool_child {
 	int64_t grace_ms;
 	struct pool_life life;
 	pid_t pid;      /* 0: none */
-	bool wanted;    /* within a reload: it is still there */
-	bool reloading; /* a HUP is owed to it */
+	bool wanted;    /* during a reload: it is still needed */
+	bool reloading; /* a HUP must still be sent to it */
 };
 
 struct pools {
@@ -36,14 +36,14 @@ struct pools {
 	bool stopping;
 };
 
-/* ---- which there are to be ---- */
+/* ---- which processes are needed ---- */
 
 static bool has_program(const struct watch *w)
 {
 	return w->work.command.n || w->work.workflow || (w->kind.text && w->work.workflows.n);
 }
 
-/* Workflows that no watch names are those of the built-in queue's jobs. */
+/* Workflows that no watch names belong to jobs of the built-in queue. */
 static bool queue_has_workflows(const struct settings *all)
 {
 	for (int i = 0; i < all->workflows.n; i++) {
@@ -163,11 +163,13 @@ static const char **child_argv(const struct pools *p, const struct pool_child *c
 	return argv;
 }
 
-/* Between fork and exec: only what a signal handler may do. A group of its own, so that a ^C
- * at the daemon's terminal is the daemon's to pass on. */
+/*
+ * Between fork and exec: only async-signal-safe calls. A group of its own, so that a ^C at the
+ * daemon's terminal reaches only the daemon, which passes it on.
+ */
 static _Noreturn void become(const char *program, const char **argv, char **env, pid_t parent)
 {
-	sigset_t mask; /* a HUP before it knows what to do with one waits */
+	sigset_t mask; /* a HUP that arrives before it is ready for one waits */
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGHUP);
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
@@ -347,7 +349,7 @@ void pool_ended(struct pool_life *l, int64_t now_ms)
 		l->due_ms = now_ms;
 		return;
 	}
-	/* One that could not be started at all has no life to count. */
+	/* A process that could not be started has no run time to count. */
 	if (l->state == POOL_RUNS && now_ms - l->began_ms >= POOL_LIVED_MS)
 		l->pause_ms = POOL_PAUSE_MS;
 	l->state = POOL_WAITS;

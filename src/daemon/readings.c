@@ -20,10 +20,10 @@
 #include <jansson.h>
 #include <string.h>
 
-#define BUDGET_MS 250            /* of a round: leadership waits behind it */
-#define SHARE 100                /* what took t is not asked again for so many t */
-#define RUNS_MAX 5000            /* that one reading takes, the newest */
-#define AHEAD_US (60 * US_PER_S) /* ends further in the future are no ends */
+#define BUDGET_MS 250            /* per round: leadership waits for it */
+#define SHARE 100                /* a query that took t is not repeated for this many t */
+#define RUNS_MAX 5000            /* per reading, the newest */
+#define AHEAD_US (60 * US_PER_S) /* ends further in the future are invalid */
 #define ENDED_US (60 * US_PER_S) /* workers whose end is shown */
 #define WORKERS_MAX 200
 
@@ -46,7 +46,7 @@ static bool leads_any(struct watch_loop **loops, int n)
 	return false;
 }
 
-/* ---- one watch */
+/* ---- one watch ---- */
 
 static defib_err read_depth(struct watch_loop *p, const struct binding *b, struct store *s,
                             struct arena *a, struct failure *f)
@@ -77,7 +77,7 @@ static defib_err read_depth(struct watch_loop *p, const struct binding *b, struc
 	return err;
 }
 
-/* The kind as a label: the first few by their names, so that series stay bounded. */
+/* The kind as a label: the first few by name, so that the number of series is bounded. */
 static const char *kind_label(struct reading *r, const char *kind)
 {
 	if (!kind)
@@ -103,7 +103,7 @@ static defib_err read_runs(struct watch_loop *p, const struct binding *b, struct
 	if (!runs_known(p->watch))
 		return DEFIB_OK;
 	defib_err err = census_now(s, &now, f);
-	/* What ended before the first reading belongs to no rate. */
+	/* Runs that ended before the first reading count for no rate. */
 	if (!err && !r->runs_us)
 		r->runs_us = now;
 	if (!err)
@@ -142,9 +142,9 @@ static void read_watch(struct watch_loop *p, const struct binding *b, struct sto
 	p->reading.due_ms = now + (rest > READINGS_MS ? rest : READINGS_MS);
 }
 
-/* ---- one worker */
+/* ---- one worker ---- */
 
-/* Members of what it says, and the metrics that they become. */
+/* Members of its report, and the metrics that they become. */
 static const struct {
 	const char *part, *member; /* part NULL: of the object itself */
 	enum metric metric;
@@ -154,7 +154,7 @@ static const struct {
 	{"spool", "jobs", METRIC_WORKER_SPOOL},      {"spool", "bytes", METRIC_WORKER_SPOOL_BYTES},
 	{"spool", "set_aside", METRIC_WORKER_ASIDE},
 };
-#define ENDS_MAX 16 /* of one worker: any text may stand there */
+#define ENDS_MAX 16 /* per worker: it may report any text */
 #define SERVES_MAX 50
 
 static void count_numbers(struct metrics *m, const json_t *info, const char *const *labels)
@@ -167,7 +167,7 @@ static void count_numbers(struct metrics *m, const json_t *info, const char *con
 	}
 }
 
-/* How long its jobs ran; a bound that is none of ours goes to the next above it. */
+/* How long its jobs ran; a bound that we do not have goes to the next higher one. */
 static void count_run_times(struct metrics *m, const json_t *took, const char *const *labels)
 {
 	double counts[JOB_TIME_BUCKETS] = {0};
@@ -248,7 +248,7 @@ static void drop_workers(struct metrics *m, const char *database)
 		metrics_drop(m, all[i], LABELS(NULL, database, NULL));
 }
 
-/* ---- workers of a watch */
+/* ---- workers of a watch ---- */
 
 static bool serves(const struct attendant *w, const struct watch *watch)
 {
@@ -280,7 +280,7 @@ static void begin_watches(struct watch_loop **loops, int n)
 	}
 }
 
-/* ---- all */
+/* ---- all workers ---- */
 
 static const struct seen_worker *seen(const struct readings *r, int64_t id)
 {
@@ -290,7 +290,7 @@ static const struct seen_worker *seen(const struct readings *r, int64_t id)
 	return NULL;
 }
 
-/* What became of it since the last reading. */
+/* What changed since the last reading. */
 static void count_changes(const struct readings *r, const struct attendant *w,
                           struct watch_loop **loops, int n)
 {
@@ -321,7 +321,7 @@ static void readings_workers(struct readings *r, const struct attendant *rows, i
 	metrics_hold(m);
 	drop_workers(m, database);
 	begin_watches(loops, nloops);
-	/* The oldest first: of two with one name the newer overwrites. */
+	/* Oldest first: of two with one name the newer overwrites. */
 	for (int i = n - 1; i >= 0; i--) {
 		count_changes(r, &rows[i], loops, nloops);
 		if (!rows[i].alive)
@@ -334,7 +334,7 @@ static void readings_workers(struct readings *r, const struct attendant *rows, i
 	remember(r, rows, n);
 }
 
-/* ---- the database as a whole */
+/* ---- the database as a whole ---- */
 
 void readings_begin(struct readings *r, struct watch_loop **loops, int n)
 {
@@ -354,7 +354,7 @@ void readings_renew(struct readings *r, struct watch_loop **loops, int n)
 		loops[i]->reading.due_ms = 0;
 }
 
-/* What is kept and what was removed, whoever did it: the rounds leave it in the database. */
+/* What is kept and what was removed, whoever did it: the rounds store it in the database. */
 static defib_err read_kept(struct readings *r, struct store *s, struct metrics *m,
                            const char *database, struct failure *f)
 {
@@ -420,19 +420,19 @@ static void read_database(struct readings *r, struct session *own, struct metric
 		count_failure(m, "", database, &f);
 }
 
-/* Watches whose turn it is, for as long as a round can spare; true: all had it. */
+/* Watches whose turn it is, for as long as a round can spare; true: all had their turn. */
 static bool read_watches(struct readings *r, struct session *own, struct watch_loop **loops, int n)
 {
 	int64_t start = clock_boot_ms();
 	struct failure f = {0};
 	for (int i = 0; i < n; i++) {
 		struct watch_loop *p = loops[(r->next + i) % n];
-		/* What its passes have asked of the database need not be asked again. */
+		/* What its passes already read from the database is reused. */
 		const struct binding *b = p->scanner ? scanner_binding(p->scanner) : NULL;
 		if (!p->leads || !b || clock_boot_ms() < p->reading.due_ms)
 			continue;
 		if (session_ready(own, &f))
-			return true; /* the database loop will see it too */
+			return true; /* the database loop will notice it too */
 		if (clock_boot_ms() - start > BUDGET_MS) {
 			r->next = (r->next + i) % n;
 			return false;
@@ -473,7 +473,7 @@ static bool any_begins(struct watch_loop **loops, int n)
 	return any;
 }
 
-/* The place that the last leader of this watch wrote down; -1: none, or of another ledger. */
+/* The position that the last leader of this watch stored; -1: none, or of another ledger. */
 static int64_t place_left(const struct status_row *rows, int n, const char *watch, int64_t top)
 {
 	int64_t place = -1;
@@ -507,9 +507,9 @@ static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct 
 	return err;
 }
 
-/* ---- reading on ---- */
+/* ---- continuing ---- */
 
-/* The least place of all, and how far it may be read without passing another's; false: none. */
+/* The lowest position of all, and how far to read without passing another's; false: none. */
 static bool next_part(struct watch_loop **loops, int n, int64_t top, int64_t *from, int64_t *to)
 {
 	bool any = false;
@@ -529,7 +529,7 @@ static bool next_part(struct watch_loop **loops, int n, int64_t top, int64_t *fr
 	return any;
 }
 
-/* A part of the ledger, added up. */
+/* Totals of a part of the ledger. */
 struct part {
 	struct event_count *counts;
 	struct detection_count *times;
@@ -555,7 +555,7 @@ static void count_part(struct watch_loop *p, int64_t from, int64_t to, const str
 {
 	if (!p->leads || p->reading.ledger_id != from)
 		return;
-	/* At once: no scrape sees the one without the other. */
+	/* Together: no scrape sees the one without the other. */
 	metrics_hold(p->meter.metrics);
 	for (int i = 0; i < part->ncounts; i++)
 		if (text_eq(part->counts[i].watch, p->watch->name)) {

@@ -16,18 +16,18 @@
 #include <stdatomic.h>
 
 #define DAY_US (INT64_C(86400) * US_PER_S)
-#define AGAIN_US (INT64_C(60) * US_PER_S) /* between tries at one that could not be put in */
+#define AGAIN_US (INT64_C(60) * US_PER_S) /* pause after one that could not be added */
 #define STATEMENT_MS 10000
 #define MOST 64 /* reports of a configuration that are remembered as sent */
 
 struct scheduled_reports {
 	struct live_settings_box *setups;
-	int64_t number;        /* of the configuration that `sent` speaks of */
-	int64_t sent[MOST];    /* the due time that each was last put in for */
+	int64_t number;        /* of the configuration that `sent` belongs to */
+	int64_t sent[MOST];    /* the due time for which each was last added */
 	int64_t not_before_us; /* after a failure */
-	bool running;          /* a thread is to be joined */
+	bool running;          /* there is a thread to join */
 	pthread_t thread;
-	/* of the thread */
+	/* private to the thread */
 	struct live_settings *setup; /* held */
 	int at;                      /* which mailing */
 	int64_t due_us;
@@ -38,7 +38,7 @@ struct scheduled_reports {
 
 int64_t mailing_due_us(const struct mailing *m, int64_t now_us)
 {
-	/* Day 0 was a Thursday; without a weekday any day will do, as long as it is the same one. */
+	/* Day 0 was a Thursday; without a weekday any fixed day will do. */
 	int64_t day = m->at.weekday < 0 ? 0 : (m->at.weekday + 4) % 7;
 	int64_t first = day * DAY_US + m->at.us;
 	assert(m->every_us > 0 && now_us >= first);
@@ -72,11 +72,11 @@ static void add_source(struct gathering *g, const struct watch *w, const struct 
 	g->sources[g->n++] = (struct report_source){w, d, session};
 }
 
-/* Beside other watches, the queue is in the report only where it is used. */
+/* Besides other watches, the queue is in the report only if it is used. */
 static void add_queue(struct gathering *g, const struct database *d)
 {
 	struct session *session = &g->sessions[d - g->setup->settings.databases];
-	struct failure ignored = {0}; /* a database that is away is told by its watches */
+	struct failure ignored = {0}; /* its watches report an unavailable database */
 	bool used = false;
 	if (!session->open || settings_watch(&g->setup->settings, BUILTIN_NAME) ||
 	    session_ready(session, &ignored) || queue_in_use(session->store, &used, &ignored) || !used)
@@ -98,7 +98,7 @@ static void add_sources(struct gathering *g)
 		add_queue(g, &all->databases[i]);
 }
 
-/* A log takes a line; the others get the document. */
+/* A log gets one line; the others get the document. */
 static void sink_text(const struct report *r, const struct mailing *m, const struct alert_sink *s,
                       struct buf *out)
 {
@@ -205,7 +205,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* ---- of a database loop ---- */
+/* ---- for a database loop ---- */
 
 struct scheduled_reports *scheduled_reports_new(struct live_settings_box *setups)
 {
@@ -225,7 +225,7 @@ static void join(struct scheduled_reports *m, int64_t now_us)
 	live_settings_drop(m->setups, m->setup);
 }
 
-/* The first database that has a watch of this daemon's. */
+/* The first database that has a watch of this daemon. */
 static const struct database *sender_of(const struct live_settings *s)
 {
 	const struct settings *all = &s->settings;
@@ -242,7 +242,7 @@ static void begin(struct scheduled_reports *m, int at, int64_t due_us)
 	m->due_us = due_us;
 	atomic_store(&m->over, false);
 	atomic_store(&m->done, false);
-	/* A reload in between: the next tick looks again. */
+	/* After a reload in between, the next tick checks again. */
 	bool same = m->setup->number == m->number;
 	m->running = same && pthread_create(&m->thread, NULL, thread_main, m) == 0;
 	if (!m->running)
@@ -279,8 +279,8 @@ void scheduled_reports_free(struct scheduled_reports *m)
 
 /*
  * ---- the option table ----
- * Reports are due at times that every daemon can work out from the clock alone: hence whole days,
- * and whole weeks where a weekday is given.
+ * Every daemon can compute the due times of reports from the clock alone: hence whole days, and
+ * whole weeks if a weekday is given.
  */
 
 #define HOUR_US (DAY_US / 24)
@@ -364,13 +364,13 @@ static void read_mailings(struct cfg_reader *r, const struct cfg_node *node, voi
 	}
 }
 
-/* What such a receiver makes of a message is an incident; a report is none. */
+/* Such a receiver turns a message into an incident; a report is not one. */
 static bool takes_documents(const struct alert_sink *s)
 {
 	return s->type != SINK_ALERTMANAGER && s->type != SINK_PAGERDUTY;
 }
 
-/* Sinks must be there, and of a kind that takes a document. */
+/* Sinks must exist, and be of a kind that takes a document. */
 static void check_mailings(struct cfg_reader *r, const struct settings *s)
 {
 	const struct mailing_list *all = settings_reports(s);

@@ -87,7 +87,7 @@ void live_settings_drop(struct live_settings_box *b, struct live_settings *s)
 
 /* ---- what a change means for workers ---- */
 
-/* FNV-1a; the end of a text counts, so that "ab","c" is not "a","bc". */
+/* FNV-1a; the end of a text counts, so that "ab","c" differs from "a","bc". */
 static void mix(uint64_t *hash, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)(text ? text : "");
@@ -96,13 +96,13 @@ static void mix(uint64_t *hash, const char *text)
 	} while (*p++);
 }
 
-/* What is behind a prefix; NULL: the text does not start with it. */
+/* The text after a prefix; NULL: the text does not start with it. */
 static const char *behind(const char *text, const char *prefix)
 {
 	return text_starts(text, prefix) ? text + strlen(prefix) : NULL;
 }
 
-/* What a running worker takes by HUP, and what only the scans of a daemon go by. */
+/* Options that a running worker applies on HUP, or that only the scans of a daemon use. */
 static bool is_light(const char *key)
 {
 	static const char *const light[] = {
@@ -113,7 +113,7 @@ static bool is_light(const char *key)
 	return text_starts(key, "guard.") || text_starts(key, "raise") || text_starts(key, "stats.");
 }
 
-/* Whole: what is shown of them has no values. */
+/* In full: what is shown of them has no values. */
 static void mix_passed(uint64_t *hash, const struct text_list *entries)
 {
 	for (int i = 0; i < entries->n; i++)
@@ -123,7 +123,7 @@ static void mix_passed(uint64_t *hash, const struct text_list *entries)
 static uint64_t shape_of(const struct cfg_reader *r, const char *prefix, const char *url)
 {
 	uint64_t hash = UINT64_C(14695981039346656037);
-	mix(&hash, url); /* the whole of it: what is shown has no password */
+	mix(&hash, url); /* in full: what is shown has no password */
 	for (int i = 0; i < r->nshown; i++) {
 		const char *key = prefix ? behind(r->shown[i].path, prefix) : NULL;
 		bool counts = key ? !is_light(key) : behind(r->shown[i].path, "workflows.") != NULL;
@@ -153,8 +153,8 @@ void live_settings_shapes(struct live_settings *s, const struct cfg_reader *r)
 
 /*
  * ---- the sections http: and environment: ----
- * Their option tables, and what they must fulfil beyond them: an address that others can reach
- * needs tokens, and a token has one place that its secret is read from.
+ * Their option tables, and the checks beyond them: an address that others can reach needs tokens,
+ * and the secret of a token has exactly one source.
  */
 
 #define T(member) offsetof(struct service_token, member)
@@ -210,7 +210,7 @@ static void read_tokens(struct cfg_reader *r, const struct cfg_node *node, void 
 		size_t mark = cfg_enter(r, name && name->kind == CFG_SCALAR ? name->text : "?");
 		t->at = node->items[i]->at;
 		cfg_read(r, token_rows, node->items[i], t);
-		t->role += ROLE_VIEWER; /* the choices begin there */
+		t->role += ROLE_VIEWER; /* the choices start there */
 		check_token(r, list, t);
 		cfg_leave(r, mark);
 		list->n++;

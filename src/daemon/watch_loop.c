@@ -16,15 +16,15 @@
 #include <ctype.h>
 #include <inttypes.h>
 
-#define PACED_MS 1000    /* between passes while work waits for its turn */
+#define PACED_MS 1000    /* between passes while jobs wait for the pace */
 #define AWAY_US 30000000 /* after an outage, a silent owner may still be heard */
-#define SOON_MS 100      /* between passes at least */
+#define SOON_MS 100      /* shortest time between passes */
 
 /* ---- learning ---- */
 
 #define EVERY_MS 60000
-#define BRIEF_MS 500    /* of a statement: a loop that waits longer loses leadership */
-#define SLOW_MS 3600000 /* between tries where that is not enough */
+#define BRIEF_MS 500    /* per statement: a loop that waits longer loses leadership */
+#define SLOW_MS 3600000 /* between tries if that is not enough */
 
 static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
 {
@@ -58,7 +58,7 @@ struct session learning_session(const struct session *session)
 	return own;
 }
 
-/* The watch was read again: what was made of the old one is forgotten, what was counted is not. */
+/* The watch was reloaded: what was made from the old one is dropped, counts are kept. */
 static void learning_renew(struct learning *l)
 {
 	bound_release(&l->bound);
@@ -83,7 +83,7 @@ static void learning_take(struct learning *l, const struct session *session, con
 		tell_failure(w, "false positives were not counted", &f);
 	else
 		observe(l, own.store, w, now);
-	/* Once a minute it is made anew: kept, it would be half of what a watch takes of memory. */
+	/* Rebuilt once a minute: kept, it would be half of the memory of a watch. */
 	learning_renew(l);
 	session_close(&own);
 }
@@ -175,7 +175,7 @@ static void cycle_tell(const struct cycle *c, const struct watch *w, const struc
 	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
 }
 
-/* A label is anybody's text; the name of a field is one word. */
+/* A label is arbitrary text; the name of a field is one word. */
 static char *field_name(const struct watch *w)
 {
 	char *name = mem_strdup(called(w));
@@ -235,7 +235,7 @@ void watch_loop_free(struct watch_loop *p)
 	free(p);
 }
 
-/* Whether what a guard remembers (keys, owners, signs) is of the same rows. */
+/* Whether a guard's memory (keys, owners, signs) is about the same rows. */
 static bool same_rows(const struct watch *a, const struct watch *b)
 {
 	bool same = text_eq(a->table, b->table) && text_eq(a->owner.text, b->owner.text) &&
@@ -258,7 +258,7 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 	}
 	p->watch = w;
 	p->options.ledger_off = ledger_off;
-	/* Made anew when overrides are read next, which is before the next pass. */
+	/* Rebuilt when overrides are read next, which is before the next pass. */
 	scanner_free(p->scanner);
 	p->scanner = NULL;
 	p->raised = NULL;
@@ -268,7 +268,7 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 
 /* ---- overrides ---- */
 
-/* Other thresholds mean other statements: the scanner is made anew, what the guard saw is kept. */
+/* Other thresholds mean other statements: the scanner is rebuilt, what the guard saw is kept. */
 static void set_factor(struct watch_loop *p, struct session *session, double factor,
                        const char *actor)
 {
@@ -290,16 +290,16 @@ static void set_factor(struct watch_loop *p, struct session *session, double fac
 }
 
 /*
- * The database's clock, by its last reading and our own clock since: schedules go
- * by the clock that ages go by, at no further statement. Before the first
- * reading the host's clock stands in, for the one pass that makes it.
+ * The database's clock, from its last reading and our own clock since: schedules use the same clock
+ * as ages, without another statement. Before the first reading the host's clock is used, for the
+ * one pass that makes it.
  */
 static int64_t database_us(const struct absence *v)
 {
 	return v->opened ? v->clocks.database_us + clock_boot_us() - v->clocks.own_us : clock_wall_us();
 }
 
-/* Past the guards, once: an override that was used may still be read until it is cleared. */
+/* Without guards, once: an override that was used may still be read until it is cleared. */
 static void set_override(struct watch_loop *p)
 {
 	bool past = p->override_us && p->override_us != p->overrode_us;
@@ -435,7 +435,9 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	scanner_pass(p->scanner, &p->last);
 	use_override(p, session);
 	int64_t next = next_pass_ms(p);
-	/* From its start: a pass that took long is not added to the interval. Missed ones are one. */
+	/*
+	 * Counted from its start: a long pass is not added to the interval. Missed passes become one.
+	 */
 	int64_t now = clock_boot_ms();
 	p->due_ms = start + next > now ? start + next : now;
 	p->unseen = false;
@@ -447,14 +449,14 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	measure(p);
 }
 
-/* ---- how it is ---- */
+/* ---- its state ---- */
 
 static void add_int(struct buf *out, const char *name, int64_t n)
 {
 	json_number(out, name, true, n);
 }
 
-/* A text or a time that is not there is left out. */
+/* A text or a time that does not exist is left out. */
 static void add_text(struct buf *out, const char *name, const char *text)
 {
 	if (text && *text)
@@ -501,8 +503,7 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	json_bool(out, "never_seen_running", r->never_seen);
 	json_bool(out, "row_security", r->row_security);
 	add_int(out, "found", r->found);
-	/* Before anything was done, and after it; what is on hold or waits behind a guard is neither.
-	 */
+	/* Before and after the pass; jobs that are on hold or wait behind a guard are neither. */
 	add_int(out, "stuck", r->found - r->held_before);
 	add_int(out, "left_stuck",
 	        r->outcomes[OUTCOME_LEFT] + r->outcomes[OUTCOME_LOCKED] + r->outcomes[OUTCOME_REFUSED]);

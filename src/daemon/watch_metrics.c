@@ -21,7 +21,7 @@ static const char *const by_names[] = {"automation", "person"};
 static const enum metric time_metrics[DETECTION_TIMES] = {
 	[TO_DETECTION] = METRIC_DETECTION, [TO_RECOVERY] = METRIC_RECOVERY};
 
-/* Outcomes that mean: left as it is, and why. */
+/* Outcomes that mean: left unchanged, and why. */
 static const enum outcome spared[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
 #define NSPARED (int)(sizeof spared / sizeof *spared)
 
@@ -39,7 +39,7 @@ void watch_metrics_release(struct watch_metrics *m)
 	free(m->database);
 }
 
-/* Rates and shares need a 0 to begin with: what has not happened yet is there from the start. */
+/* Rates and shares need a 0 to begin with: series exist before the first event. */
 static void show(struct watch_metrics *m)
 {
 	static const enum metric alone[] = {
@@ -86,9 +86,9 @@ void watch_metrics_begin(struct watch_metrics *m, int64_t due_ms, int64_t now_ms
 	m->own = (struct watch_metrics_own){0};
 }
 
-/* ---- a job */
+/* ---- a job ---- */
 
-/* Decided upon now, and not by an earlier pass. */
+/* Decided in this pass, not by an earlier one. */
 static bool decided(const struct candidate *c)
 {
 	switch (c->outcome) {
@@ -103,7 +103,7 @@ static bool decided(const struct candidate *c)
 	}
 }
 
-/* Since it was stuck: past its threshold or deadline, or, where its end was seen, since then. */
+/* Since it became stuck: past its threshold or deadline, or, if its end was seen, since then. */
 static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 {
 	const struct judgement *j = &c->judgement;
@@ -128,7 +128,7 @@ void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64
 	                  : since;
 	bool known = lost_since(&c->facts, &c->judgement, &lost);
 	bool on_hold = c->outcome == OUTCOME_HELD && !c->decision.act;
-	/* A row that could not be judged is counted by its outcome alone. */
+	/* A row that could not be judged is only counted by its outcome. */
 	if (!m->metrics || c->judgement.verdict == VERDICT_NONE)
 		return;
 	if (!on_hold && age > m->oldest_us)
@@ -143,7 +143,7 @@ void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64
 		add_time(m, TO_RECOVERY, S(elapsed_us(lost, now_us)));
 }
 
-/* ---- the ledger */
+/* ---- the ledger ---- */
 
 void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e)
 {
@@ -183,9 +183,9 @@ void watch_metrics_times(struct watch_metrics *m, const struct detection_count *
 			                     (double)d->sum_ms[t] / 1e3, OF_WATCH(m));
 }
 
-/* ---- a pass */
+/* ---- a pass ---- */
 
-/* Where there is no ledger only this daemon knows what it did. */
+/* Without a ledger only this daemon knows what it did. */
 static void count_own(struct watch_metrics *m, const struct scan_result *r)
 {
 	struct metrics *all = m->metrics;
@@ -220,12 +220,12 @@ static void count_pass(struct watch_metrics *m, const struct scan_result *r)
 	metrics_observe(all, METRIC_SCAN, S(r->took_us), OF_WATCH(m));
 }
 
-/* What a pass that went well saw; one that failed leaves the last good sight. */
+/* What a successful pass saw; a failed one leaves the last values in place. */
 static void show_pass(struct watch_metrics *m, const struct watch_metrics_pass *p)
 {
 	struct metrics *all = m->metrics;
 	const struct scan_result *r = p->result;
-	/* Pace stops a pass at its rate: then what is still stuck is known by number only. */
+	/* Pace may stop a pass early: then only the number of the remaining stuck jobs is known. */
 	int64_t all_stuck = r->left + r->outcomes[OUTCOME_RECOVERED] + r->outcomes[OUTCOME_HELD];
 	metrics_set(all, METRIC_LAST_PASS, S(p->wall_us), OF_WATCH(m));
 	metrics_set(all, METRIC_RUNNING, (double)r->running, OF_WATCH(m));
@@ -292,11 +292,13 @@ void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes)
 	metrics_add(m->metrics, METRIC_HELD, (double)outcomes[OUTCOME_HELD], OF_WATCH_BY(m, false));
 }
 
-/* ---- who leads, and how the database answers */
+/* ---- who leads, and how the database answers ---- */
 
 void watch_metrics_leads(struct watch_metrics *m, bool leads)
 {
-	/* What another knows better now; counters stay, they are of what was done here. */
+	/*
+	 * What another daemon knows better now; counters stay, because they count what was done here.
+	 */
 	static const enum metric gauges[] = {
 		METRIC_RUNNING,         METRIC_STUCK,        METRIC_STUCK_OLDEST,
 		METRIC_PASS_JOBS,       METRIC_EVERY,        METRIC_INTERVAL,

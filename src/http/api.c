@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* Where the routes are. Of several that fit, the first in this order is taken. */
+/* The tables of routes. Of several that match, the first in this order is taken. */
 static const struct {
 	const struct api_route *routes;
 	bool versioned; /* below /api/v1 */
@@ -20,7 +20,7 @@ static const struct {
 	{api_index_routes, true},
 };
 
-/* All that programs ask, so not the page; `base` stands before the path. */
+/* All routes for programs, so not the page; `base` precedes the path. */
 static void api_each_route(void (*with)(void *ctx, const char *base, const struct api_route *r),
                            void *ctx)
 {
@@ -32,7 +32,7 @@ static void api_each_route(void (*with)(void *ctx, const char *base, const struc
 
 /* ---- which route ---- */
 
-/* Whether the parts of a path from the `from`th on are `pattern`; notes those in braces. */
+/* Whether the parts of a path from the `from`th on match `pattern`; stores those in braces. */
 static bool path_fits(const char *pattern, const struct uri *u, int from, struct api_call *c)
 {
 	int part = from;
@@ -69,7 +69,7 @@ static void add_method(struct buf *allow, const char *method)
 		add_method(allow, "HEAD");
 }
 
-/* Sets c->route, or notes the methods of the routes that have this path. */
+/* Sets c->route, or collects the methods of the routes that have this path. */
 static void find_route(struct api_call *c, const char *method, struct buf *allow)
 {
 	method = text_eq(method, "HEAD") ? "GET" : method;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_act.c: acts on jobs over HTTP: the routes, and acts on one job or on
- * many. The answer is that of the command (view/scan.h); where one job was meant and it was
- * not done, a problem says why.
+ * api_act.c: acts on jobs over HTTP: the routes, and acts on one job or on many. The answer is that
+ * of the command (view/scan.h); if the act on a single job was not done, a problem says why.
  */
 #include "http/api.h"
 
@@ -17,7 +16,7 @@
 
 #include <assert.h>
 
-#define JOBS_MOST 500 /* of one call */
+#define JOBS_MOST 500 /* per call */
 
 /* An act under way. */
 struct doing {
@@ -62,7 +61,7 @@ bool term_named(struct api_call *c, const char *text, struct term *out)
 	struct failure f = {0};
 	if (!term_parse(c->watch, text, &c->arena, out, NULL, &f))
 		return true;
-	/* "--where: …" is how the command line calls it. */
+	/* The command line calls it "--where: …". */
 	if (text_starts(f.what, "--"))
 		memmove(f.what, f.what + 2, strlen(f.what) - 1);
 	return api_failed(c, &f);
@@ -129,7 +128,7 @@ static bool read_options(struct doing *d)
 	return true;
 }
 
-/* Whether the watch says how, and its statements. */
+/* Whether the watch defines the act; prepares its statements. */
 static bool begin(struct doing *d)
 {
 	struct api_call *c = d->call;
@@ -174,7 +173,7 @@ static const char *how_to_undo(const struct doing *d)
 	                    c->database->name, d->result.batch);
 }
 
-/* The whole document; false after a problem. */
+/* The complete document; false after a problem. */
 static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limited)
 {
 	struct api_call *c = d->call;
@@ -201,7 +200,7 @@ static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limi
 
 /* ---- one job ---- */
 
-/* What became of a job, where the outcome's name says too little. */
+/* The outcome of a job, where its name says too little. */
 static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_LEFT] = "there was nothing to do",
 	[OUTCOME_CHANGED] = "it has changed in the meantime; read it again",
@@ -209,7 +208,7 @@ static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_GUARDED] = "a guard holds it back",
 };
 
-/* The command's option is not a member of a body. */
+/* The command's option is not a member of the body. */
 #define OPTION_WORDS "; --override-guard does it anyway"
 
 static void not_done(const struct doing *d, const char *job)
@@ -229,7 +228,7 @@ static void not_done(const struct doing *d, const char *job)
 	api_failed_as(c, 409, &f);
 }
 
-/* A text that the key's type cannot hold names no row. */
+/* A text that the key's type cannot hold matches no row. */
 static bool names_no_row(const struct failure *f)
 {
 	return text_eq(f->sqlstate, "22P02") || text_eq(f->sqlstate, "22003") ||
@@ -251,7 +250,7 @@ static void call_act(struct api_call *c)
 
 /* ---- many jobs ---- */
 
-/* A key as it may stand in a list: a text, a number, or an array of them. */
+/* A key as it may occur in a list: a text, a number, or an array of them. */
 static const char *listed_key(struct api_call *c, const json_t *item)
 {
 	if (json_is_string(item))
@@ -374,7 +373,7 @@ static void end_in_queue(struct api_call *c, struct bound *b, const char *job, c
 	if (one.outcome == OUTCOME_MISSING) {
 		missing(c, job);
 	} else {
-		/* Refused is what was over: it needs no end. */
+		/* Refused means that it was over: it need not be ended. */
 		c->out->status = 204;
 		if (one.outcome == OUTCOME_RECOVERED)
 			wake_send(c->session->store, c->database->url);
@@ -391,7 +390,7 @@ static void end_in_table(struct api_call *c, struct bound *b, const char *job, c
 	struct failure f = {0};
 	enum ending ending = ENDING_MISSING;
 	defib_err err = end_job(c->session, c->watch, &o, &ending, &f);
-	/* A text that the key's type cannot hold names no row. */
+	/* A text that the key's type cannot hold matches no row. */
 	if (err && strncmp(f.sqlstate, "22", 2) != 0)
 		api_failed(c, &f);
 	else if (ending == ENDING_MISSING)

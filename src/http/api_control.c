@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_control.c: what operators order besides acts on jobs: undo, a scan at once, overrides.
+ * api_control.c: operators' commands besides acts on jobs: undo, a scan at once, overrides.
  *
- * Undo reverts what a scan or an operator did: a batch, which may be about several watches of a
+ * Undo reverts what a scan or an operator did: a batch, which may cover several watches of a
  * database, or the newest change of one job.
  */
 #include "base/clock.h"
@@ -21,8 +21,8 @@
 struct undoing {
 	struct api_call *call;
 	struct undo_options options;
-	int njobs;    /* of the group under way */
-	int64_t done; /* over all */
+	int njobs;    /* of the current group */
+	int64_t done; /* in total */
 	int64_t found;
 	enum outcome outcome; /* of the last job, … */
 	const char *refusal;  /* … and why */
@@ -100,7 +100,7 @@ static const struct watch *watch_here(struct api_call *c, const char *name)
 	return text_eq(name, BUILTIN_NAME) ? builtin_watch(c->database->engine, &c->arena) : NULL;
 }
 
-/* The names of the watches that a batch is about, by the ledger. */
+/* The names of the watches of a batch, from the ledger. */
 static defib_err watches_of(struct api_call *c, const char *batch, const char **names, int *n,
                             struct failure *f)
 {
@@ -165,13 +165,13 @@ void call_undo(struct api_call *c)
 
 /*
  * ---- a scan at once ----
- * What `defib scan` does and says, within bounds of jobs and time, so that it does not occupy a
- * request pool for long.
+ * The same as `defib scan`, limited in jobs and time, so that it does not occupy a request pool for
+ * long.
  */
 
 #define FOUND_USUAL 500
 #define FOUND_MOST 5000
-#define PASS_MS 10000 /* no new batch after that */
+#define PASS_MS 10000 /* no new batch after this time */
 
 struct pass {
 	struct api_call *call;
@@ -253,7 +253,7 @@ void call_scan(struct api_call *c)
  * is done.
  */
 
-#define OVERRIDE_US (600 * US_PER_S) /* void if no pass took it by then */
+#define OVERRIDE_US (600 * US_PER_S) /* void if no pass used it by then */
 
 static const char *target(const struct api_call *c)
 {
@@ -294,7 +294,7 @@ static void set(struct api_call *c, struct override *wanted, int64_t for_us)
 		answer(c, &set, 1);
 }
 
-/* Thresholds are raised, never made shorter. */
+/* Thresholds are raised, never shortened. */
 static bool read_factor(struct api_call *c, const char **value)
 {
 	const json_t *by = json_object_get(c->body, "by");
@@ -345,7 +345,7 @@ void call_clear_override(struct api_call *c)
 	clear(c, "pause");
 }
 
-/* ---- past the guards, once ---- */
+/* ---- overriding the guards, once ---- */
 
 static defib_err note_override(struct api_call *c, const char *reason)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_history.c: what happened: the ledger, reports, trends, alerts.
  *
- * The ledger of a database is what `defib ledger --json` says, a page at a
- * time, or as a file of lines or of comma-separated values.
+ * The ledger of a database is what `defib ledger --json` prints, one page at a time, or as a file
+ * of lines or of comma-separated values.
  *
- * Without `after` the newest entries come first. With it, entries come in the order of
- * their ids from there on, as on the command line; `order` says otherwise.
+ * Without `after` the newest entries come first. With it, entries come in the order of their ids
+ * from there on, as on the command line, unless `order` says otherwise.
  */
 #include "alert/sinks.h"
 #include "base/clock.h"
@@ -23,7 +23,7 @@
 
 #define PAGE 50
 #define PAGE_MOST 1000
-#define FILE_MOST 10000 /* entries of an export; `after` goes on */
+#define FILE_MOST 10000 /* entries of an export; `after` continues */
 
 /* The forms of an answer. */
 struct ledger_form {
@@ -71,7 +71,7 @@ static void line_entry(struct api_call *c, const struct watch *w, const struct l
 	buf_add(&c->out->body, "\n");
 }
 
-/* A file that is cut short says where to go on. */
+/* A truncated file says where to continue. */
 static void file_end(struct api_call *c, const struct ledger_row *last, bool more)
 {
 	if (more)
@@ -80,7 +80,9 @@ static void file_end(struct api_call *c, const struct ledger_row *last, bool mor
 
 /* ---- comma-separated values ---- */
 
-/* A spreadsheet takes what begins like this for a formula; an apostrophe makes it text. */
+/*
+ * A spreadsheet would take a text that begins like this for a formula; an apostrophe prevents that.
+ */
 static bool is_formula(const char *text)
 {
 	return *text && strchr("=+-@\t\r", *text);
@@ -142,7 +144,7 @@ static const struct ledger_form forms[] = {
      csv_begin, csv_entry, file_end},
 };
 
-/* ---- what is asked for ---- */
+/* ---- the filter ---- */
 
 static const struct ledger_form *form_given(struct api_call *c)
 {
@@ -199,7 +201,7 @@ static bool filter_given(struct api_call *c, const struct ledger_form *form,
 
 /* ---- the whole ---- */
 
-/* Each entry is masked as its own watch says; neighbours mostly have the same. */
+/* Each entry is masked as its own watch says; neighbours usually have the same watch. */
 static const struct watch *seen_as(struct api_call *c, const struct ledger_row *r,
                                    const struct ledger_row *before, const struct watch *last)
 {
@@ -234,7 +236,7 @@ void read_ledger(struct api_call *c)
 	int n = 0;
 	if (!form || !filter_given(c, form, &filter))
 		return;
-	int64_t limit = filter.limit++; /* one more tells whether there is more */
+	int64_t limit = filter.limit++; /* one more shows whether there are more */
 	defib_err err = ledger_exists(s, &exists, &c->failure);
 	if (!err && exists && filter.up_to_id >= 0)
 		err = ledger_read(s, &filter, &c->arena, &rows, &n, &c->failure);
@@ -244,13 +246,13 @@ void read_ledger(struct api_call *c)
 
 /*
  * ---- reports, trends and alerts ----
- * GET /report is what `defib report` prints, of the watches of one database, in any of its forms. A
- * viewer sees owners masked, as everywhere.
+ * GET /report is what `defib report` prints, for the watches of one database, in any of its forms.
+ * For viewers, owners are masked, as everywhere.
  */
 
 #define WEEK_US (INT64_C(7) * 86400 * 1000000)
 
-/* The page brings its style along and nothing else: no script, nothing from elsewhere. */
+/* The page contains its style and loads nothing: no script, nothing from elsewhere. */
 #define PAGE_POLICY "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 static bool read_form(struct api_call *c, enum report_form *form)
@@ -275,7 +277,7 @@ static bool read_period(struct api_call *c, struct period *p)
 	return true;
 }
 
-/* Watches of this database that the daemon serves, or the one that was asked for. */
+/* Watches of this database that the daemon serves, or the requested one. */
 static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 {
 	const struct settings *all = &c->setup->settings;
@@ -288,7 +290,7 @@ static bool add_sources(struct api_call *c, struct report_source *out, int *n)
 		const struct watch *seen = api_seen(c, w);
 		out[(*n)++] = (struct report_source){seen, c->database, c->session};
 	}
-	/* Beside other watches, the queue is in the report only where it is used. */
+	/* Besides other watches, the queue is in the report only if it is used. */
 	struct failure ignored = {0};
 	bool used = false;
 	if (!only && all->nwatches > 0 && !settings_watch(all, BUILTIN_NAME) &&
@@ -326,12 +328,12 @@ static void get_report(struct api_call *c)
 	report_render(form, &report, &c->out->body);
 }
 
-/* The periods there are; parts begin at whole hours, so that all of them stay the same. */
+/* The available periods; parts begin at whole hours, so that they do not shift. */
 static const struct span {
 	const char *name;
 	int buckets;
 	int64_t bucket_s;
-	bool times; /* also how long recoveries took: that reads the evidence of each */
+	bool times; /* also how long recoveries took, which reads the evidence of each */
 } spans[] = {
 	{"24h", 24, 3600, true},
 	{"7d", 28, INT64_C(6) * 3600, false},
@@ -347,7 +349,7 @@ static const struct span *span_asked(struct api_call *c)
 	return NULL;
 }
 
-/* Up to the end of the part that is under way. */
+/* Up to the end of the current part. */
 static struct period period_of(const struct span *span, int64_t now_us)
 {
 	int64_t part_us = span->bucket_s * US_PER_S;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_read.c: the jobs of a watch, a page at a time, and all that is known of one: what
- * `defib list --json` and `defib show --json` say, masked for the caller's role.
+ * api_read.c: the jobs of a watch, one page at a time, and everything known about one: what `defib
+ * list --json` and `defib show --json` print, masked for the caller's role.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -19,8 +19,8 @@
 
 #define PAGE 50
 #define PAGE_MOST 500
-#define COUNTED_MOST 1000 /* beyond that a count says so */
-/* Nobody waits for a page: what takes longer is answered from so many rows, and says so. */
+#define COUNTED_MOST 1000 /* beyond this the count is marked as a minimum */
+/* A page must be fast: a list that takes longer is answered from this many rows, and says so. */
 #define WITHIN_MS 60
 #define LOOKED_AT 10000
 
@@ -59,7 +59,7 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 	return true;
 }
 
-/* ?where=TERM as on the command line, and the three that a form has fields for. */
+/* ?where=TERM as on the command line, and the three with form fields. */
 static bool read_terms(struct api_call *c, struct page *p)
 {
 	static const struct {
@@ -108,7 +108,7 @@ static bool read_page(struct api_call *c, struct page *p)
 	return read_after(c, p);
 }
 
-/* What a scan would do to one that is stuck, and why, before it is done. */
+/* What a scan would do to a stuck job, and why. */
 static void add_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
                        bool ledger)
 {
@@ -134,7 +134,7 @@ static struct cursor cursor_at(const struct api_call *c, const struct page *p,
 	                       .at = *at};
 }
 
-/* Where the list goes on: behind its last job, or behind the rows that were looked at. */
+/* Where the list continues: after its last job, or after the rows that were read. */
 static void add_rest(struct api_call *c, const struct page *p, const struct browsed *last,
                      bool more)
 {
@@ -171,7 +171,7 @@ static void add_jobs(struct api_call *c, const struct page *p, const struct brow
 	buf_add(out, "\n]");
 }
 
-/* How many there are in all, up to a bound; counted only if asked for. */
+/* The total number, up to a limit; counted only on request. */
 static bool add_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
 	struct browse_bound bound = p->bound;
@@ -247,7 +247,7 @@ static void show_job(struct api_call *c)
 #define WORKERS_MOST 1000
 #define JOBS_MOST 1000
 
-/* PostgreSQL's names for a missing table and a missing schema; SQLite has only words. */
+/* PostgreSQL's codes for a missing table and a missing schema; SQLite has only a text. */
 static bool no_tables(const struct failure *f)
 {
 	return text_eq(f->sqlstate, "42P01") || text_eq(f->sqlstate, "3F000") ||

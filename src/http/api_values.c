@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_values.c: what handlers ask of a call: parameters of the query, members of the
- * body, each checked; and how a call is answered that cannot be done.
+ * api_values.c: checked access to a call's query parameters and body members, and how a call that
+ * cannot be done is answered.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -57,7 +57,7 @@ bool api_query_duration(struct api_call *c, const char *name, int64_t *us)
 	return api_problem(c, 400, "%s must be a duration such as 90s, 15m or 7d", name);
 }
 
-/* The words of a list that is separated by blanks, ending with NULL. */
+/* The words of a list that is separated by spaces; ends with NULL. */
 static const char *const *words_of(struct api_call *c, const char *list)
 {
 	const char **words = ARENA_ARRAY(&c->arena, const char *, strlen(list) / 2 + 2);
@@ -203,7 +203,7 @@ bool api_problem(struct api_call *c, int status, const char *fmt, ...)
 	return false;
 }
 
-/* What may be tried again as it is, is 503; what is wrong here and not there, 500. */
+/* What may succeed unchanged later is 503; our own errors are 500. */
 static const struct {
 	defib_err code;
 	int status;
@@ -345,7 +345,7 @@ const char *uri_parse(const char *target, struct arena *a, struct uri *out)
 const char *uri_loggable(const char *target, struct arena *a)
 {
 	size_t n = strcspn(target, "?#;");
-	/* In absolute form a name and password may stand before the host. */
+	/* In absolute form a name and password may precede the host. */
 	const char *from = target[0] == '/' ? target : "(not a path)";
 	return from == target ? arena_printf(a, "%.*s", (int)n, target) : from;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_watches.c: watches, from memory where the daemon itself knows, and from the database
- * what commands ask there: numbers, run times, explanations, findings, states.
+ * api_watches.c: watches: from memory what the daemon itself knows, and from the database what
+ * commands read there: numbers, run times, explanations, findings, states.
  */
 #include "http/api.h"
 
@@ -18,13 +18,13 @@
 #include "view/viewer.h"
 #include "watch/settings.h"
 
-#define IDLE_US (60 * US_PER_S) /* of a transaction that the doctor warns of */
+#define IDLE_US (60 * US_PER_S) /* of a transaction that doctor warns about */
 
-/* ---- how it is ---- */
+/* ---- its state ---- */
 
 /*
- * The status of view/status.h, as far as the leader itself knows it; NULL: it does not lead, and
- * only the database knows who does.
+ * The status of view/status.h, as far as the leader itself knows it; NULL: this daemon does not
+ * lead, and only the database knows who does.
  */
 static const char *watch_status_word(const struct watch_view *v, const json_t *info)
 {
@@ -74,7 +74,7 @@ void watch_json(const struct watch_view *v, struct buf *out)
 	add_overview(v, out);
 }
 
-/* ---- what it is told to do ---- */
+/* ---- its configuration ---- */
 
 static void add_threshold(const char *name, const struct threshold *t, struct buf *out)
 {
@@ -137,7 +137,7 @@ static void add_acts(const struct watch *w, struct buf *out)
 	buf_add(out, "]");
 }
 
-/* Its rules: members for the same object. */
+/* Its rules: members of the same object. */
 static void watch_rules_json(const struct watch *w, struct buf *out)
 {
 	add_threshold("stuck_after", &w->stuck_after, out);
@@ -151,7 +151,7 @@ static void watch_rules_json(const struct watch *w, struct buf *out)
 	add_acts(w, out);
 }
 
-/* What the configuration says of it, with origins: ,"config":[…] */
+/* Its configuration with origins: ,"config":[…] */
 static void watch_config_json(const struct watch *w, const struct settings *s, struct buf *out)
 {
 	AUTO_BUF prefix = BUF_INIT;
@@ -197,7 +197,7 @@ static void add_watch(struct api_call *c, const struct watch_view *v, int *n)
 	buf_add(&c->out->body, "}");
 }
 
-/* The built-in queue is in no configuration file: it is listed where the daemon has it. */
+/* The built-in queue is in no configuration file: it is listed if the daemon has it. */
 static void list_watches(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
@@ -240,7 +240,7 @@ static void show_config(struct api_call *c)
 	buf_add(&c->out->body, "\n");
 }
 
-/* ---- at the request pool of its database ---- */
+/* ---- in the request pool of its database ---- */
 
 static void show_stats(struct api_call *c)
 {
@@ -253,7 +253,10 @@ static void show_stats(struct api_call *c)
 	buf_add(&c->out->body, "\n");
 }
 
-/* Looking changes nothing: what ended since is learnt for this answer, and kept by the daemon. */
+/*
+ * A read changes nothing: runs that ended since are learnt for this answer only; the daemon stores
+ * them.
+ */
 static void show_learned(struct api_call *c)
 {
 	struct learned *learned = learn_why_not(c->watch) ? NULL : ARENA_NEW(&c->arena, struct learned);

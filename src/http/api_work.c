@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_work.c: a worker's jobs over HTTP: claim, settle, progress, and new jobs for a queue. Every
- * write presents key, epoch and worker; what is refused is answered job by job and means that the
- * lease is lost, as for every other worker (worker/source.h).
+ * write carries key, epoch and worker. A refusal is reported per job and means that the lease is
+ * lost, as for every other worker (worker/source.h).
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -18,7 +18,7 @@
 
 /* ---- claim ---- */
 
-/* Documents of the user's stand as they are in the database. */
+/* The user's documents are passed on as they are in the database. */
 static void json_raw(struct buf *out, const char *name, const char *json)
 {
 	buf_addf(out, ",\"%s\":%s", name, json ? json : "null");
@@ -46,7 +46,7 @@ static void claimed_json(const struct claimed *job, int64_t worker, struct buf *
 	buf_add(out, "}");
 }
 
-/* An admin acts for the worker: the jobs `keys`, which may be none, are noted. */
+/* An admin acts for the worker: the jobs `keys`, which may be none, are recorded. */
 static defib_err note_by_admin(struct api_call *c, int64_t worker, const char *act,
                                const char **keys, int n, struct failure *f)
 {
@@ -65,7 +65,7 @@ static defib_err note_claimed(struct api_call *c, int64_t worker, const struct c
 	return note_by_admin(c, worker, "claimed by an admin", keys, n, f);
 }
 
-/* Before it is done: what is refused then was tried all the same. */
+/* Before it is done: a refused attempt is recorded too. */
 static defib_err note_settled(struct api_call *c, int64_t worker, const struct settlement *all,
                               int n, struct failure *f)
 {
@@ -87,7 +87,7 @@ void call_claim(struct api_call *c)
 	struct source *source = source_named(c);
 	if (!source)
 		return;
-	/* What has come due by time: any worker does it for all. */
+	/* Make jobs available whose time has come: any worker does it for all. */
 	defib_err err = source->ops->promote(source, c->session->store, &f);
 	if (!err)
 		err = source->ops->claim(source, c->session->store, worker, most, &c->arena, &jobs, &n, &f);
@@ -114,7 +114,7 @@ static bool bad(struct api_call *c, size_t i, const char *what)
 	return api_problem(c, 400, "results[%zu].%s", i, what);
 }
 
-/* A key is a text; a number is what a queue's looks like. */
+/* A key is a text; a queue's key may be a number. */
 static const char *key_of(struct api_call *c, const json_t *value)
 {
 	if (json_is_integer(value))
@@ -203,7 +203,7 @@ static bool read_results(struct api_call *c, struct settlement **out, int *n)
 	return true;
 }
 
-/* All lost: the worker has nothing left here, and the status says so too. */
+/* If all are lost, the worker has no jobs left here, and the status says so too. */
 static void answer_settled(struct api_call *c, const struct settlement *all, int n)
 {
 	struct buf *out = &c->out->body;
@@ -239,7 +239,7 @@ void call_settle(struct api_call *c)
 	bool own;
 	if (!worker_allowed(c, &worker, &own) || !read_results(c, &all, &n))
 		return;
-	/* The queue's name does not matter for its jobs' ends. */
+	/* The queue's name does not matter for the ends of its jobs. */
 	if (!json_object_get(c->body, "watch"))
 		json_object_set_new(c->body, "queue", json_string(""));
 	struct source *source = source_named(c);
@@ -287,9 +287,9 @@ void call_progress(struct api_call *c)
 
 /*
  * ---- enqueue ----
- * One job, or many in one transaction. A unique key makes it safe to send the same again: the
- * answer is the job that waits or runs already. With http.spool jobs are kept while the database
- * is away (202 and a token), and later ones queue behind them.
+ * One job, or many in one transaction. With a unique key it is safe to repeat the request: the
+ * answer is the job that already waits or runs. With http.spool jobs are stored while the database
+ * is unavailable (202 and a token), and later ones queue behind them.
  */
 
 #define JOBS_MOST 1000
@@ -390,7 +390,7 @@ static bool read_job(const struct sent *s, struct enqueue *out)
 	return true;
 }
 
-/* The jobs of the body: itself, or those of its list. */
+/* The jobs of the body: the body itself, or its list. */
 static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *many)
 {
 	json_t *list = json_object_get(c->body, "jobs");
@@ -432,7 +432,7 @@ static void answer(struct api_call *c, const int64_t *ids, int n, bool many)
 	buf_add(out, "]}\n");
 }
 
-/* Behind what waits already, or kept with it: the answer says which. */
+/* Enqueue after the stored jobs, or store with them: the answer says which. */
 static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int n, bool many)
 {
 	struct stored_jobs q = http_spool_queue(&c->setup->settings, c->database, &c->arena);
@@ -443,7 +443,7 @@ static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int 
 		sent.why = *c->away;
 	if (stored_jobs_send(&q, s, jobs, n, &sent, &f)) {
 		if (store_unavailable(sent.why.code))
-			api_failed_as(c, 503, &f); /* it could not be kept either */
+			api_failed_as(c, 503, &f); /* it could not be stored either */
 		else
 			worker_failed(c, &f);
 	} else if (sent.kept) {

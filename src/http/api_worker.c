@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * api_worker.c: the life of a worker over HTTP: register, beat, leave, and whose it is
- * (api_handlers.h).
+ * api_worker.c: the life of a worker over HTTP: register, beat, leave, and who may act for it
+ * (api.h).
  */
 #include "base/clock.h"
 #include "base/hash.h"
@@ -18,7 +18,7 @@
 
 #define KINDS_MOST 32
 #define SERVES_MOST 32
-/* A beat over HTTP goes through more hands than a session's. */
+/* A beat over HTTP passes through more components than a session's. */
 #define LEASE_USUAL_US (30 * US_PER_S)
 #define LEASE_LEAST_US (3 * US_PER_S)
 #define LEASE_MOST_US (3600 * US_PER_S)
@@ -50,7 +50,7 @@ const char *json_as_sent(struct api_call *c, const json_t *value)
 	const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT;
 	if (!value || json_is_null(value))
 		return NULL;
-	/* 0.1 and not 0.10000000000000001, where that is the same number. */
+	/* 0.1 and not 0.10000000000000001, if both are the same number. */
 	char *text = json_dumps(value, flags | JSON_REAL_PRECISION(15));
 	json_auto_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
 	if (!json_equal(again, value)) {
@@ -119,7 +119,7 @@ struct source *source_named(struct api_call *c)
 
 /* ---- register, beat, leave ---- */
 
-/* Of no host and no process: only its lease shows that it lives. */
+/* Without a host and a process: only its lease shows that it is alive. */
 static bool incarnation_remote(struct incarnation *out)
 {
 	uint64_t bits;
@@ -130,7 +130,7 @@ static bool incarnation_remote(struct incarnation *out)
 	return true;
 }
 
-/* What it works on, one a line; the built-in queue if not given. */
+/* What it works on, one per line; the built-in queue if not given. */
 static bool read_serves(struct api_call *c, const char **serves)
 {
 	const char *names[SERVES_MOST] = {NULL};
@@ -153,7 +153,7 @@ static void answer_registered(struct api_call *c, int64_t id, const char *secret
 	c->out->status = 201;
 }
 
-/* Keep its hash with the worker, in the transaction that registers it. */
+/* Store its hash with the worker, in the transaction that registers it. */
 static defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret,
                                     struct failure *f)
 {
@@ -212,7 +212,7 @@ static void call_register(struct api_call *c)
 	explicit_bzero(secret, sizeof secret);
 }
 
-/* Of the queue; those of a table are told by its own settlements. */
+/* For the queue; for a table, its own settlements report it. */
 static defib_err add_cancelling(struct api_call *c, int64_t id, struct failure *f)
 {
 	struct source *queue = source_queue("", NULL);
@@ -249,7 +249,7 @@ static void call_beat(struct api_call *c)
 
 #define JOBS_NOTED 1000
 
-/* Note it, inside a transaction. Nothing where the ledger is off. */
+/* Record it, inside a transaction. Nothing if the ledger is off. */
 static defib_err worker_note(struct api_call *c, const struct in_its_name *what, struct failure *f)
 {
 	static const char *const none[] = {"*"};
@@ -270,7 +270,7 @@ static defib_err worker_note(struct api_call *c, const struct in_its_name *what,
 	return ledger_append(c->session->store, &ctx, entries, n, &c->arena, f);
 }
 
-/* What it had goes to others, and each job's story says why. */
+/* Its jobs go to others, and each job's history says why. */
 static defib_err note_ended(struct api_call *c, int64_t id, struct failure *f)
 {
 	struct roster_job *jobs = NULL;
@@ -339,9 +339,9 @@ const struct api_route api_worker_routes[] = {
 	{.method = NULL},
 };
 
-/* ---- whose a worker is ---- */
+/* ---- ownership of workers ---- */
 
-/* In the same time whatever was shown. */
+/* Takes the same time for any secret. */
 static bool is_its_secret(const char *kept, const char *shown)
 {
 	char hash[SHA256_HEX];

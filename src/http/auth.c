@@ -17,7 +17,7 @@
 #define SECRET_LEAST 16 /* shorter ones can be guessed */
 #define SECRET_MOST 256
 
-/* Padded with zeros, so that comparing takes the same time whatever was shown. */
+/* Padded with zeros, so that comparing takes the same time for any secret. */
 struct secret {
 	unsigned char bytes[SECRET_MOST];
 };
@@ -179,7 +179,7 @@ enum auth_answer auth_who(const struct auth *a, const char *authorization, struc
 	if (n == 0 || n > sizeof shown.bytes)
 		return AUTH_WRONG;
 	secret_take(&shown, text, n);
-	for (int i = 0; i < a->n; i++) /* all of them, also behind the one that fits */
+	for (int i = 0; i < a->n; i++) /* all of them, also after the matching one */
 		found = secret_same(&a->tokens[i].secret, &shown) ? &a->tokens[i] : found;
 	explicit_bzero(&shown, sizeof shown);
 	if (!found)
@@ -212,7 +212,7 @@ static bool is_our_name(const struct asked_from *q, const struct text_list *host
 			return true;
 	if (strcasecmp(name, "localhost") == 0)
 		return true;
-	/* A literal cannot be made to mean another host; a name can, by its owner. */
+	/* The owner of a name can make it resolve to another host; a literal cannot change. */
 	if (!address_host(name, &asked) || !address_host(q->listen, &own))
 		return false;
 	return asked.loopback || own.any || text_eq(asked.host, own.host);
@@ -246,7 +246,7 @@ const char *auth_from_here(const struct asked_from *q, const struct text_list *h
 	return NULL;
 }
 
-/* An address is looked for in a few places only, so that a full table costs nothing. */
+/* An address is searched for in a few slots only, so that a full table costs nothing. */
 #define NEIGHBOURS 16
 _Static_assert(FAILED_LOGIN_ROWS % NEIGHBOURS == 0, "places are groups of neighbours");
 
@@ -258,7 +258,7 @@ uint64_t failed_logins_who(const struct sockaddr *from)
 		n = (UINT64_C(1) << 32) | ntohl(four->sin_addr.s_addr);
 	} else if (from->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)from;
-		bool mapped = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr); /* IPv4 through a socket for both */
+		bool mapped = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr); /* IPv4 through a dual-stack socket */
 		n = mapped;
 		for (int i = mapped ? 12 : 0; i < (mapped ? 16 : 8); i++)
 			n = n << 8 | six->sin6_addr.s6_addr[i];

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long a browser waits before it comes again. */
+/* How long a browser waits before it reconnects. */
 #define HELLO "retry: 2000\n\n"
 
 void event_stream_init(struct event_stream *s, struct ledger_cursor *cursor, const char *watch,
@@ -37,7 +37,7 @@ void event_stream_release(struct event_stream *s)
 	buf_release(&s->out);
 }
 
-/* ---- what waits ---- */
+/* ---- the buffer ---- */
 
 bool event_stream_waits(const struct event_stream *s)
 {
@@ -61,7 +61,7 @@ ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t 
 	s->taken += n;
 	s->taken_ms = now_ms;
 	if (s->taken == s->out.len) {
-		/* One large burst must not cost its memory for as long as the client is connected. */
+		/* One large burst must not occupy memory for as long as the client is connected. */
 		if (s->out.cap > EVENT_ROOM / 4)
 			buf_release(&s->out);
 		else
@@ -71,7 +71,7 @@ ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t 
 	return (ssize_t)n;
 }
 
-/* Something begins to wait: from now on it can be taken too late. */
+/* Data starts to wait: from now on the client can be too slow. */
 static void begin(struct event_stream *s, int64_t now_ms)
 {
 	if (!event_stream_waits(s))
@@ -87,7 +87,7 @@ static void add_id(struct event_stream *s)
 		buf_addf(&s->out, "id: %s\n", buf_text(&id));
 }
 
-/* With the id behind it, so that a client that reconnects continues from here. */
+/* With the id after it, so that a client that reconnects continues from here. */
 static void add_event(struct event_stream *s, const char *event, const char *json, int64_t now_ms)
 {
 	assert(!strchr(json, '\n'));
@@ -203,7 +203,7 @@ void event_stream_tick(struct event_stream *s, int64_t now_ms)
 	if (event_stream_waits(s)) {
 		s->over = s->over || now_ms - s->taken_ms >= EVENT_STUCK_MS;
 	} else if (now_ms - s->added_ms >= EVENT_BEAT_MS) {
-		/* The id moves on with entries that were not asked for. */
+		/* The id also advances with entries that the filter leaves out. */
 		begin(s, now_ms);
 		buf_add(&s->out, ": beat\n");
 		add_id(s);

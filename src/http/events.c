@@ -34,7 +34,7 @@ static const struct database *database_of(const struct settings *s, const char *
 	return NULL;
 }
 
-/* The built-in queue's stands in no file and never changes. */
+/* The built-in queue is in no file and never changes. */
 static const struct watch *watch_of(struct events *e, const struct settings *s, const char *name,
                                     const struct database *d)
 {
@@ -46,7 +46,7 @@ static const struct watch *watch_of(struct events *e, const struct settings *s, 
 	return e->builtin[d->engine];
 }
 
-/* What GET /api/v1/watches says of it; false: the configuration has it no longer. */
+/* What GET /api/v1/watches returns for it; false: the configuration no longer has it. */
 static bool say(struct events *e, const struct settings *s, const struct overview_watch *w,
                 struct buf *out)
 {
@@ -65,7 +65,7 @@ static bool say(struct events *e, const struct settings *s, const struct overvie
 	return true;
 }
 
-/* A watch as it is now, and whether that is news. */
+/* The current state of a watch, and whether it changed. */
 struct shown_watch {
 	const char *name, *json;
 	bool changed;
@@ -98,7 +98,7 @@ static void tell(struct listener *l, int64_t setup, const struct shown_watch *wa
                  int64_t now)
 {
 	bool all = l->stream.watches_due;
-	/* A reload may have removed the client's token or its rights: it must reconnect. */
+	/* A reload may have removed the client's token or its privileges: it must reconnect. */
 	if (l->setup < setup)
 		l->stream.over = true;
 	l->stream.watches_due = false;
@@ -199,7 +199,7 @@ void listener_wake(struct listener *l)
 
 /* ---- threads ---- */
 
-/* With the lock held: one for each database of the configuration, also of a newer one. */
+/* With the lock held: one for each database of the configuration, including new ones. */
 static void start_tailers(struct events *e)
 {
 	struct live_settings *setup = live_settings_hold(e->setups);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ledger_tail.c: the ledger of one database, read for all clients.
  *
- * A round asks for the highest id and serves pages up to it: first to the clients that
- * are furthest, which are nearly always all of them, then from the place of the one that is
- * furthest back. Ids are committed in their order, so nothing comes below the highest
- * one later. Between rounds it waits half a second; without clients it has no
- * session.
+ * A round reads the highest id and serves pages up to it: first to the clients that are furthest
+ * ahead, which are nearly always all of them, then from the place of the one that is furthest
+ * behind. Ids are committed in order, so no lower id appears later. Between rounds it waits half a
+ * second; without clients it has no session.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,10 +18,10 @@
 #include <stdlib.h>
 
 #define POLL_MS 500
-#define AGAIN_MS 1000 /* between tries while a database is away */
-#define GONE_MS 5000  /* between looks whether it is in the configuration again */
+#define AGAIN_MS 1000 /* between tries while a database is unavailable */
+#define GONE_MS 5000  /* between checks whether it is in the configuration again */
 #define PAGE 500
-#define PAGES_MAX 20 /* a round, until the highest id is asked for again */
+#define PAGES_MAX 20 /* per round, until the highest id is read again */
 
 struct tailer {
 	struct events *events;
@@ -42,7 +41,7 @@ struct page {
 	int64_t after, end;
 };
 
-/* The place where the next page begins: the furthest, or the one furthest back; -1: none. */
+/* The place where the next page begins: the furthest ahead, or the furthest behind; -1: none. */
 static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sights[EVENT_SIGHTS])
 {
 	struct events *e = t->events;
@@ -97,7 +96,7 @@ static void hand_out(struct tailer *t, const struct page *p, const bool sights[E
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next) {
-		/* A client that came since then gets it from the next page. */
+		/* A client that arrived since then gets it from the next page. */
 		if (!sights[l->stream.sight])
 			continue;
 		event_stream_entries(&l->stream, t->name, p->after, p->end, p->entries, p->n, now);
@@ -108,7 +107,7 @@ static void hand_out(struct tailer *t, const struct page *p, const bool sights[E
 
 /* ---- a round ---- */
 
-/* The database as it is configured now; false: it is not. */
+/* The database as currently configured; false: it is not. */
 static bool configured(struct tailer *t, const struct live_settings *setup)
 {
 	const struct settings *s = &setup->settings;
@@ -184,7 +183,7 @@ static defib_err serve_pages(struct tailer *t, const struct live_settings *setup
 	return err;
 }
 
-/* How long until the next one. */
+/* Returns how long until the next one. */
 static int64_t go_round(struct tailer *t)
 {
 	struct live_settings *setup = live_settings_hold(t->events->setups);
@@ -210,7 +209,9 @@ static int64_t go_round(struct tailer *t)
 	return wait_ms;
 }
 
-/* With the lock held. While the database is away, a new client does not make it asked more often.
+/*
+ * With the lock held. While the database is unavailable, a new client does not make it be queried
+ * more often.
  */
 static void rest(struct tailer *t, int64_t ms)
 {

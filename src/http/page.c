@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * page.c: the page: the files of web/, which are part of the binary.
  *
- * Its files need no token; what they show does: they ask for
- * it under /api/v1 with a token, where tokens exist. Every view has an address of its own,
- * which answers with the same index.html; its script finds the view by the address.
- * Answers carry an ETag, so that a browser asks again each time and is sent nothing.
+ * Its files need no token; their data does: they request it under /api/v1, with a token if tokens
+ * exist. Every view has its own address, which is answered with the same index.html; its script
+ * finds the view by the address. Answers carry an ETag, so that a browser asks each time and gets
+ * 304.
  */
 #include "http/api.h"
 
@@ -34,7 +34,7 @@ static const char *type_of(const char *name)
 	return NULL;
 }
 
-/* FNV-1a: another text has another tag, which is all that a cache wants to know. */
+/* FNV-1a: a different text has a different tag, which is all that a cache needs. */
 static const char *tag_of(const char *text, struct arena *a)
 {
 	uint64_t sum = UINT64_C(14695981039346656037);
@@ -43,13 +43,13 @@ static const char *tag_of(const char *text, struct arena *a)
 	return arena_printf(a, "\"%016llx\"", (unsigned long long)sum);
 }
 
-/* If-None-Match is a list of tags, each perhaps marked as weak by something between us. */
+/* If-None-Match is a list of tags; a proxy may have marked each as weak. */
 static bool has_it(const char *if_none_match, const char *tag)
 {
 	return if_none_match && strstr(if_none_match, tag);
 }
 
-/* The one module that is no file: what events are called and do, from their one table. */
+/* The one module that is not a file: names and effects of events, from their one table. */
 static const char *events_module(struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probes.c: what is asked most often and answered from memory: whether the daemon lives
- * (/healthz), whether it has begun its work (/readyz), its numbers (/metrics), and how it
- * is (/api/v1/status).
+ * probes.c: frequent requests, answered from memory: whether the daemon is alive (/healthz),
+ * whether it has started its work (/readyz), its numbers (/metrics), and its state
+ * (/api/v1/status).
  *
- * The probes are open, so that an orchestrator needs no token; without one the answer is only
- * yes or no, without names.
+ * The probes are open, so that an orchestrator needs no token; without one the answer is only yes
+ * or no, without names.
  */
 #include "http/api.h"
 
@@ -14,10 +14,10 @@
 #include "store/dialect.h"
 #include "view/output.h"
 
-/* A loop that has not gone round for this long hangs; statements end long before. */
+/* A loop without a round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
 
-/* ---- does it live ---- */
+/* ---- is it alive ---- */
 
 static void healthz(struct api_call *c)
 {
@@ -30,7 +30,7 @@ static void healthz(struct api_call *c)
 	buf_add(&c->out->body, "}\n");
 }
 
-/* ---- has it begun ---- */
+/* ---- has it started ---- */
 
 static const struct overview_database *overview_database_named(const struct overview_view *v,
                                                                const char *name)
@@ -125,7 +125,7 @@ const struct api_route probe_routes[] = {
 	{.method = NULL},
 };
 
-/* ---- how it is ---- */
+/* ---- its state ---- */
 
 static void add_databases(struct api_call *c, struct buf *out)
 {

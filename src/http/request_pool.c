@@ -12,7 +12,7 @@
 /*
  * ---- what a thread keeps between calls ----
  * A session that reads, one that writes, and the watches that were bound to each. Sessions are
- * opened when first needed; a bound watch is good for one session and one configuration.
+ * opened when first needed; a bound watch is valid for one session and one configuration.
  */
 
 #define KEPT_WATCHES_MAX 64
@@ -28,7 +28,7 @@ struct thread_sessions_side {
 struct thread_sessions {
 	struct thread_sessions_side reads, writes;
 	struct live_settings_box *setups;
-	struct live_settings *setup; /* what is kept belongs to; held; NULL: nothing is kept */
+	struct live_settings *setup; /* that the cache belongs to; held; NULL: nothing is cached */
 };
 
 struct thread_sessions_watch {
@@ -79,7 +79,7 @@ static void thread_sessions_forget(struct thread_sessions *s)
 	s->setup = NULL;
 }
 
-/* Nothing came for a while: keep nothing. Also before a thread ends. */
+/* No call came for a while: drop everything. Also before a thread ends. */
 static void thread_sessions_rest(struct thread_sessions *s)
 {
 	thread_sessions_forget(s);
@@ -110,7 +110,7 @@ static MUST_CHECK defib_err thread_sessions_take(struct thread_sessions *s, stru
 	return err;
 }
 
-/* A ledger that was created later is found. */
+/* A ledger that was created later is found here. */
 static defib_err look_for_ledger(struct api_call *c, struct api_watch *w, struct failure *f)
 {
 	if (w->ledger.ready || c->setup->settings.ledger == LEDGER_OFF)
@@ -185,7 +185,7 @@ struct request_pool {
 struct request_pools {
 	const struct api *api;
 	int64_t timeout_ms;
-	pthread_mutex_t lock; /* of everything here and in request pools, held for moments only */
+	pthread_mutex_t lock; /* of everything here and in request pools, held only briefly */
 	struct request_pool *first;
 	int64_t setup; /* number of the newest configuration that was seen */
 	bool closed;
@@ -221,7 +221,7 @@ static struct pooled_request *queue_take(struct request_pool *k)
 	return t;
 }
 
-/* All that wait; they are the caller's then. */
+/* Take all waiting requests; the caller answers them. */
 static struct pooled_request *queue_empty(struct request_pool *k)
 {
 	struct pooled_request *all = k->first;
@@ -252,7 +252,7 @@ static void note_session(struct request_pool *k, bool failed)
 {
 	pthread_mutex_lock(&k->all->lock);
 	k->away = failed;
-	/* A session is newer knowledge than what the overview says. */
+	/* A session is newer information than the overview. */
 	k->next_ms = failed ? clock_boot_ms() + REQUEST_RETRY_MS : 0;
 	pthread_mutex_unlock(&k->all->lock);
 }
@@ -269,7 +269,7 @@ static void keep_call(struct api_call *c, const struct failure *why)
 	api_run(c);
 }
 
-/* One attempt; false: its session was lost on the way. */
+/* One attempt; false: its session was lost meanwhile. */
 static bool try_call(struct request_pool *k, struct thread_sessions *sessions, struct api_call *c)
 {
 	struct failure f = {0};
@@ -288,8 +288,8 @@ static bool try_call(struct request_pool *k, struct thread_sessions *sessions, s
 }
 
 /*
- * A session that lay idle may be dead without our knowing (the server was started anew):
- * what only reads is done again in a fresh one.
+ * An idle session may be dead without our knowing (the server was restarted): a call that only
+ * reads is repeated in a new one.
  */
 static void do_call(struct request_pool *k, struct thread_sessions *sessions, struct api_call *c)
 {
@@ -357,7 +357,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* Signals are the main thread's. */
+/* The main thread handles signals. */
 static void add_thread(struct request_pool *k)
 {
 	sigset_t every, before;
@@ -409,7 +409,7 @@ static void request_pool_close(struct request_pool *k)
 	pthread_cond_broadcast(&k->work);
 }
 
-/* Pools of databases that the newest configuration does not have any more finish their queue. */
+/* Pools of databases that the newest configuration no longer has finish their queue. */
 static void follow_setup(struct request_pools *d, const struct live_settings *s)
 {
 	if (s->number <= d->setup)

@@ -14,7 +14,10 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* What is too large by no more than this is read to its end, so that its sender hears why. */
+/*
+ * A body that is too large by at most this much is read to its end, so that its sender gets the
+ * reason.
+ */
 #define DISCARD_MAX (8 << 20)
 
 /* ---- streams ---- */
@@ -30,7 +33,7 @@ struct http_stream {
 	atomic_bool left; /* the client closed it */
 	pthread_mutex_t lock;
 	bool suspended;
-	bool woken; /* since it last had nothing to say */
+	bool woken; /* since it was last idle */
 	struct http_stream *next, *before;
 };
 
@@ -71,7 +74,7 @@ void http_stream_wake(struct http_stream *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* True: it was woken in the meantime and is to be pulled again. */
+/* True: it was woken meanwhile and must be pulled again. */
 static bool suspend_unless_woken(struct http_stream *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -133,7 +136,7 @@ static void streams_wake(struct http *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* The library does not look at a socket that is suspended. */
+/* The library does not watch a suspended socket. */
 void streams_look(struct http *h)
 {
 	pthread_mutex_lock(&h->lock);
@@ -162,7 +165,7 @@ static const struct {
 	{"Cross-Origin-Resource-Policy", "same-origin"},
 };
 
-/* A handler may know better; two policies would both hold. */
+/* A handler may set its own; two policies would both apply. */
 static bool says_itself(const struct api_answer *a, const char *name)
 {
 	bool says = false;
@@ -213,12 +216,12 @@ static enum MHD_Result request_answer(struct request *r)
 	count(r);
 	connection_phase(r->at, r->stream ? PHASE_STREAMING : PHASE_SENDING);
 	enum MHD_Result queued = MHD_queue_response(r->socket, (unsigned)a->status, out);
-	r->stream = NULL; /* the response's now */
+	r->stream = NULL; /* now belongs to the response */
 	MHD_destroy_response(out);
 	return queued;
 }
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
 static const char *header(const struct request *r, const char *name)
 {
@@ -242,7 +245,7 @@ static bool is_from_here(struct request *r, const struct http_rules *rules)
 	return !why || api_problem(&r->call, status, "%s", why);
 }
 
-/* A guess is worth nothing once there were too many; the right token is always heard. */
+/* After too many failures guesses are refused; the right token is always accepted. */
 static bool refuse_token(struct request *r, uint64_t who)
 {
 	struct http *h = r->http;
@@ -251,7 +254,7 @@ static bool refuse_token(struct request *r, uint64_t who)
 	int64_t wait = failed_logins_wait_s(&h->failed_logins, who, clock_boot_ms());
 	failed_logins_add(&h->failed_logins, who, clock_boot_ms());
 	pthread_mutex_unlock(&h->failed_logins_lock);
-	/* Of an address that has sent too many, not each one is logged. */
+	/* For an address with too many failures, not every one is logged. */
 	if (wait == 0)
 		log_event(LOG_WARN, "a wrong token was sent", LOG_STR("path", uri_loggable(r->target, a)));
 	if (wait > 0) {
@@ -335,7 +338,7 @@ static void on_connection(void *cls, struct MHD_Connection *socket, void **conte
 	}
 }
 
-/* A call at a request pool has its answer. */
+/* A call in a request pool has its answer. */
 static void on_done(void *ctx)
 {
 	struct request *r = ctx;
@@ -348,7 +351,7 @@ static enum MHD_Result refuse_size(struct request *r)
 	return request_answer(r);
 }
 
-/* The head is here: what need not be read to its end is answered now. */
+/* The head is complete: requests whose body need not be read are answered now. */
 static enum MHD_Result on_head(struct request *r, const char *method, const char *url,
                                const char *version)
 {
@@ -372,7 +375,7 @@ static enum MHD_Result on_head(struct request *r, const char *method, const char
 	return waits || declared > (int64_t)r->http->max_body + DISCARD_MAX ? refuse_size(r) : MHD_YES;
 }
 
-/* What does not say how long it is, and goes on for ever, is closed. */
+/* A body without a length that never ends is cut off. */
 static enum MHD_Result on_body(struct request *r, const char *bytes, size_t n)
 {
 	r->read += n;
@@ -385,7 +388,7 @@ static enum MHD_Result on_body(struct request *r, const char *bytes, size_t n)
 	return r->read > r->http->max_body + DISCARD_MAX ? MHD_NO : MHD_YES;
 }
 
-/* The request is whole. */
+/* The request is complete. */
 static enum MHD_Result on_whole(struct request *r)
 {
 	r->handed = true;
@@ -412,7 +415,7 @@ static enum MHD_Result on_whole(struct request *r)
 	return MHD_YES;
 }
 
-/* Called by the library with the head, with each piece of the body, when whole, when resumed. */
+/* Called by the library with the head, with each piece of the body, when complete, when resumed. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *socket, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *nupload, void **context)
@@ -557,7 +560,7 @@ void http_stop(struct http *h)
 	atomic_store(&h->stopping, true);
 	request_pools_close(h->pools);
 	streams_wake(h);
-	/* Answers that are under way; a client that does not take its own is not waited for. */
+	/* Answers in progress; a client that does not read its answer is not waited for. */
 	int64_t until = clock_boot_ms() + DRAIN_MS;
 	while (connections_busy(h) && clock_boot_ms() < until)
 		usleep(5000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * server_sockets.c: libmicrohttpd, started with everything that we want of it: two threads
- * with epoll, a bound on connections and on the memory of each, TLS where there is a
- * certificate, and what it has to say kept for the one line that names the failure.
+ * server_sockets.c: starts libmicrohttpd with our settings: two threads with epoll, a limit on
+ * connections and on the memory of each, TLS if there is a certificate, and its messages kept for
+ * the one line that names the failure.
  */
 #include "base/address.h"
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define BACKLOG 1024 /* a burst of clients; the kernel cuts it to its own limit */
+#define BACKLOG 1024 /* a burst of clients; the kernel reduces it to its own limit */
 
 static const struct {
 	int number;
@@ -57,7 +57,7 @@ static int real_port(int fd)
 	return ntohs(own.any.sa_family == AF_INET6 ? own.six.sin6_port : own.four.sin_port);
 }
 
-/* Sets at->port to the real one where it was 0. */
+/* Sets at->port to the real one if it was 0. */
 MUST_CHECK static defib_err listen_open(struct address *at, int *fd, struct failure *f)
 {
 	struct sockaddr_storage where;
@@ -82,11 +82,11 @@ MUST_CHECK static defib_err listen_open(struct address *at, int *fd, struct fail
 /* ---- the server ---- */
 
 #define THREADS 2
-#define CONNECTION_BYTES (20 << 10) /* head of a request, and what is to be sent */
+#define CONNECTION_BYTES (20 << 10) /* head of a request, and data to be sent */
 #define PEM_MAX (1 << 20)
-#define OTHER_FILES 256 /* descriptors that are no connections of clients */
+#define OTHER_FILES 256 /* descriptors that are not client connections */
 
-/* What the library logs: why it does not start; later on, clients' blunders. */
+/* The library's messages: why it does not start; later, clients' mistakes. */
 static void on_log(void *cls, const char *fmt, va_list args)
 {
 	struct http *h = cls;
@@ -133,7 +133,7 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 {
 	unsigned flags =
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
-	/* The library's own limit is on silence; ours on the whole. */
+	/* The library's own limit is on silence; ours is on the total. */
 	unsigned quiet_s = (unsigned)(h->request_ms / 1000) + 2;
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_HTTPS_MEM_CERT, 0, certificate->data},
@@ -145,7 +145,8 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 	flags |= h->at.v6 ? MHD_USE_IPv6 : 0;
 	flags |= h->tls ? MHD_USE_TLS : 0;
 	h->mhd = MHD_start_daemon(
-		flags, (uint16_t)h->at.port, NULL, NULL, calls->on_request, h, /* the logger comes first */
+		flags, (uint16_t)h->at.port, NULL, NULL, calls->on_request,
+		h, /* the logger must come first */
 		MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
 		MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)s->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
@@ -163,7 +164,7 @@ static defib_err run(struct http *h, const struct service *s, const struct http_
 	return DEFIB_CONFIG;
 }
 
-/* A shell or service manager gives a process few descriptors, but lets it ask for more. */
+/* A shell or service manager gives a process few descriptors, but lets it raise the limit. */
 static void allow_files(int64_t connections)
 {
 	struct rlimit files;
@@ -198,14 +199,14 @@ defib_err server_start(struct http *h, const struct service *s, const struct htt
 }
 
 #define TICK_MS 250
-#define FAIR_MS 300 /* a request that is meant is here by then */
+#define FAIR_MS 300 /* a serious request has arrived by then */
 
 static void note_number(struct http *h)
 {
 	metrics_set(h->api->metrics, METRIC_HTTP_CONNECTIONS, h->nconnections, NO_LABELS);
 }
 
-/* The one that has been at its request, or at taking its answer, for the longest. */
+/* The one that has been sending its request, or receiving its answer, for the longest. */
 static struct connection *slowest(struct http *h, int64_t now_ms)
 {
 	struct connection *found = NULL;
@@ -221,7 +222,7 @@ static struct connection *slowest(struct http *h, int64_t now_ms)
 	return found;
 }
 
-/* Under the lock. Those that are cut already count no more: they go in a moment. */
+/* Under the lock. Connections that are already cut do not count: they close in a moment. */
 static void make_room(struct http *h)
 {
 	int64_t now_ms = clock_boot_ms();
@@ -329,9 +330,9 @@ void clock_stop(struct http *h)
 
 struct head {
 	const char *bytes; /* as the library left them */
-	size_t size, at;   /* where the line before ended */
-	bool walks;        /* the library keeps heads as we know it */
-	const char *why;   /* the first thing that is wrong */
+	size_t size, at;   /* where the previous line ended */
+	bool walks;        /* the library keeps heads in the layout that we know */
+	const char *why;   /* the first problem */
 	int hosts, lengths, encodings;
 	bool old; /* HTTP/1.0 */
 };
@@ -360,21 +361,21 @@ static bool is_length(const char *text, size_t n)
 	return n > 0 && n <= 18;
 }
 
-/* Whether `n` bytes at the place are what a line's end became. */
+/* Whether `n` bytes at the position are a former line end. */
 static bool ended(const struct head *h, size_t n)
 {
 	static const char zeros[4];
 	return h->at + n <= h->size && memcmp(h->bytes + h->at, zeros, n) == 0;
 }
 
-/* A pointer of the library's as a place in the head; SIZE_MAX: it is elsewhere. */
+/* A pointer of the library as a position in the head; SIZE_MAX: it is elsewhere. */
 static size_t place(const struct head *h, const char *p)
 {
 	uintptr_t base = (uintptr_t)h->bytes, at = (uintptr_t)p;
 	return at >= base && at <= base + h->size ? at - base : SIZE_MAX;
 }
 
-/* CRLF, a name, a colon, blanks, a value: each directly behind the other. */
+/* CRLF, a name, a colon, spaces, a value: each directly after the other. */
 static bool follows(struct head *h, const char *name, size_t nname, const char *value,
                     size_t nvalue)
 {
@@ -440,7 +441,7 @@ static const char *whole_refusal(const struct head *h)
 	return NULL;
 }
 
-/* One blank behind the method, and one before the version. */
+/* One space after the method, and one before the version. */
 static bool is_line(const struct head *h, const char *method, const char *url, size_t version_at)
 {
 	return place(h, url) == strlen(method) + 1 && version_at >= 2 &&
