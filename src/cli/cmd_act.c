@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_act.c: the acts of a person on jobs (select.h), and `defib undo BATCH|JOB…`, which undoes
- * what a scan or an operator did, as far as nobody has claimed or changed the jobs since.
+ * cmd_act.c: operators' acts on jobs (select.h), and `defib undo BATCH|JOB…`, which undoes what a
+ * scan or an operator did, except for jobs that were claimed or changed since.
  *
- * A batch names itself; which watches and databases it is about stands in their ledgers.
+ * A batch needs no watch: the ledgers show which watches and databases it concerns.
  */
 #include "cli/select.h"
 
@@ -14,15 +14,15 @@
 
 #define ACT_ROWS_MAX 20
 
-/* What is printed: a line a job, then counts by outcome; with --json one document. */
+/* The output: one line per job, then counts by outcome; with --json one document. */
 struct act_report {
 	struct cli *cli;
 	struct act_words words;
 	int ngroups;
 	int64_t njobs;                   /* of this group */
-	int64_t shown[2];                /* lines of this group: of those done, and of the others */
+	int64_t shown[2];                /* lines of this group: done, and others */
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
-	int64_t kept;                    /* put back by an undo, and held */
+	int64_t kept;                    /* restored by an undo, and held */
 	int failed;
 	defib_err first_failure;
 };
@@ -56,7 +56,7 @@ static void act_group_begin(struct act_report *r, const struct watch *w, const s
 	out_print(&out);
 }
 
-/* As text a line a job while they are few; what went wrong is shown however much went well. */
+/* As text: one line per job while they are few; problems are always shown. */
 static void act_job(void *report, const struct watch *w, const struct candidate *c)
 {
 	struct act_report *r = report;
@@ -103,7 +103,7 @@ static void act_group_end(struct act_report *r, const struct watch *w, const str
 	fflush(stdout);
 	if (result->failure.code) {
 		struct failure f = result->failure;
-		/* A word that the key's type cannot take is the caller's slip. */
+		/* A word that the key's type does not accept is a usage error. */
 		if (text_eq(f.sqlstate, "22P02"))
 			f.code = DEFIB_USAGE;
 		cli_fail(&f);
@@ -128,7 +128,7 @@ static int act_report_end(struct act_report *r)
 		                "To release them: defib release\n");
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		other += r->outcomes[i];
-	/* What was left as it is needed nothing. */
+	/* Jobs that were left unchanged needed nothing. */
 	other -= r->words.dry_run ? 0 : r->outcomes[OUTCOME_LEFT];
 	if (r->failed)
 		return done ? EXIT_PARTLY : exit_code_of(r->first_failure);
@@ -148,7 +148,7 @@ static int check_groups(const struct act_kind *kind, const struct selection *s)
 	return EXIT_CLEAN;
 }
 
-/* What a dry run warns of, before anybody says yes. */
+/* Warnings of a dry run, shown before the confirmation. */
 struct warnings {
 	int64_t n;
 	char first[256];
@@ -321,14 +321,14 @@ struct undo_part {
 
 struct undo_run {
 	struct cli *cli;
-	struct session *sessions; /* one a database, of a batch */
+	struct session *sessions; /* one per database, for a batch */
 	struct undo_part *parts;
 	int nparts;
-	int down; /* databases that could not be asked */
+	int down; /* databases that could not be queried */
 	int code; /* of the first of them */
 };
 
-/* 20261115-084500-1a2b3c4d, or a part of it with .2 behind. */
+/* 20261115-084500-1a2b3c4d, or a part of it with .2 at the end. */
 static bool is_batch(const char *word)
 {
 	static const char form[] = "dddddddd-dddddd-xxxxxxxx";
@@ -345,7 +345,7 @@ static bool is_batch(const char *word)
 
 /* ---- a batch ---- */
 
-/* The part of a batch that is about this watch; NULL: there is no such watch here. */
+/* The part of a batch for this watch; NULL: there is no such watch here. */
 static struct undo_part *part_of(struct undo_run *r, const struct database *d, const char *watch,
                                  const char *batch)
 {
@@ -455,7 +455,7 @@ static int ask_undo(struct undo_run *r)
 	return cli_confirm(r->cli, buf_text(&question), act_reads_stdin(r->cli));
 }
 
-/* The newest change of a job, or the batch; where there is none, that is said. */
+/* Undo the newest change of a job, or the batch; if there is none, that is reported. */
 static void undo_one(const struct undo_part *p, const struct undo_options *o,
                      struct by_hand_result *sum)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_alert.c: `defib alert list|test`: how the rules of alerts stand and what became of
- * their messages, by what the daemons left in the databases; and a test message to the
- * sinks, from here and now.
+ * cmd_alert.c: `defib alert list|test`: the state of the alert rules and the results of their
+ * messages, from what the daemons stored in the databases; and a test message to the sinks, sent
+ * from this process.
  */
 #include "cli/cli.h"
 #include "view/output.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_attach.c: `defib attach WATCH` and `defib detach WATCH`: the table tells
- * which session takes its rows, so that `defib run` can free at once what a
- * program had; and all of it out of the database again.
+ * cmd_attach.c: `defib attach WATCH` and `defib detach WATCH`: make the table record which session
+ * claims a row, so that `defib run` can recover a program's jobs at once; and remove all of it
+ * again.
  */
 #include "cli/select.h"
 
@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#define LOCK_MS 500 /* others wait behind us for so long, at most */
+#define LOCK_MS 500 /* the longest time that others wait behind us */
 #define TRIES 3
 #define PAUSE_MS 700
 
@@ -20,7 +20,7 @@ static const struct cli_option attach_options[] = {
 	{NULL, NULL, NULL},
 };
 
-/* Locks are waited for briefly, and asked for again. `b` NULL: remove, with what was there. */
+/* Lock waits are short, and repeated. `b` NULL: remove, and report what was there. */
 static defib_err change(const struct database *d, const struct watch *w, const struct binding *b,
                         struct detached *was, struct failure *f)
 {

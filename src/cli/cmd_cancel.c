@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_cancel.c: `defib cancel`: a waiting job is cancelled, a running one is
- * asked to stop and its worker told.
+ * cmd_cancel.c: `defib cancel`: a waiting job is cancelled, a running one is asked to stop and its
+ * worker notified.
  *
- * Plain numbers are jobs of the built-in queue, and naming them is word enough:
- * nothing is asked. Jobs of a watch are those whose `cancel` list is written.
+ * Plain numbers are jobs of the built-in queue, and need no confirmation. For jobs of a watch, its
+ * `cancel` list is written.
  */
 #include "cli/select.h"
 
@@ -23,7 +23,7 @@ struct canceller {
 	struct carrier name; /* of the batch, in the ledger */
 };
 
-/* What became of one job, as a line; what was written to it is its state. */
+/* The outcome of one job, as a line; its state is what was written. */
 static bool print_outcome(const struct candidate *c)
 {
 	if (c->outcome == OUTCOME_RECOVERED)
@@ -58,7 +58,7 @@ static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
 	return done ? EXIT_PARTLY : EXIT_REFUSED;
 }
 
-/* The watch is our own and right: what it misses are the tables. */
+/* The watch is our own and correct: the tables are missing. */
 static int no_queue(const struct failure *f)
 {
 	struct failure missing = {0};
@@ -87,7 +87,7 @@ static int cancel_in_queue(struct cli *c, const struct database *d, const char *
 	return code;
 }
 
-/* A number; any single word where there is no watch that it could be a key of. */
+/* A number; any single word if there is no watch that it could be a key of. */
 static bool may_be_of_queue(const struct cli *c, const char *word)
 {
 	int64_t id;
@@ -109,7 +109,7 @@ static bool means_queue(const struct cli *c)
 	return all;
 }
 
-/* The queue has a cancel of its own, that knows what waits and tells workers. */
+/* The queue has its own cancel, which handles waiting jobs and notifies workers. */
 static int cancel_group(struct cli *c, const struct selected *g)
 {
 	AUTO_BUF question = BUF_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_completion.c: `defib completion SHELL`: the script that teaches a shell to complete our
- * words. The scripts (completions/) are small and know nothing: at each TAB they ask
- * `defib completion words -- WORD… CURRENT`, so that they never grow old.
+ * cmd_completion.c: `defib completion SHELL`: prints the completion script for a shell. The scripts
+ * (completions/) are small and contain no words: at each TAB they call `defib completion words --
+ * WORD… CURRENT`, so that they never become outdated.
  */
 
 #include "base/text.h"
@@ -18,20 +18,20 @@
 
 #include <ctype.h>
 
-/* A command line, taken apart up to the word that is typed. */
+/* A command line, parsed up to the current word. */
 struct completion {
 	struct cli *cli;
 	const struct command *command;
-	const char *current; /* what stands already of the word */
+	const char *current; /* what is already typed of the word */
 	const char *before;  /* "--option=" in the same word; "" */
 	int place;           /* how many words the command has */
 	bool only_words;     /* behind "--" */
-	/* What waits for its value; `argument` NULL: nothing does. */
+	/* The option that needs a value; `argument` NULL: none. */
 	const char *argument;
 	const char *const *choices;
 };
 
-/* ---- saying */
+/* ---- printing ---- */
 
 static bool is_printable(const char *word)
 {
@@ -41,7 +41,7 @@ static bool is_printable(const char *word)
 	return true;
 }
 
-/* One word, where it begins as the typed one does. */
+/* One word, if it begins like the current one. */
 static void print_word(const struct completion *q, const char *word, const char *about)
 {
 	if (text_starts(word, q->current) && is_printable(word))
@@ -54,7 +54,9 @@ static void print_all(const struct completion *q, const char *const *words)
 		print_word(q, *words, NULL);
 }
 
-/* ---- names from the configuration: from its tree, so that one with problems serves too */
+/*
+ * ---- names from the configuration: from its tree, so that one with problems can be used too ----
+ */
 
 static const struct cfg_node *configured(const struct completion *q, const char *list)
 {
@@ -73,7 +75,7 @@ static const char *member(const struct cfg_node *map, const char *key)
 	return value && value->kind == CFG_SCALAR ? value->text : NULL;
 }
 
-/* The names in a list of the configuration, with what another member says of each. */
+/* The names in a list of the configuration, with the value of another member of each. */
 static void print_names(const struct completion *q, const struct cfg_node *list, const char *about,
                         const char *tail)
 {
@@ -95,7 +97,7 @@ static void print_steps(const struct completion *q)
 	}
 }
 
-/* ---- names from our own tables */
+/* ---- names from our own tables ---- */
 
 static void print_commands(const struct completion *q)
 {
@@ -134,14 +136,14 @@ static void print_terms(const struct completion *q)
 
 #define QUEUE "the built-in queue"
 
-/* What an argument may be, by its name. */
+/* The possible values of an argument, by its name. */
 static const struct source {
 	const char *argument;
 	const char *list, *about, *tail; /* names in a list of the configuration */
-	const char *more[2][2];          /* more words, each with what it is */
+	const char *more[2][2];          /* more words, each with a description */
 	void (*print)(const struct completion *q);
 	const char *const *words;
-	const char *shell; /* what the shell knows better */
+	const char *shell; /* what the shell completes itself */
 } sources[] = {
 	{"WATCH", .list = "watches", .about = "table", .more = {{BUILTIN_NAME, QUEUE}}},
 	{"JOB", .list = "watches", .about = "table", .tail = "/", .more = {{BUILTIN_NAME "/", QUEUE}}},
@@ -186,7 +188,7 @@ static void print_source(const struct completion *q, const char *argument)
 	}
 }
 
-/* ---- options */
+/* ---- options ---- */
 
 static const struct cli_option *option_of(const struct completion *q, const char *name)
 {
@@ -198,7 +200,7 @@ static const struct cli_option *option_of(const struct completion *q, const char
 	return NULL;
 }
 
-/* Note what the option waits for; false: it takes no value. */
+/* Note the value that the option needs; false: it takes none. */
 static bool expect(struct completion *q, const char *name)
 {
 	const struct cli_option *o = option_of(q, name);
@@ -225,7 +227,7 @@ static void print_options(const struct completion *q)
 		print_word(q, arena_printf(a, "--%s", cli_option_of_key(a, row->name)), row->help);
 }
 
-/* ---- the words of a command */
+/* ---- the words of a command ---- */
 
 /* One alternative of an argument: a name of `sources`, or the word itself. */
 static void print_alternative(const struct completion *q, const char *text)
@@ -236,7 +238,7 @@ static void print_alternative(const struct completion *q, const char *text)
 		print_word(q, text, NULL);
 }
 
-/* "[WATCH…]" is WATCH: what stands in brackets may be left out, … repeats. */
+/* "[WATCH…]" is WATCH: parts in brackets are optional, … repeats. */
 static char *bare(struct arena *a, const char *token, size_t n)
 {
 	static const char more[] = "…";
@@ -251,7 +253,7 @@ static char *bare(struct arena *a, const char *token, size_t n)
 	return arena_strndup(a, token, n);
 }
 
-/* What stands in the command's place `q->place`; the last argument repeats. */
+/* The argument at position `q->place`; the last argument repeats. */
 static void print_arguments(const struct completion *q)
 {
 	struct arena *a = &q->cli->arena;
@@ -275,9 +277,9 @@ static void print_arguments(const struct completion *q)
 	}
 }
 
-/* ---- taking apart */
+/* ---- parsing ---- */
 
-/* An option that stands before the typed word. True: that word is its value. */
+/* An option before the current word. True: that word is its value. */
 static bool take_option(struct completion *q, const char *const *words, int n, int *i)
 {
 	const char *word = words[*i], *equals = strchr(word, '=');
@@ -297,7 +299,7 @@ static bool take_option(struct completion *q, const char *const *words, int n, i
 	return false;
 }
 
-/* False: nothing can be said behind this. */
+/* False: nothing can be completed after this. */
 static bool take_apart(struct completion *q, const char *const *words, int n)
 {
 	for (int i = 0; i < n - 1; i++) {
@@ -316,7 +318,7 @@ static bool take_apart(struct completion *q, const char *const *words, int n)
 	return true;
 }
 
-/* --option=value in the word that is typed. */
+/* --option=value in the current word. */
 static bool value_in_word(struct completion *q)
 {
 	const char *equals = text_starts(q->current, "--") ? strchr(q->current, '=') : NULL;
@@ -330,10 +332,10 @@ static bool value_in_word(struct completion *q)
 }
 
 /*
- * The words of `c` behind the first are a command line without its "defib"; the last one is
- * being typed. Prints each word that may stand in its place as "word<TAB>about"; ":files" or
- * ":directories" where the shell knows better. A word that ends with = or / goes on. Reads
- * the configuration for names, says nothing when there is none, and asks no database.
+ * The words of `c` after the first are a command line without its "defib"; the last one is the
+ * current word. Prints each possible word as "word<TAB>about", or ":files" or ":directories" if the
+ * shell completes it itself. A word that ends with = or / continues. Reads the configuration for
+ * names, prints nothing if there is none, and queries no database.
  */
 static int complete_words(struct cli *c)
 {
@@ -347,7 +349,7 @@ static int complete_words(struct cli *c)
 		else
 			print_source(&q, q.argument);
 	} else if (q.only_words) {
-		/* A program of the user's, where the command runs one. */
+		/* A program of the user, if the command runs one. */
 		if (q.command && strstr(q.command->arguments, "-- "))
 			puts(":files");
 	} else if (q.current[0] == '-') {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_config.c: the configuration, before it runs.
+ * cmd_config.c: checks before running.
  *
  * `defib config check|show|docs|metrics|presets`: all from the option tables, the table of metrics
  * and the shipped presets.
  *
- * `defib doctor`: what will go wrong, one line per finding, each with its fix. Exit code: 4 when a
- * database itself fails, 3 when only a watch does, 0 when there is nothing worse than a warning.
+ * `defib doctor`: what will go wrong, one line per finding, each with its fix. Exit code: 4 if a
+ * database itself fails, 3 if only a watch does, 0 if there is nothing worse than a warning.
  *
  * `defib sql`: the statements of a watch as a script. Look runs as it is. The statements of apply
  * take the jobs as parameters; they are printed with empty ones, so that the whole script runs in
- * psql or sqlite3 and touches nothing until somebody fills them in.
+ * psql or sqlite3 and changes nothing until they are filled in.
  */
 #include "cli/cli.h"
 
@@ -77,7 +77,7 @@ static int config_show(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-/* What tables of options cannot say of a watch: how its rules and its SET lists are written. */
+/* What option tables cannot describe about a watch: the syntax of its rules and its SET lists. */
 static const char watch_more[] =
 	"\n### Rules: `remedies`\n\n"
 	"Each rule is a map: `do` names the remedy, everything else is a condition, and all of them "
@@ -152,7 +152,7 @@ static const char *preset_value(const struct cfg_node *map, const char *key)
 	return value && value->kind == CFG_SCALAR ? value->text : NULL;
 }
 
-/* The queue and its language, which a preset begins with: "# River (Go, PostgreSQL), …". */
+/* The queue and its language, from the beginning of a preset: "# River (Go, PostgreSQL), …". */
 static const char *preset_title(const char *text, struct arena *a)
 {
 	text += strspn(text, "# ");
@@ -160,7 +160,7 @@ static const char *preset_title(const char *text, struct arena *a)
 	return arena_strndup(a, text, n + (text[n] == ')'));
 }
 
-/* What the list says of a preset, in this order. */
+/* The columns of the list of presets, in this order. */
 enum { PRESET_NAME, PRESET_FOR, PRESET_TABLE, PRESET_JUDGED_BY, PRESET_STUCK_AFTER, PRESET_FACTS };
 
 static void preset_facts(struct arena *a, const char *name, const char *text,
@@ -168,7 +168,7 @@ static void preset_facts(struct arena *a, const char *name, const char *text,
 {
 	struct cfg_node *map = cfg_map(a);
 	struct failure f = {0};
-	/* What is shipped is parsed by tests; the list goes on without what it could not read. */
+	/* Tests parse the shipped presets; the list skips what it cannot read. */
 	if (cfg_parse(text, name, a, &map, &f))
 		map = cfg_map(a);
 	const char *beat = preset_value(map, "beat");
@@ -232,7 +232,7 @@ static int no_such_preset(struct cli *c)
 	return cli_unknown("preset", c->words[1], names);
 }
 
-/* Without a name the list, with one the preset itself, for reading and copying. */
+/* Without a name the list, with one the preset itself, to read and copy. */
 static int config_presets(struct cli *c)
 {
 	if (c->nwords < 2)
@@ -290,7 +290,7 @@ struct doctor_run {
 	int64_t idle_us;
 	int count[FINDING_LEVELS];
 	bool database_failed;
-	const char *database, *watch; /* under whose heading we are */
+	const char *database, *watch; /* the current heading */
 };
 
 static void print_json(const struct doctor_run *c, const struct finding *f)
@@ -338,7 +338,7 @@ static void take_finding(void *ctx, const struct finding *f)
 	c->count[f->level]++;
 	if (f->level == FINDING_FAIL && !f->watch)
 		c->database_failed = true;
-	/* A database that hangs must not hide what was found before it. */
+	/* A database that hangs must not hide earlier findings. */
 	fflush(stdout);
 }
 

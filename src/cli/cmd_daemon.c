@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_daemon.c: `defib daemon [WATCH…]`: scan every watch at its interval until
- * told to stop. Of several daemons one leads each watch.
+ * cmd_daemon.c: `defib daemon [WATCH…]`: scans every watch at its interval until it is stopped. Of
+ * several daemons one leads each watch.
  *
- * Signals are waited for, not handled: nothing of the daemon runs inside a handler.
- * TERM and INT stop it, HUP has the configuration reloaded.
+ * Signals are waited for, not handled: no code of the daemon runs inside a signal handler. TERM and
+ * INT stop it, HUP reloads the configuration.
  */
 #include "cli/cli.h"
 
@@ -33,17 +33,17 @@ static const struct cli_option daemon_options[] = {
 	{NULL, NULL, NULL},
 };
 
-#define ROUND_MS 500 /* between looks at signals and progress */
+#define ROUND_MS 500 /* between checks of signals and progress */
 
-/* After a start or a reload: by then it is known what is needed from day to day. */
+/* After a start or a reload: by then the memory that is needed permanently is known. */
 #define SETTLED_MS 10000
 
-#define STOP_S 8 /* that a stop may take, once workers have ended */
+#define STOP_S 8 /* longest duration of a stop, once workers have ended */
 
-/* A loop that has not gone round for this long hangs; statements end long before. */
+/* A loop without a round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
 
-/* Everything that runs, in the order in which it is started. */
+/* Everything that runs, in the order of its start. */
 struct run {
 	struct cli *cli;
 	char name[128];
@@ -53,11 +53,11 @@ struct run {
 	struct metrics *metrics;
 	struct events *events;
 	struct api api;
-	struct http *http; /* NULL: nobody asked for it */
+	struct http *http; /* NULL: not requested */
 	_Atomic(struct daemon *) daemon;
 	struct pools *pools;   /* NULL: without --work */
-	const char *common[8]; /* what workers are started with */
-	int64_t settled_ms;    /* when to give back what only the start needed; 0: was done */
+	const char *common[8]; /* arguments of workers */
+	int64_t settled_ms;    /* when to release memory that only the start needed; 0: done */
 };
 
 /* ---- the configuration, at the start and again ---- */
@@ -86,7 +86,7 @@ static defib_err choose(const struct cli *c, struct live_settings *s, struct fai
 	return DEFIB_OK;
 }
 
-/* What was read, value by value, outlives its reader only where somebody can ask for it. */
+/* The list of values that were read outlives its reader only if it can be requested. */
 static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_reader *r)
 {
 	if (cli_value(c, "listen") || settings_http(&s->settings)->listen) {
@@ -98,7 +98,7 @@ static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_
 	}
 }
 
-/* By the same files and options as ever, into memory of its own. NULL after a failure. */
+/* From the same files and options, into memory of its own. NULL after a failure. */
 static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 {
 	struct cli *fresh = mem_alloc(sizeof *fresh);
@@ -125,7 +125,7 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 	return NULL;
 }
 
-/* What it listens on, and its limits, are as they were at its start. */
+/* The address and the limits stay as they were at its start. */
 static void print_restart(const struct run *r, const struct service *was, const struct service *is)
 {
 	bool same = text_eq(was->tls.certificate, is->tls.certificate) &&
@@ -138,7 +138,7 @@ static void print_restart(const struct run *r, const struct service *was, const 
 		log_event(LOG_WARN, "only tokens and hosts of http: change without a restart");
 }
 
-/* Only we replace the configuration, so that it stays while we look at it. */
+/* Only we replace the configuration, so it stays valid here. */
 static void reload_http(struct run *r, const struct service *s)
 {
 	struct failure f = {0};
@@ -183,7 +183,7 @@ static int wait_for_signal(const sigset_t *set, int64_t ms)
 	return got > 0 ? got : 0;
 }
 
-/* The same file and the same kind of log; passwords go by the environment. */
+/* The same file and log format; passwords are passed in the environment. */
 static struct pools *start_pools(struct run *r)
 {
 	const struct cli *c = r->cli;
@@ -208,7 +208,7 @@ static int64_t idle_ms(void *ctx)
 	return d ? daemon_idle_ms(d) : 0;
 }
 
-/* Before any database is asked: who starts us hears at once that we live. */
+/* Before any database is queried: the service manager learns at once that we are alive. */
 static defib_err start_http(struct run *r, struct failure *f)
 {
 	const struct service *s = settings_http(&r->setups.now->settings);
@@ -247,7 +247,10 @@ static void start(struct run *r)
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
 }
 
-/* What is due, but for scans, which have threads of their own; how long nothing more is. */
+/*
+ * Everything that is due except scans, which have threads of their own; returns how long nothing
+ * more is.
+ */
 static int64_t tend(struct run *r)
 {
 	int64_t wait = r->pools ? pools_tick(r->pools) : ROUND_MS;
@@ -261,7 +264,7 @@ static int64_t tend(struct run *r)
 	return wait < ROUND_MS ? wait : ROUND_MS;
 }
 
-/* Until it is told to stop; the signal. */
+/* Runs until it is stopped; returns the signal. */
 static int go_on(struct run *r, const sigset_t *set)
 {
 	for (;;) {
@@ -273,7 +276,7 @@ static int go_on(struct run *r, const sigset_t *set)
 	}
 }
 
-/* Workers have their grace, and scans go on meanwhile; a second signal makes them hurry. */
+/* Workers have their grace, and scans continue meanwhile; a second signal shortens it. */
 static void stop_pools(struct run *r, const sigset_t *set)
 {
 	pools_stop(r->pools);
@@ -289,9 +292,8 @@ static void stop_pools(struct run *r, const sigset_t *set)
 }
 
 /*
- * A database that is asked something and does not answer is waited for as long as a
- * statement may take; the end of the process is not. Everything that lasts is in a
- * transaction, so that whatever is under way may be left.
+ * A database call that hangs is waited for as long as a statement may take, but the process must
+ * end in time. Everything durable is in a transaction, so work in progress may be abandoned.
  */
 static void *leave_in_time(void *arg)
 {
@@ -303,7 +305,7 @@ static void *leave_in_time(void *arg)
 	_exit(EXIT_CLEAN);
 }
 
-/* What threads share, once there are none. */
+/* What threads shared, once there are none. */
 static void release_all(struct run *r)
 {
 	metrics_free(r->metrics);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_demo.c: `defib demo`: real workers on a few thousand jobs; they are killed, frozen and
- * cut off while one tells what happens; and at the end it is counted what became of the work.
+ * cmd_demo.c: `defib demo`: real workers on a few thousand jobs. They are killed, frozen and
+ * disconnected while the terminal reports what happens; at the end the results are counted.
  *
- * One loop in one process: signals, ends of processes, faults that are due, the ledger. All
- * that it starts ends with it, and all that it makes is removed, however it ends.
+ * One loop in one process: signals, ended processes, faults that are due, the ledger. Everything
+ * that it starts ends with it, and everything that it creates is removed, however it ends.
  */
 #include "cli/demo/demo.h"
 
@@ -23,11 +23,11 @@ static const struct cli_option demo_options[] = {
 };
 
 #define TICK_MS 40
-#define UP_MS 30000 /* within which everything must have started */
-#define STILL_S 90  /* without one more job that is over, behind the run's time: they are stuck */
+#define UP_MS 30000 /* by then everything must have started */
+#define STILL_S 90  /* without another finished job, after the run's time: they are stuck */
 #define EXIT_INTERRUPTED 130
 
-/* ---- what was asked for ---- */
+/* ---- options ---- */
 
 static int read_options(struct demo *d)
 {
@@ -51,7 +51,7 @@ static int read_options(struct demo *d)
 	return n > 0 ? EXIT_CLEAN : cli_usage("cannot find the program defib: %s", strerror(errno));
 }
 
-/* A database of somebody's: nothing is done there unasked. $DEFIB_DB alone is no wish. */
+/* A user's database: nothing is done there without confirmation. $DEFIB_DB alone is no request. */
 static int ask_for_database(struct demo *d)
 {
 	struct cli *c = d->cli;
@@ -84,7 +84,7 @@ static int ask_for_database(struct demo *d)
 
 /* ---- signals ---- */
 
-/* Waits a moment; true when it is to end. The end of a process only ends the wait. */
+/* Waits a moment; true if it must end. The end of a process only ends the wait. */
 static bool told_to_end(const sigset_t *set)
 {
 	struct timespec t = {.tv_nsec = TICK_MS * 1000000L};
@@ -94,7 +94,7 @@ static bool told_to_end(const sigset_t *set)
 
 /* ---- starting ---- */
 
-/* The daemon names its address in its log. */
+/* The daemon logs its address. */
 static bool find_address(const struct demo *d, char *out, size_t size)
 {
 	char path[320], line[1024];
@@ -203,21 +203,21 @@ static void read_progress(struct demo *d)
 	}
 }
 
-/* Once round: who ended, what is due, what was done about it. */
+/* One round: ended processes, faults that are due, what was done about them. */
 static int go_round(struct demo *d)
 {
 	struct failure f = {0};
 	if (demo_crew_tend(d, &f))
 		return cli_fail(&f);
 	demo_faults_tick(d, clock_boot_ms());
-	/* A database that is away for a moment is asked again in the next round. */
+	/* A database that is unavailable for a moment is queried again in the next round. */
 	if (demo_ledger_follow(d, &f) == DEFIB_OK)
 		read_progress(d);
 	demo_show_progress(d, clock_boot_ms());
 	return EXIT_CLEAN;
 }
 
-/* A machine that is busy takes longer: only where nothing moves any more is it given up. */
+/* A busy machine takes longer: it is given up only if nothing changes any more. */
 static bool stands_still(struct demo *d, int64_t now_ms)
 {
 	int64_t over = d->finished + d->pages_done;
@@ -239,7 +239,7 @@ static void print_calm(struct demo *d)
 	demo_print(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
 }
 
-/* Until all is over, or nothing moves. */
+/* Until everything has ended, or nothing changes. */
 static int run(struct demo *d, const sigset_t *set)
 {
 	int code = EXIT_CLEAN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_deploy.c: `defib deploy systemd|cron|k8s|…`: the files of deploy/, which ship
- * inside the program, with the current configuration filled in: on stdout, or into a
- * directory. Asks no database, and works where the secrets are not.
+ * cmd_deploy.c: `defib deploy systemd|cron|k8s|…`: the files of deploy/, which are part of the
+ * program, with the current configuration filled in: to stdout, or into a directory. Queries no
+ * database, and works without the secrets.
  */
 
 #include "base/clock.h"
@@ -25,32 +25,32 @@ struct fill_name {
 	bool url; /* of a database */
 };
 
-/* What a configuration has for the files. */
+/* What the files need from a configuration. */
 struct fill {
-	const char *path;    /* absolute; NULL: as it ships */
-	const char *program; /* absolute; NULL: as it ships */
+	const char *path;    /* absolute; NULL: as shipped */
+	const char *program; /* absolute; NULL: as shipped */
 	const char *text;    /* the whole configuration; NULL: there is none */
 	int nnames;
 	struct fill_name names[FILL_NAMES_MAX];
-	bool tokens; /* it says who may ask over HTTP */
+	bool tokens; /* it defines who may call over HTTP */
 	bool sqlite; /* a database of it is a file */
 	struct buf watches;
 	int64_t every_us; /* 0: not known */
 };
 
-/* What runs there decides which names count. */
+/* Which names are needed depends on what runs there. */
 enum fill_place {
-	FILL_SCAN, /* scans alone */
-	FILL_POD,  /* a daemon that is asked from elsewhere: tokens of HTTP, and what sinks pass on */
+	FILL_SCAN, /* only scans */
+	FILL_POD,  /* a daemon that is called from elsewhere: tokens of HTTP, and what sinks pass on */
 	FILL_HOST, /* a daemon and workers: what sinks, watches and workflows pass on */
 };
 
-#define EVERY_US (INT64_C(60) * US_PER_S) /* of a watch that does not say */
+#define EVERY_US (INT64_C(60) * US_PER_S) /* of a watch without `every` */
 #define ALL_WATCHES "all that the configuration enables"
 #define ENVIRONMENT "DATABASE_URL"
 #define TOKEN "DEFIB_TOKEN"
 #define METRICS_TOKEN "DEFIB_METRICS_TOKEN"
-/* What a configuration without any gets, so that others than the pod itself may ask. */
+/* For a configuration without tokens, so that callers outside the pod are allowed. */
 #define TOKENS_YAML                                                                                \
 	"http:\n  tokens:\n    - {name: operator, role: operator, env: " TOKEN "}\n"                   \
 	"    - {name: prometheus, role: viewer, env: " METRICS_TOKEN "}\n"
@@ -68,7 +68,7 @@ static void add_name(struct fill *f, const char *name, bool url)
 		f->names[f->nnames++] = (struct fill_name){name, url};
 }
 
-/* ${NAME} in a value; one with a default can do without, except as the URL of a database. */
+/* ${NAME} in a value; one with a default is optional, except as the URL of a database. */
 static void add_names_of(struct fill *f, const char *text, bool url, struct arena *a)
 {
 	for (const char *at = strstr(text, "${"); at; at = strstr(at + 2, "${")) {
@@ -92,7 +92,7 @@ static const char *environment(const char *name)
 	return getenv(name);
 }
 
-/* A value with its variables replaced; NULL where it is not given or one of them is not set. */
+/* A value with its variables replaced; NULL if it is not given or one of them is not set. */
 static const char *value_of(const struct cfg_node *map, const char *key, struct arena *a)
 {
 	const struct cfg_node *node = cfg_get(map, key);
@@ -123,7 +123,7 @@ static void read_databases(struct fill *f, const struct cfg_node *root, struct a
 	}
 }
 
-/* What a program is given by name has to be there where the program is started. */
+/* A variable that is passed to a program by name must exist where the program is started. */
 static void add_passed(struct fill *f, const struct cfg_node *map, struct arena *a)
 {
 	const struct cfg_node *node = cfg_get(map, "pass_environment");
@@ -136,7 +136,7 @@ static void add_passed(struct fill *f, const struct cfg_node *map, struct arena 
 	}
 }
 
-/* Of alerts' commands where a daemon sends them, of jobs where workers are started too. */
+/* For commands of alerts if a daemon sends them, for jobs if workers are started too. */
 static void read_passed(struct fill *f, const struct cfg_node *root, enum fill_place place,
                         struct arena *a)
 {
@@ -166,7 +166,7 @@ static void read_watches(struct fill *f, const struct cfg_node *root, struct are
 		if (f->every_us == 0 || us < f->every_us)
 			f->every_us = us;
 		buf_add(&f->watches, f->watches.len ? ", " : "");
-		for (; *name; name++) /* it stands in a comment, on one line */
+		for (; *name; name++) /* it is in a comment, on one line */
 			buf_addch(&f->watches, (unsigned char)*name < 0x20 ? '?' : *name);
 	}
 }
@@ -182,10 +182,7 @@ static void read_tokens(struct fill *f, const struct cfg_node *root, bool names,
 	}
 }
 
-/*
- * From a parsed file; nothing is taken from the environment but what its defaults leave
- * open, so that it works where the secrets are not.
- */
+/* From a parsed file. An unset variable is only a missing value, so that no secrets are needed. */
 static void fill_read(struct fill *f, const struct cfg_node *root, enum fill_place place,
                       struct arena *a)
 {
@@ -203,7 +200,7 @@ static void fill_release(struct fill *f)
 
 /* ---- lines ---- */
 
-/* "* / 15 * * * *" without the blanks: the longest that cron can say and is not longer. */
+/* "* / 15 * * * *" without the blanks: the longest interval of cron that is not longer. */
 static void fill_cron(int64_t every_us, struct buf *out)
 {
 	int64_t minutes = every_us / (60 * US_PER_S), hours = minutes / 60;
@@ -220,7 +217,7 @@ static void fill_cron(int64_t every_us, struct buf *out)
 	}
 }
 
-/* `line` with every `from` as `to`; NULL: as it is. */
+/* `line` with every `from` replaced by `to`; NULL: unchanged. */
 static const char *replaced(const char *line, const char *from, const char *to, struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -285,7 +282,7 @@ static void add_line(const struct fill *f, const char *line, struct arena *a, st
 static void fill_file(const struct fill *f, const char *text, struct buf *out)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	bool inside = false; /* the configuration that ships */
+	bool inside = false; /* the shipped configuration */
 	if (!f->text) {
 		buf_add(out, text);
 		return;
@@ -312,9 +309,9 @@ static const struct cli_option deploy_options[] = {
 #define FILES_MAX 4
 static const struct place {
 	const char *name;
-	bool here; /* run on this host: its paths are those of this program and configuration */
+	bool here; /* runs on this host: with the paths of this program and configuration */
 	enum fill_place runs;
-	const char *between; /* two files on one stdout */
+	const char *between; /* separates two files on one stdout */
 	const char *next;
 	const char *files[FILES_MAX];
 } places[] = {
@@ -370,7 +367,7 @@ static const struct place *place_named(const char *name)
 
 /* ---- what is filled in ---- */
 
-/* Units and crontabs have characters of their own; such a path would need care in each. */
+/* Units and crontabs have special characters; such a path would need quoting in each. */
 static bool is_simple(const char *path)
 {
 	for (; *path; path++)
@@ -394,7 +391,7 @@ static bool absolute(const char *path, struct arena *a, const char **out)
 	return true;
 }
 
-/* What is hidden from a unit that is hardened. */
+/* Paths that are hidden from a hardened unit. */
 static void warn_hidden(const struct cli *c, const char *path)
 {
 	static const char *const hidden[] = {"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"};
@@ -417,7 +414,7 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 	}
 	f->text = arena_strdup(&c->arena, buf_text(&text));
 	fill_read(f, root, p->runs, &c->arena);
-	/* Tokens are a matter of who is asked from elsewhere. */
+	/* Tokens only matter if callers come from elsewhere. */
 	f->tokens = f->tokens || p->runs != FILL_POD;
 	if (!p->here)
 		return EXIT_CLEAN;
@@ -426,7 +423,7 @@ static int read_configuration(struct cli *c, const struct place *p, struct fill 
 	return found ? EXIT_CLEAN : EXIT_USAGE;
 }
 
-/* ---- where it goes ---- */
+/* ---- output ---- */
 
 static int put_file(const struct cli *c, const struct place *p, int i, const struct fill *f)
 {

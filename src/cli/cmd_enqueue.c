@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_enqueue.c: `defib enqueue QUEUE KIND [JSON|@FILE|-]`, one job or many. With --spool they
- * are kept where the database is away, and go in before anything that comes later.
+ * cmd_enqueue.c: `defib enqueue QUEUE KIND [JSON|@FILE|-]`, one job or many. With --spool they are
+ * stored while the database is unavailable, and are inserted before later ones.
  */
 #include "cli/cli.h"
 
@@ -16,7 +16,7 @@
 #define BULK_BATCH 1000
 #define BATCH_BYTES (8 << 20) /* a batch of large payloads has fewer of them */
 #define LINE_MAX_BYTES (1024 * 1024)
-#define SPOOL_WAIT_MS 15000 /* for others who drain or fill the same folder */
+#define SPOOL_WAIT_MS 15000 /* for other processes that drain or fill the same directory */
 
 static const struct cli_option enqueue_options[] = {
 	{"delay", "DURATION", "run it after this delay"},
@@ -35,7 +35,7 @@ static const struct cli_option enqueue_options[] = {
 /* Where jobs go. */
 struct target {
 	struct cli *cli;
-	struct store *store; /* NULL: it cannot be had … */
+	struct store *store; /* NULL: it is unavailable … */
 	struct failure away; /* … because of this */
 	struct stored_jobs side;
 	bool spool;
@@ -117,7 +117,7 @@ static int read_payload(struct cli *c, const char *given, const char **out)
 	return code;
 }
 
-/* Without --spool an error that passes says what would have helped. */
+/* Without --spool a temporary error mentions that it would have helped. */
 static int enqueue_failed(const struct target *t, struct failure *f)
 {
 	if (!t->spool && store_unavailable(f->code)) {
@@ -129,7 +129,7 @@ static int enqueue_failed(const struct target *t, struct failure *f)
 	return cli_queue_fail(f);
 }
 
-/* Into the database, or kept for it: *kept. */
+/* Into the database, or stored for it: *kept. */
 static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
                             struct stored_sent *sent, struct failure *f)
 {
@@ -140,7 +140,7 @@ static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
 	defib_err err = stored_jobs_send(&t->side, t->store, jobs, n, sent, f);
 	if (err || !sent->kept || away)
 		return err;
-	/* What comes behind waits behind it: no try for each. */
+	/* Later jobs are stored behind it, without a try for each. */
 	t->away = sent->why;
 	store_close(t->store);
 	t->store = NULL;
@@ -216,7 +216,7 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 			err = flush_bulk(b, f);
 	}
 	free(line);
-	/* What came before a bad line is whole and good: it is kept, and said so. */
+	/* What came before a bad line is valid: it is kept, and reported. */
 	if (!err)
 		err = flush_bulk(b, f);
 	if (b->shown_ms)
@@ -287,7 +287,7 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	return EXIT_CLEAN;
 }
 
-/* Opens the database; one that is away is no failure where jobs can be kept. */
+/* Opens the database; an unavailable one is not a failure if jobs can be stored. */
 static int open_target(struct target *t)
 {
 	struct cli *c = t->cli;

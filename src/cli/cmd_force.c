@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_force.c: `defib force [WATCH] --action force|fail`: the emergency command.
- * It takes the oldest jobs that nobody gets to, and either runs the watch's own
- * command for them here and now, or fails them.
+ * cmd_force.c: `defib force [WATCH] --action force|fail`: the emergency command. It takes the
+ * oldest jobs that no worker handles, and either runs the watch's own command for them here and
+ * now, or fails them.
  *
- * `force` is an ordinary worker for exactly these jobs: what it does is claimed,
- * leased and settled like any other's, so that a worker that comes back in the
- * middle of it does no harm.
+ * `force` is an ordinary worker for exactly these jobs: they are claimed, leased and settled like
+ * any other, so that a worker that comes back meanwhile does no harm.
  */
 
 #include "base/clock.h"
@@ -38,7 +37,7 @@ struct force_run {
 	int64_t older_us, max;
 	/* of --action force: */
 	struct worker *worker;
-	pthread_mutex_t lock; /* of what is said and counted: claims and ends are of two threads */
+	pthread_mutex_t lock; /* for output and counts: two threads claim and settle */
 	int done, failed, left;
 };
 
@@ -145,7 +144,7 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The first signal lets jobs finish up to their grace, the second hands them back at once. */
+/* The first signal lets jobs finish within their grace, the second releases them at once. */
 static void on_signal(void *ctx, int signal)
 {
 	const struct force_run *r = ctx;

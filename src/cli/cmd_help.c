@@ -31,7 +31,7 @@ static const char help_watch_options[] =
 	"A watch without a file: --table T --key K --running SQL --alive-at SQL --stuck-after 1h "
 	"--requeue 'SET list' …: every key of a watch is an option (defib config docs lists them).";
 
-/* Words from column `at` on; lines after the first begin at column `indent`. */
+/* Text from column `at` on; lines after the first begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
 {
 	AUTO_BUF out = BUF_INIT, word = BUF_INIT;
@@ -55,7 +55,7 @@ static void print_wrapped(const char *text, int at, int indent)
 	printf("%s\n", buf_text(&out));
 }
 
-/* Lines that are broken already, those after the first from column `indent` on. */
+/* Text with line breaks; lines after the first begin at column `indent`. */
 static void print_lines(const char *text, int indent)
 {
 	for (; *text; text++) {
@@ -66,7 +66,7 @@ static void print_lines(const char *text, int indent)
 	putchar('\n');
 }
 
-/* "  left", and its text beside it; below it where the left side is too wide. */
+/* " left", and its text beside it; below it if the left side is too wide. */
 static void print_entry(const char *left, int column, const char *text)
 {
 	int width = out_width(left) + 2;
@@ -148,7 +148,7 @@ static const struct {
 	{"NO_COLOR", "set to anything: no colours"},
 };
 
-/* Text for roff: no line of ours may become a request, no sign of ours an escape. */
+/* Text for roff: no line may become a request, no character an escape. */
 static void print_text(const char *text)
 {
 	if (*text == '.' || *text == '\'')

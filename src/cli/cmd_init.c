@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_init.c: `defib init`: defib's own tables; and the first configuration:
- * `init --table T` proposes a watch for a table, `init --detect` says which queues
- * live in a database. Both only look at it.
+ * cmd_init.c: `defib init`: creates defib's own tables; and helps with the first configuration:
+ * `init --table T` proposes a watch for a table, `init --detect` lists the queues of a database.
+ * Both only read.
  */
 
 #include "base/text.h"
@@ -16,7 +16,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* What a group does with the tables of watches. */
+/* How a group uses the tables of watches. */
 static const enum watch_use uses[RIGHTS_GROUPS] = {
 	[RIGHTS_VIEW] = WATCH_READ, [RIGHTS_ACT] = WATCH_RECOVER, [RIGHTS_DAEMON] = WATCH_RECOVER,
 	[RIGHTS_WORK] = WATCH_WORK, [RIGHTS_RUN] = WATCH_RECOVER,
@@ -35,7 +35,7 @@ static bool has_work(const struct cli *c, const struct database *d)
 	return false;
 }
 
-/* --for view,act: which groups; without it what the configuration needs. */
+/* --for view,act: which groups; without it those that the configuration needs. */
 static bool chosen_groups(struct cli *c, const struct database *d, bool *chosen, const char **wrong)
 {
 	const char *given = cli_value(c, "for");
@@ -69,7 +69,7 @@ static void print_group(struct cli *c, const struct database *d, enum rights_gro
 	}
 }
 
-/* --role, or who the URL says we are. */
+/* --role, or the user of the URL. */
 static bool role_name(const struct cli *c, const struct database *d, struct buf *out)
 {
 	AUTO_BUF user = BUF_INIT;
@@ -81,7 +81,10 @@ static bool role_name(const struct cli *c, const struct database *d, struct buf 
 	return out->len > 0;
 }
 
-/* The SQL of defib's tables, then the grants of a role for this configuration; the exit code. */
+/*
+ * The SQL of defib's tables, then the grants of a role for this configuration; returns the exit
+ * code.
+ */
 static int init_print(struct cli *c, const struct database *d)
 {
 	AUTO_BUF out = BUF_INIT, role = BUF_INIT;
@@ -111,7 +114,10 @@ static int init_print(struct cli *c, const struct database *d)
 	return EXIT_CLEAN;
 }
 
-/* A password has no place in a file that is shown to people: then the environment has the URL. */
+/*
+ * A password must not be in a file that is shown to people: then the URL comes from the
+ * environment.
+ */
 static void database_entry(const struct database *d, struct buf *out)
 {
 	AUTO_BUF shown = BUF_INIT;
@@ -166,7 +172,7 @@ static int write_all(int fd, const char *path, const char *text)
 	return cli_refuse(NULL, "%s cannot be written: %s", path, strerror(error));
 }
 
-/* How many watches a configuration has; -1: it cannot be read, or its last key is another one. */
+/* How many watches a configuration has; -1: it cannot be read, or `watches` is not its last key. */
 static int watches_at_end(const char *text, struct arena *a, bool *none)
 {
 	struct cfg_node *root = NULL;
@@ -182,7 +188,7 @@ static int watches_at_end(const char *text, struct arena *a, bool *none)
 	return list->n;
 }
 
-/* The old text with the entries behind it, if that is a good configuration; else why not. */
+/* The old text followed by the entries, if that is a valid configuration; else why not. */
 static const char *added(struct cli *c, const char *path, const char *old, const char *entries,
                          struct buf *out)
 {
@@ -227,10 +233,10 @@ static int append(struct cli *c, const char *path, const char *entries)
 }
 
 /*
- * `entries` are list entries of `watches:`; `about` says in one line what was
- * looked at. With --write FILE nothing is ever overwritten: a new file gets a
- * whole configuration, one that is there is added to after a person said yes, and
- * only if what comes out can be read. Returns the exit code; has said what failed.
+ * `entries` are list entries of `watches:`; `about` is one line about what was examined. With
+ * --write FILE nothing is ever overwritten: a new file gets a complete configuration; an existing
+ * one is extended after confirmation, and only if the result can be read. Returns the exit code,
+ * after printing what failed.
  */
 static int init_write(struct cli *c, const char *entries, const char *about)
 {
@@ -263,7 +269,7 @@ static const struct cli_option init_options[] = {
 	{NULL, NULL, NULL},
 };
 
-/* A watch names its database where that is not the first one of the configuration. */
+/* A watch names its database if that is not the first one of the configuration. */
 static const char *named_database(const struct cli *c)
 {
 	return c->settings.ndatabases == 1 && c->db && cli_config_path(c) && !strchr(c->db, ':')
@@ -289,7 +295,7 @@ static int make_tables(struct cli *c, const struct database *d)
 
 /* ---- one table ---- */
 
-/* What lacks something is shown, as comments, and never written. */
+/* An incomplete watch is shown, as comments, and never written. */
 static int print_missing(const struct proposal *p)
 {
 	struct buf draft = BUF_INIT;
@@ -298,13 +304,13 @@ static int print_missing(const struct proposal *p)
 	return cli_refuse(NULL, "table %s: no watch is proposed: %s", p->table, p->missing[0]);
 }
 
-/* A preset knows more of its queue than a look at one table can tell. */
+/* A preset knows more about its queue than the examination of one table can find. */
 static void print_known(struct cli *c, struct store *s, const char *table)
 {
 	struct detection known;
 	struct failure f = {0};
 	if (c->quiet || detect_known(s, &c->arena, &known, &f))
-		return; /* a hint that cannot be had is none */
+		return; /* a hint that is not available is left out */
 	for (int i = 0; i < known.n; i++)
 		if (text_eq(known.items[i].table, table))
 			fprintf(stderr,

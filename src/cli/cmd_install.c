@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery inside the database,
- * scheduled by pg_cron where it is there.
+ * scheduled by pg_cron if it exists.
  *
- * Making the function and scheduling it are one transaction, and both replace what an earlier
- * install left: running it again changes nothing.
+ * Creating and scheduling the function is one transaction, and replaces an earlier installation:
+ * running it again changes nothing.
  */
 #include "cli/select.h"
 
@@ -17,16 +17,16 @@
 
 #include <ctype.h>
 
-/* ---- "every 15m" as pg_cron, cron and systemd understand it ---- */
+/* ---- "every 15m" in the form of pg_cron, cron and systemd ---- */
 
 #define MINUTE_US (60 * US_PER_S)
 
 struct schedule {
 	char cron[24];    /* "*\/15 * * * *", or "5 seconds" */
-	int64_t every_us; /* what that means */
+	int64_t every_us; /* the resulting interval */
 };
 
-/* The next rhythm that cron knows; `seconds`: pg_cron 1.5 and later know those too. */
+/* The next interval that cron supports; `seconds`: pg_cron 1.5 and later support those too. */
 static struct schedule schedule_for(int64_t every_us, bool seconds)
 {
 	/* Steps that divide an hour or a day: with others the last one of each would be shorter. */
@@ -57,7 +57,7 @@ static struct schedule schedule_for(int64_t every_us, bool seconds)
 	return s;
 }
 
-/* What is to be done, in words of the database. */
+/* What to do, in the database's terms. */
 struct plan {
 	const struct watch *watch;
 	const struct database *database;
@@ -70,7 +70,7 @@ struct plan {
 	struct schedule schedule;
 };
 
-/* The URL without its password, which belongs into ~/.pgpass; a service where that cannot be. */
+/* The URL without its password, which belongs in ~/.pgpass; a service if that is not possible. */
 static void add_connection(const char *url, struct buf *out)
 {
 	AUTO_BUF redacted = BUF_INIT;
@@ -105,7 +105,7 @@ static void add_unit_word(const char *text, struct buf *out)
 		if (*text == '"' || *text == '\\')
 			buf_addch(out, '\\');
 		buf_addch(out, *text);
-		if (*text == '%' || *text == '$') /* doubled, they mean themselves */
+		if (*text == '%' || *text == '$') /* doubled, they are literal */
 			buf_addch(out, *text);
 	}
 	buf_addch(out, '"');
@@ -122,14 +122,14 @@ static void schedule_cron_line(const struct plan *p, struct buf *out)
 	add_shell_word(p->call, &command);
 	buf_addf(out, "%s ", schedule_for(p->every_us, false).cron);
 	for (const char *c = buf_text(&command); *c; c++) {
-		if (*c == '%') /* crontab takes it for a new line */
+		if (*c == '%') /* crontab treats it as a newline */
 			buf_addch(out, '\\');
 		buf_addch(out, *c);
 	}
 	buf_add(out, "\n");
 }
 
-/* Letters and digits of the name; the rest of it means something to systemd or a shell. */
+/* Letters and digits of the name; other characters have a meaning to systemd or a shell. */
 static void add_unit_name(const char *name, struct buf *out)
 {
 	buf_add(out, "defib-recover-");
@@ -183,7 +183,7 @@ static void name_things(struct cli *c, struct plan *p)
 	p->task = arena_printf(&c->arena, "defib recover %s", p->watch->name);
 }
 
-/* What the database has: where unqualified names are found, and whether pg_cron is there. */
+/* What the database has: the search path for unqualified names, and whether pg_cron exists. */
 static defib_err ask_database(struct cli *c, struct store *s, struct plan *p, struct failure *f)
 {
 	struct store_rows rows;
@@ -201,7 +201,7 @@ static defib_err ask_database(struct cli *c, struct store *s, struct plan *p, st
 	return DEFIB_OK;
 }
 
-/* SQLite has no scheduler of its own; what to use instead. */
+/* SQLite has no scheduler of its own; says what to use instead. */
 static int refuse_sqlite(struct cli *c, const struct plan *p)
 {
 	struct failure f = {0};
@@ -253,7 +253,7 @@ static void print_install(const struct plan *p, const char *function)
 	printf("%sCOMMIT;\n", buf_text(&rest));
 }
 
-/* The ledger, and the leases where workers of our own may have the rows: both must be seen. */
+/* The ledger, and the leases if our own workers may have the rows: both must be visible. */
 static defib_err need_tables(struct store *s, const struct plan *p, struct failure *f)
 {
 	struct ledger ledger;
@@ -271,7 +271,7 @@ static defib_err need_tables(struct store *s, const struct plan *p, struct failu
 	return DEFIB_PERMISSION;
 }
 
-/* Only a dry run can find that the leases are not there yet. */
+/* Only in a dry run can the leases be missing. */
 static defib_err check_leases(const struct binding *b, struct failure *f)
 {
 	if (b->leases || !b->watch->work.given)
@@ -323,7 +323,7 @@ static void every_text(const struct plan *p, struct buf *out)
 	buf_add(out, ")");
 }
 
-/* Nobody calls the function yet: say so, with all that it takes. */
+/* The function is not scheduled yet: print that, with everything needed. */
 static void print_unscheduled(const struct cli *c, const struct plan *p)
 {
 	AUTO_BUF out = BUF_INIT;
@@ -362,9 +362,8 @@ static int confirm_install(struct cli *c, const struct plan *p)
 }
 
 /*
- * With the ledger's tables there, the watch is bound once more: they may have
- * come just now. A dry run writes nothing, but its session may: what the role
- * may lock is found out by locking no rows.
+ * After the ledger's tables exist, the watch is bound again: they may be new. A dry run writes
+ * nothing, but its session may: what the role may lock is found out by locking no rows.
  */
 static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run, struct failure *f)
 {

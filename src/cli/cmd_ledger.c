@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_ledger.c: `defib ledger`: what was decided and done, read, filtered and
- * followed.
+ * cmd_ledger.c: `defib ledger`: reads, filters and follows the ledger.
  *
- * Without --after the newest entries are printed, newest last. With it,
- * entries come in the order of their ids from there on: the id of the last
- * line is the cursor to go on with, and nothing is ever committed below it.
+ * Without --after the newest entries are printed, newest last. With it, entries come in the order
+ * of their ids from there on: the id of the last line is the cursor to continue with, and no lower
+ * id is ever committed later.
  */
 #include "cli/select.h"
 
@@ -46,8 +45,8 @@ struct ledger_source {
 	const struct database *database;
 	struct session session;
 	bool exists;
-	int64_t cursor; /* everything up to this id was printed, or was not asked for */
-	bool down;      /* it was said that it cannot be reached */
+	int64_t cursor; /* everything up to this id was printed, or filtered out */
+	bool down;      /* it was reported as unreachable */
 };
 
 static int print_events(const struct cli *c)
@@ -71,7 +70,7 @@ static int print_events(const struct cli *c)
 #define POLL_MS 500
 #define PAGE 1000
 
-/* One page behind the cursor; `more` when there may be another. */
+/* One page after the cursor; `more` if there may be another. */
 static defib_err print_page(struct ledger_source *s, const struct ledger_filter *filter,
                             int64_t top, struct ledger_lines *lines, bool *more, struct failure *f)
 {
@@ -113,7 +112,7 @@ static defib_err print_new(struct ledger_source *s, const struct ledger_filter *
 	return err;
 }
 
-/* What passes by itself is waited for and said once; the rest ends the command. */
+/* A temporary error is reported once and waited for; any other ends the command. */
 static bool passes(defib_err err)
 {
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
@@ -137,7 +136,7 @@ static bool look_again(const struct cli *c, struct ledger_source *s,
 	return true;
 }
 
-/* False when a signal came or nobody reads any more. */
+/* False if a signal arrived or the reader is gone. */
 static bool wait_a_moment(int signals)
 {
 	struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = STDOUT_FILENO}};
@@ -145,7 +144,7 @@ static bool wait_a_moment(int signals)
 }
 
 /*
- * Print what comes until a signal, or until nobody reads. `filter` gives the conditions; the
+ * Print new entries until a signal arrives or the reader is gone. `filter` has the conditions; the
  * cursors say where to begin.
  */
 static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
@@ -166,7 +165,7 @@ static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
 		on = fflush(stdout) == 0 && on && wait_a_moment(signals);
 	}
 	if (ferror(stdout))
-		__fpurge(stdout); /* nobody reads: that is how a follower ends, not a failure */
+		__fpurge(stdout); /* the reader is gone: the normal end of a follower, not a failure */
 	close(signals);
 	return code;
 }
@@ -254,7 +253,7 @@ static int ledger_verify(struct cli *c)
 
 /* ---- reading ---- */
 
-/* What each word behind `defib ledger` takes; the rest belongs to reading. */
+/* The subcommands of `defib ledger` and their options; the others belong to reading. */
 static const struct part {
 	const char *word;
 	int (*run)(struct cli *c);
@@ -329,7 +328,7 @@ static int read_filter(struct cli *c, struct ledger_filter *out)
 	return EXIT_CLEAN;
 }
 
-/* The entries asked for, of one database, and the cursor behind them. */
+/* The requested entries of one database, and the cursor after them. */
 static defib_err read_source(struct cli *c, struct ledger_source *s,
                              const struct ledger_filter *filter, struct ledger_row **rows, int *n,
                              struct failure *f)
@@ -341,7 +340,7 @@ static defib_err read_source(struct cli *c, struct ledger_source *s,
 		err = ledger_exists(s->session.store, &s->exists, f);
 	if (err || !s->exists)
 		return err;
-	/* Behind --after everything is followed; there is no first screen that ends somewhere. */
+	/* After --after everything is followed; there is no first screen. */
 	if (cli_flag(c, "follow") && !filter->newest_first) {
 		s->cursor = filter->after_id;
 		return DEFIB_OK;
@@ -384,7 +383,7 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
 	struct buf out = BUF_INIT;
 	int skip = screen->n > filter->limit ? screen->n - (int)filter->limit : 0;
-	/* One ledger is in the order of its ids, also when a clock was set back. */
+	/* A single ledger is in the order of its ids, even if a clock was set back. */
 	if (c->settings.ndatabases > 1 && screen->n)
 		qsort(screen->lines, (size_t)screen->n, sizeof *screen->lines, by_time);
 	else if (filter->newest_first)
@@ -420,7 +419,7 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 	print_screen(c, &screen, filter);
 	if (failed && failed < n)
 		code = EXIT_PARTLY;
-	/* Who follows wants all of it: what cannot be read at the start is no outage. */
+	/* A follower needs all databases: one that cannot be read at the start is a failure. */
 	return failed || !cli_flag(c, "follow") ? code : ledger_follow(c, sources, n, filter);
 }
 

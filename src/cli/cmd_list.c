@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_list.c: jobs, for people and programs.
  *
- * `defib list`: the jobs that are asked for, a page at a time, as a table, as JSON lines, or as ids
- * for the next command.
+ * `defib list`: the selected jobs, one page at a time, as a table, as JSON lines, or as ids for the
+ * next command.
  *
- * `defib show`: one job: a sentence about its state, the facts, and its history in the order of
- * time; with --state the whole row, with --logs the evidence, with --raw everything as one JSON
- * document.
+ * `defib show`: one job: a sentence about its state, the facts, and its history in order of time;
+ * with --state the whole row, with --logs the evidence, with --raw everything as one JSON document.
  *
  * `defib explain`: one job: every fact, what it was compared with, which rule fires or why none
- * does, what holds it, and what would happen next.
+ * does, what holds it back, and what would happen next.
  */
 #include "cli/select.h"
 
@@ -32,11 +31,11 @@ static const struct cli_option list_options[] = {
 
 #define LIST_LIMIT 50
 
-/* What is printed, and how far it is. */
+/* The output, and its progress. */
 struct listing {
 	struct cli *cli;
 	struct selection selection;
-	int sort; /* enum list_sort; -1: by what is asked for */
+	int sort; /* enum list_sort; -1: depends on the selection */
 	bool desc, ids;
 	const char *after;
 	struct cursor begin, last;
@@ -46,7 +45,7 @@ struct listing {
 	defib_err first_failure;
 };
 
-/* ---- as a table */
+/* ---- as a table ---- */
 
 static void print_table(struct listing *l, const struct watch *w, const struct browsed *rows, int n)
 {
@@ -64,9 +63,9 @@ static void print_table(struct listing *l, const struct watch *w, const struct b
 	out_print(&out);
 }
 
-/* ---- as ids and as JSON lines */
+/* ---- as ids and as JSON lines ---- */
 
-/* One line each, whatever the key holds: an odd one is written as WATCH/["key"]. */
+/* One line each, whatever the key contains: an unusual one is written as WATCH/["key"]. */
 static void id_of(const struct watch *w, const char *job, struct buf *out)
 {
 	bool odd = job[0] == '[' || strpbrk(job, " \t") == job;
@@ -113,7 +112,7 @@ static void print_json(struct listing *l, const struct selected *g, enum list_so
 	}
 }
 
-/* ---- the whole */
+/* ---- the whole ---- */
 
 static void print_pause(struct store *s, const struct watch *w)
 {
@@ -171,7 +170,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 	return cli_key_fail(&f);
 }
 
-/* Watch by watch until the page is full; one that fails does not keep the others. */
+/* Watch by watch until the page is full; one that fails does not affect the others. */
 static int list_groups(struct listing *l)
 {
 	const struct selection *s = &l->selection;
@@ -336,7 +335,7 @@ static const struct cli_option explain_options[] = {
 	{NULL, NULL, NULL},
 };
 
-/* One job of a watch, and how it is. */
+/* One job of a watch, and its state. */
 struct explaining {
 	struct cli *cli;
 	const struct selected *group;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_prune.c: `defib prune` removes what has ended and is older than `retention:` from defib's
- * own tables, now and to the end. Daemons and workers do the same by themselves, little by little.
- * `defib ledger prune` removes old entries of the ledger.
+ * cmd_prune.c: `defib prune` removes everything that has ended and is older than `retention:` from
+ * defib's own tables, at once. Daemons and workers do the same gradually. `defib ledger prune`
+ * removes old entries of the ledger.
  */
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -86,7 +86,7 @@ static defib_err remove_all(struct pruning *p, struct failure *f)
 			fail_next(f, "run defib init as their owner");
 			err = DEFIB_PERMISSION;
 		}
-		/* Leases need one round more: the first notes their epochs. */
+		/* Leases need another round: the first one stores their epochs. */
 		if (before == -1)
 			before = -2;
 	}
@@ -131,7 +131,7 @@ COMMAND(prune, cmd_prune, "",
 /* ---- defib ledger prune ---- */
 
 #define PART 5000
-/* The first search reads all that is old; the deletions are short. */
+/* The first search reads all old entries; the deletions are short. */
 #define STATEMENT_MS 60000
 
 /* The ledger of one database. */
@@ -143,7 +143,7 @@ struct old_entries {
 	int64_t removed;
 };
 
-/* What a crash budget still counts must stay. */
+/* What a crash budget still counts must be kept. */
 static int check_age(const struct cli *c, int64_t older_us)
 {
 	struct failure f = {0};

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_report.c: what is known of watches, in numbers.
+ * cmd_report.c: numbers about watches.
  *
- * `defib stats`: counts now; one that takes too long is printed as such, and the others still come.
+ * `defib stats`: current counts; one that takes too long is marked as such, and the others are
+ * still printed.
  *
- * `defib learn`: how long runs take, by kind, with what that says of the thresholds; it observes
- * what ended since the last time, keeps it, and changes nothing else.
+ * `defib learn`: how long runs take, by kind, with what that suggests for the thresholds; it reads
+ * the runs that ended since the last time, stores the result, and changes nothing else.
  *
  * `defib report`: what happened, as text, Markdown, HTML or JSON; databases that are down are
  * named.
  *
- * `defib whatif`: what another threshold would have done, by the ledger and the rows' own times.
+ * `defib whatif`: what another threshold would have done, according to the ledger and the rows' own
+ * times.
  */
 #include "cli/select.h"
 
@@ -57,7 +59,7 @@ static defib_err add_learned(struct cli *c, const struct selected *g, struct buf
 	return err;
 }
 
-/* Each watch is printed when it is known; the exit code is that of the first failure. */
+/* Each watch is printed when it is ready; the exit code is that of the first failure. */
 static int print_watches(struct cli *c, struct selection *selection, add_watch_fn *add)
 {
 	int printed = 0, code = EXIT_CLEAN;
@@ -102,7 +104,7 @@ static int cmd_learn(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	for (int i = 0; i < selection.nsessions; i++)
-		selection.sessions[i].options.read_only = false; /* what was learnt is kept */
+		selection.sessions[i].options.read_only = false; /* what was learnt is stored */
 	return print_watches(c, &selection, add_learned);
 }
 
@@ -134,7 +136,7 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	return true;
 }
 
-/* Now, as late as an entry that was written a moment ago can say: times are cut, not rounded. */
+/* Now, rounded so that an entry that was just written is included: times are truncated. */
 static bool read_period(const struct cli *c, struct period *p)
 {
 	int64_t since = WEEK_US;
@@ -162,7 +164,7 @@ static int write_report(const struct cli *c, enum report_form form, const struct
 	return code;
 }
 
-/* Everything that is missing is also told on stderr: the document may be for somebody else. */
+/* Everything that is missing is also printed to stderr: the document may be for someone else. */
 static int outcome(const struct report *r)
 {
 	int code = EXIT_CLEAN;
@@ -214,7 +216,7 @@ static const struct cli_option whatif_options[] = {
 
 #define SINCE_US (INT64_C(7) * 86400 * US_PER_S)
 
-/* One threshold that was asked about. */
+/* One threshold in question. */
 struct question {
 	bool asked, overdue;
 	const char *option;
@@ -231,7 +233,7 @@ struct answer {
 	const char *advice;
 };
 
-/* ---- what is not known, in words ---- */
+/* ---- unknown values as text ---- */
 
 static int unknowns(const struct answer *x, const char **out)
 {

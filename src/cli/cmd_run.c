@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a program that knows nothing of
- * us, sees its end, and recovers at once exactly the jobs it had.
+ * cmd_run.c: `defib run --watch WATCH -- PROGRAM [ARG…]`: starts a foreign program, sees its end,
+ * and recovers exactly its jobs at once.
  *
- * The program's sessions carry a name of this run (PGAPPNAME), and the attached table records which
- * session takes a row. What the program forked may outlive it: while its process group has members,
- * only jobs are recovered whose session is gone.
+ * The program's sessions carry the name of this run (PGAPPNAME), and the attached table records
+ * which session claims a row. Processes that the program forked may outlive it: while its process
+ * group has members, only jobs whose session is gone are recovered.
  *
- * It runs as if we were not there: its stdio is ours, the terminal is its own, signals that we get
- * are passed on. It has a process group of its own, so that what it forks can be told from what
- * others do. Whoever of that group loses its parent comes to us to be collected. We never kill it:
- * a `defib run` that is killed leaves it running.
+ * It runs as if we were not there: it has our stdio and the terminal, and signals that we get are
+ * passed on. It has a process group of its own, to distinguish what it forks from other processes.
+ * Processes of that group that lose their parent become our children, and we reap them. We never
+ * kill the program: if `defib run` is killed, it continues.
  */
 #include "cli/cli.h"
 
@@ -31,7 +31,7 @@
 /* ---- the program ---- */
 
 struct run_program {
-	pid_t pid;  /* also of its group */
+	pid_t pid;  /* also the id of its group */
 	int go;     /* the child waits at the other end until it may begin */
 	bool tty;   /* it has the terminal, which was ours */
 	bool over;  /* it has ended */
@@ -39,16 +39,16 @@ struct run_program {
 	int asked;  /* how often we were told to end after that */
 };
 
-/* It is the user's own program and has our environment, but for two things. */
+/* It is the user's own program and has our environment, with two changes. */
 struct run_environment {
-	const char *application;            /* the name that its sessions shall have */
-	const struct service_token *tokens; /* which open our own door: they are taken out */
+	const char *application;            /* the name for its sessions */
+	const struct service_token *tokens; /* which grant access to defib itself: removed */
 	int ntokens;
 };
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, 0};
 
-/* All that run_wait() takes up. */
+/* All signals that run_wait() handles. */
 static void signals_taken(sigset_t *set)
 {
 	sigemptyset(set);
@@ -58,13 +58,13 @@ static void signals_taken(sigset_t *set)
 		sigaddset(set, *s);
 }
 
-/* In the child: wait to be sent, then become_program the program. Tells why if that fails. */
+/* In the child: wait for the order, then execute the program. Reports an error if that fails. */
 static void become_program(char *const *argv, const struct run_environment *env, int go,
                            const sigset_t *before)
 {
 	char word;
 	if (TEMP_FAILURE_RETRY(read(go, &word, 1)) != 1)
-		_exit(127); /* nobody is there who could see our end */
+		_exit(127); /* our parent is gone, and cannot see our end */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGTTOU, SIG_DFL);
 	sigprocmask(SIG_SETMASK, before, NULL);
@@ -79,7 +79,7 @@ static void become_program(char *const *argv, const struct run_environment *env,
 	_exit(127);
 }
 
-/* Whoever reads from a terminal must be in front on it, and gets its Ctrl-C. */
+/* A process that reads from a terminal must be in the foreground, and gets its Ctrl-C. */
 static void hand_terminal(struct run_program *p)
 {
 	p->tty = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -89,7 +89,7 @@ static void hand_terminal(struct run_program *p)
 	(void)tcsetpgrp(STDIN_FILENO, p->pid);
 }
 
-/* Fork it, with the signals that are passed on blocked here; it does nothing before run_go(). */
+/* Fork it, with the forwarded signals blocked here; it does nothing before run_go(). */
 static defib_err run_fork(struct run_program *p, char *const *argv,
                           const struct run_environment *env, struct failure *f)
 {
@@ -113,7 +113,7 @@ static defib_err run_fork(struct run_program *p, char *const *argv,
 		close(p->go);
 		return fail(f, DEFIB_IO, "cannot start %s: %s", argv[0], strerror(errno));
 	}
-	/* Both do it: whichever comes first, the group is there afterwards. */
+	/* Both processes do it, so that the group exists afterwards in either order. */
 	setpgid(p->pid, p->pid);
 	return DEFIB_OK;
 }
@@ -126,18 +126,18 @@ static void run_forget(struct run_program *p)
 	(void)TEMP_FAILURE_RETRY(waitpid(p->pid, &p->status, 0));
 }
 
-/* Ctrl-Z stops the program: we stop with it, and the shell has its terminal. */
+/* Ctrl-Z stops the program: we stop with it, so that the shell has its terminal. */
 static void stop_with_it(const struct run_program *p)
 {
 	if (!p->tty)
-		return; /* whoever stopped it will let it go on */
+		return; /* whoever stopped it will continue it */
 	(void)tcsetpgrp(STDIN_FILENO, getpgrp());
 	raise(SIGSTOP);
 	(void)tcsetpgrp(STDIN_FILENO, p->pid);
 	kill(-p->pid, SIGCONT);
 }
 
-/* Whoever of its descendants lost their parent has come to us. */
+/* Descendants that lost their parent have become our children. */
 static void collect(struct run_program *p)
 {
 	int status;
@@ -154,7 +154,7 @@ static void collect(struct run_program *p)
 	}
 }
 
-/* Pass on signals and collect the dead, until it has ended or the time is over (-1: none). */
+/* Forward signals and reap children, until it has ended or the time is over (-1: no limit). */
 static void run_wait(struct run_program *p, int64_t most_ms)
 {
 	int64_t end = clock_boot_ms() + most_ms;
@@ -191,7 +191,7 @@ static bool run_go(struct run_program *p, const char *name, struct failure *f)
 	int error = 0;
 	hand_terminal(p);
 	bool sent = TEMP_FAILURE_RETRY(write(p->go, "", 1)) == 1;
-	/* The socket is closed by exec: then there is nothing to read. */
+	/* exec closes the socket: then there is nothing to read. */
 	bool failed = sent && TEMP_FAILURE_RETRY(read(p->go, &error, sizeof error)) == sizeof error;
 	close(p->go);
 	p->go = -1;
@@ -203,7 +203,7 @@ static bool run_go(struct run_program *p, const char *name, struct failure *f)
 	return false;
 }
 
-/* Its exit status as a shell has it: 128 and the signal for a killed one. */
+/* Its exit status in a shell's form: 128 plus the signal for a killed one. */
 static int run_code(const struct run_program *p)
 {
 	assert(p->over);
@@ -223,11 +223,12 @@ static void run_ending(const struct run_program *p, char *out, size_t size)
 }
 
 #define WATCHES_MAX 16
-#define GRACE_MS 250     /* in which a session notices that nobody is behind it */
-#define SESSIONS_MS 5000 /* that sessions without a program are waited for; a pooler keeps them */
-#define AWAY_MS 30000    /* that we try to reach a database, or wait for a lock */
-#define SOON_MS 20       /* between tries, at first … */
-#define LATER_MS 500     /* … and at last */
+#define GRACE_MS 250 /* in which a session notices that its client is gone */
+#define SESSIONS_MS                                                                                \
+	5000              /* how long sessions without a program are waited for; a pooler keeps them */
+#define AWAY_MS 30000 /* how long we try to reach a database, or wait for a lock */
+#define SOON_MS 20    /* between tries, at first … */
+#define LATER_MS 500  /* … and at last */
 
 static const struct cli_option run_options[] = {
 	{"watch", "NAME", "the program works on its table; may be repeated; default: the only watch"},
@@ -242,10 +243,10 @@ struct run_watch {
 	struct session session;
 	struct exits *exits;
 	struct program program;
-	bool printed; /* its end is written down */
+	bool printed; /* its end is recorded */
 	bool done;    /* nothing is left to do, or nothing that we could */
 	int64_t freed, held, refused;
-	int64_t away_ms; /* since when it fails or has to wait; 0: it does not */
+	int64_t away_ms; /* since when it fails or waits; 0: it does not */
 };
 
 struct run {
@@ -286,7 +287,7 @@ static bool add_watch(struct run *r, const char *name)
 	return true;
 }
 
-/* "node worker.js", for the ledger; of arguments no more than that, for they may be secret. */
+/* "node worker.js", for the ledger; no further arguments, because they may be secret. */
 static const char *known_as(struct cli *c, char *const *argv)
 {
 	bool script = argv[1] && argv[1][0] != '-' && !strpbrk(argv[1], "=@");
@@ -343,7 +344,7 @@ static defib_err name_run(struct run *r, struct failure *f)
 	return err;
 }
 
-/* Before it does anything: whoever finds us gone must be able to finish our work. */
+/* Before it does anything: a process that finds us gone must be able to finish our work. */
 static defib_err write_down(struct run *r, struct failure *f)
 {
 	struct incarnation leader = r->self;
@@ -397,7 +398,7 @@ static void print_line(const struct run *r, const char *text)
 		cli_message(text, NULL);
 }
 
-/* Nothing is lost: the run's row stays, and whoever finds it finishes. */
+/* Nothing is lost: the run's row stays, and the process that finds it finishes. */
 static void give_up(const struct run *r, struct run_watch *w, const char *why)
 {
 	cli_message(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were recovered: %s",
@@ -406,7 +407,7 @@ static void give_up(const struct run *r, struct run_watch *w, const char *why)
 	w->done = true;
 }
 
-/* One try; *waiting says how many jobs, or sessions, are still to wait for. */
+/* One try; *waiting is how many jobs, or sessions, must still be waited for. */
 static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *waiting,
                              struct failure *f)
 {
@@ -428,11 +429,11 @@ static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *
 		return DEFIB_OK;
 	err = program_sessions(w->session.store, r->application, waiting, f);
 	if (!err && *waiting == 0) {
-		/* A claim that came while we looked keeps the row, and is freed by the next try. */
+		/* A claim that arrived meanwhile keeps the row, and the next try recovers it. */
 		err = program_remove(w->session.store, &w->program, &w->done, f);
 		*waiting = !w->done;
 	}
-	/* The row stays for those who come later, should such a session still write something. */
+	/* The row stays for later processes, in case such a session still writes something. */
 	if (!err && empty_ms >= SESSIONS_MS)
 		w->done = true;
 	return err;
@@ -496,7 +497,7 @@ static void print_freed(const struct run *r)
 	}
 }
 
-/* The program is over; what it forked may not be. */
+/* The program has ended; processes that it forked may not have. */
 static void free_all(struct run *r)
 {
 	int64_t pause = SOON_MS, ended_us = clock_boot_us();

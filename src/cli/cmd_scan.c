@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_scan.c: `defib scan`: find stuck jobs, and recover them with --fix.
+ * cmd_scan.c: `defib scan`: finds stuck jobs, and recovers them with --fix.
  *
- * A person's scan has no guard: it convicts in one look, is not paced, and obeys
- * no pause. But where the brake of a daemon holds a watch, most of its workers
- * fell silent at once and are likely cut off rather than dead; who recovers
- * those all the same must say so, and the ledger keeps it.
+ * An operator's scan has no guard: it acts after one look, is not paced, and ignores a pause. But
+ * if the brake of a daemon holds a watch, most of its workers fell silent at once and are probably
+ * cut off rather than dead; recovering those anyway requires an option, and the ledger records it.
  */
 #include "cli/cli.h"
 
@@ -28,12 +27,12 @@ static const struct cli_option scan_options[] = {
 /* ---- the report ---- */
 
 /*
- * What is printed: JSON as a stream, or text. JSON jobs are written as they come, so that a
- * million of them need no memory; totals therefore follow what they sum up.
+ * The output: JSON as a stream, or text. JSON jobs are written as they come, so that a million of
+ * them need no memory; totals therefore follow.
  */
 struct scan_report {
 	struct cli *cli;
-	int nwatches;                                                 /* begun so far */
+	int nwatches;                                                 /* started so far */
 	int64_t njobs;                                                /* of this watch */
 	struct scan_rows rows;                                        /* of this watch */
 	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
@@ -159,7 +158,7 @@ static void report_end(struct scan_report *r)
 
 /* ---- the run ---- */
 
-/* A database of this run: one session, and why it is down once that is known. */
+/* A database of this run: one session, and why it is down, once known. */
 struct source {
 	struct session session;
 	struct failure down;
@@ -169,7 +168,7 @@ struct run {
 	struct cli *cli;
 	struct scan_options options;
 	struct scan_report report;
-	struct source *sources; /* one a database */
+	struct source *sources; /* one per database */
 	bool *chosen;           /* per watch */
 	struct scan_result *results;
 	int scanned, failed;
@@ -193,7 +192,7 @@ static int choose(struct run *run)
 	return EXIT_CLEAN;
 }
 
-/* What the configuration may not say, the command line may not either. */
+/* The limits of the configuration also apply to the command line. */
 static int check_threshold(const struct watch *w, int64_t us)
 {
 	struct failure f = {0};
@@ -259,7 +258,7 @@ static void prepare_sources(struct run *run)
 	const struct settings *s = &run->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++)
 		run->sources[i].session = cli_session(&s->databases[i], NULL, !run->options.fix);
-	/* One session serves all watches of a database, so it takes their longest time-out. */
+	/* All watches of a database share one session, so it has their longest time-out. */
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct database *d = settings_database(s, &s->watches[i]);
 		struct store_options *o = &run->sources[d - s->databases].session.options;
@@ -288,7 +287,7 @@ static void scan_one(struct run *run, int i)
 
 	report_watch_begin(&run->report, w, d);
 	if (source->down.code)
-		result->failure = source->down; /* it would only cost its time-out again */
+		result->failure = source->down; /* it would only time out again */
 	else if (!ask_brake(run, &source->session, w, &result->failure))
 		scan_watch(&source->session, w, &run->options, result);
 	if (result->failure.code && !source->session.store)
@@ -302,7 +301,7 @@ static void scan_one(struct run *run, int i)
 	}
 }
 
-/* Watches of one group in one line: a warning when something was recovered. */
+/* Watches of one group in one line: a warning if something was recovered. */
 static void print_group(const struct run *run, const char *group)
 {
 	const struct settings *s = &run->cli->settings;
@@ -347,7 +346,7 @@ static int exit_code(const struct run *run)
 		return n[OUTCOME_RECOVERED] ? EXIT_PARTLY : exit_code_of(run->first_failure);
 	if (run->failed || n[OUTCOME_REFUSED])
 		return EXIT_PARTLY;
-	/* What was on hold before is shown, and is no news. */
+	/* Jobs that were already on hold are shown, but are not news. */
 	int64_t held_before = run->report.held_before;
 	if (!run->options.fix)
 		return run->report.found > held_before ? EXIT_STUCK : EXIT_CLEAN;

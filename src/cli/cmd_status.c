@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_status.c: the daemons.
  *
- * `defib status`: how they are, by what they leave in the databases: asked from any host, it needs
- * no way to their processes, and a daemon that is gone shows as well as one that lives. Exit code
- * 1: a watch has no leader, its scans do not finish, a guard holds stuck jobs back, or a worker
- * keeps results that the database refuses to record.
+ * `defib status`: their state, from what they store in the databases: it works from any host, needs
+ * no connection to their processes, and also shows a daemon that is gone. Exit code 1: a watch has
+ * no leader, its scans do not finish, a guard holds stuck jobs back, or a worker keeps results that
+ * the database refuses to record.
  *
  * `defib pause`, `defib resume`, `defib raise`: operator overrides. An override is stored in the
- * database; whoever leads the watch, now or after a restart, reads it within about a second. The
- * one-shot scan is an operator's own and obeys none of them.
+ * database; the daemon that leads the watch, now or after a restart, reads it within about a
+ * second. The one-shot scan ignores all of them.
  */
 #include "cli/select.h"
 
@@ -47,7 +47,7 @@ static void print_watch(struct status_run *x, const struct database *d, const ch
 	watch_status_release(&st);
 }
 
-/* The built-in queue is nobody's watch in the file: it is printed of where a daemon has it. */
+/* The built-in queue is not in the file: it is shown if a daemon has it. */
 static bool shows_queue(const struct status_run *x, const struct database *d,
                         const struct stored_status *stored)
 {
@@ -74,7 +74,7 @@ static bool is_named(const struct status_run *x, const struct database *d)
 	return named;
 }
 
-/* Where this role could not have made the tables, a daemon of it may work without them. */
+/* If this role could not have created the tables, a daemon with this role may work without them. */
 static void print_unseen(const struct status_run *x, const struct database *d, struct store *s)
 {
 	struct failure ignored = {0};
@@ -92,7 +92,7 @@ static defib_err print_kept(struct status_run *x, const struct database *d, stru
 	struct retention_state st;
 	defib_err err = retention_read(s, &st, f);
 	if (err == DEFIB_PERMISSION) {
-		fail_clear(f); /* not for this role to see */
+		fail_clear(f); /* this role may not see it */
 		return DEFIB_OK;
 	}
 	if (err || !st.known)
@@ -106,7 +106,7 @@ static defib_err print_kept(struct status_run *x, const struct database *d, stru
 	return DEFIB_OK;
 }
 
-/* ---- workers that keep results which nobody takes from them ---- */
+/* ---- workers that keep results on disk because the database refuses them ---- */
 
 #define WORKERS_MAX 1000
 
@@ -132,7 +132,7 @@ static defib_err print_workers(struct status_run *x, const struct database *d, s
 	int n = 0;
 	defib_err err = attendance_read(s, 0, WORKERS_MAX, &x->cli->arena, &rows, &n, f);
 	if (err == DEFIB_PERMISSION) {
-		fail_clear(f); /* not for this role to see */
+		fail_clear(f); /* this role may not see it */
 		return DEFIB_OK;
 	}
 	for (int i = 0; !err && i < n; i++)
@@ -215,7 +215,7 @@ static const struct cli_option raise_options[] = {
 	{NULL, NULL, NULL},
 };
 
-/* Of which watch, in which database; "*": all of it. */
+/* Which watch, in which database; "*": all of it. */
 struct target {
 	const char *watch;
 	const struct database *database;
@@ -339,7 +339,7 @@ static defib_err set_override(struct request *x, const struct target *t, struct 
 
 /* ---- clearing ---- */
 
-/* What is set for all watches cannot be cleared for one. */
+/* An override for all watches cannot be cleared for one. */
 static int still_in_force(struct request *x, const struct target *t, const struct override *o)
 {
 	struct failure f = {0};

@@ -19,7 +19,7 @@ static const struct cli_option top_options[] = {
 };
 
 #define EVERY_LEAST_MS 200
-/* So long a read may take to come back when one quits; an act as long as it takes. */
+/* How long a read may take to return at the end; an act may take as long as it needs. */
 #define QUIT_MS 500
 #define ACT_MS 120000
 
@@ -34,7 +34,7 @@ static void on_signal(int number)
 	(void)n;
 }
 
-/* Behind curses, whose own handlers would leave while a reader writes. */
+/* After curses, whose own handlers would exit while a reader writes. */
 static void take_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -45,7 +45,7 @@ static void take_signals(void)
 
 /* ---- places ---- */
 
-/* One a database that has a watch among the selected ones; each may come to use the queue too. */
+/* One per database with a selected watch; each may also use the queue. */
 static int find_places(struct cli *c, const struct selection *s, struct top_place **out)
 {
 	struct top_place *places = ARENA_ARRAY(&c->arena, struct top_place, s->n + 1);
@@ -84,7 +84,7 @@ static void drain_pipe(void)
 		;
 }
 
-/* Everything that waits is taken before the next drawing. */
+/* Everything that waits is handled before the next drawing. */
 static void take_keys(struct top_talk *t)
 {
 	int key;
@@ -101,7 +101,7 @@ static void run(struct top_talk *t)
 		top_talk_hear(t);
 		draw(t);
 		int n = poll(fds, 2, 1000);
-		/* A terminal that is gone has no more keys, and nobody sees us. */
+		/* A terminal that is gone sends no more keys, and shows nothing. */
 		if (n > 0 && (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)))
 			return;
 		drain_pipe();
@@ -109,7 +109,7 @@ static void run(struct top_talk *t)
 	}
 }
 
-/* What is being written is waited for; a look at a database that hangs is not. */
+/* Writes are waited for; a read from a database that hangs is not. */
 static bool stop_readers(struct top_place *places, int n)
 {
 	bool all = true;
@@ -136,7 +136,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 	top_screen_close();
 	bool ended = stop_readers(places, n);
 	if (!ended) {
-		/* A thread still waits for its database: nothing of ours may be freed under it. */
+		/* A thread still waits for its database: nothing that it uses may be freed. */
 		fflush(NULL);
 		_exit(ended_by ? 128 + ended_by : EXIT_CLEAN);
 	}
@@ -145,7 +145,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 	top_talk_release(&talk);
 }
 
-/* Who was ended by a signal says so to whoever waits for it. */
+/* If a signal ended us, the parent process must see that. */
 static void end_by_signal(void)
 {
 	signal(ended_by, SIG_DFL);
@@ -172,7 +172,7 @@ static int cmd_top(struct cli *c)
 	int n = find_places(c, &s, &places);
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return cli_usage("top cannot create a pipe: %s", strerror(errno));
-	/* A line on stderr would stand across the screen; what fails is shown on it. */
+	/* A line on stderr would spoil the screen; failures are shown on it. */
 	log_setup(LOG_CRITICAL, LOG_PLAIN);
 	if (!top_screen_open(c->color_out))
 		return EXIT_USAGE;

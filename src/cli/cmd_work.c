@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_work.c: `defib work`: run a program for every job of a queue, or of the
- * watches that are named, by their `work` part. Jobs of a queue whose kind is a
- * workflow of the configuration run its steps; a worker without a program takes
- * no others.
+ * cmd_work.c: `defib work`: runs a program for every job of a queue, or of the named watches, by
+ * their `work` part. Jobs of a queue whose kind is a workflow of the configuration run its steps; a
+ * worker without a program takes no others.
  *
- * Signals are blocked in all threads and taken by one: TERM and INT stop the
- * worker (a second one at once), HUP reads the configuration again. The worker
- * itself installs no handler.
+ * Signals are blocked in all threads and handled by one: TERM and INT stop the worker (a second one
+ * at once), HUP reloads the configuration. The worker itself installs no handler.
  */
 #include "cli/cli.h"
 
@@ -53,7 +51,7 @@ struct work_run {
 	struct cli *cli;
 	const struct database *database;
 	struct worker_pool pools[POOLS_MAX];
-	const char *kinds[POOLS_MAX]; /* of pools that are of a watch */
+	const char *kinds[POOLS_MAX]; /* of pools of a watch */
 	const struct watch *of[POOLS_MAX];
 	int npools;
 	const struct watch *watches[POOLS_MAX + 1];
@@ -115,7 +113,7 @@ static char **command_argv(struct cli *c)
 	return n ? argv : NULL;
 }
 
-/* What the watch says, then what the command line says. */
+/* The watch's entries, then those of the command line. */
 static int passed_on(struct cli *c, const struct text_list *of_watch, struct text_list *out)
 {
 	*out = (struct text_list){0, ARENA_ARRAY(&c->arena, const char *, of_watch->n + c->ngiven + 1)};
@@ -136,7 +134,7 @@ static int passed_on(struct cli *c, const struct text_list *of_watch, struct tex
 	return EXIT_CLEAN;
 }
 
-/* Options that hold for every pool, over what a watch says. */
+/* Options for every pool, which override those of a watch. */
 static int override_pool(const struct cli *c, struct worker_pool *p)
 {
 	int64_t poll_us = p->poll_ms * 1000, timeout_us = p->timeout_ms * 1000;
@@ -165,7 +163,7 @@ static int add_pool(struct work_run *r, const struct worker_pool *pool, const st
 	return code == EXIT_CLEAN ? override_pool(r->cli, p) : code;
 }
 
-/* Without a program only what is a workflow can be worked on. */
+/* Without a program, only workflows can be run. */
 static int workflow_kinds(struct cli *c, const char *kind, struct text_list *out)
 {
 	const struct workflow_list *all = &c->settings.workflows;
@@ -288,7 +286,7 @@ static int add_watches(struct work_run *r)
 
 /* ---- its name and spool ---- */
 
-/* Make the folders above a path. */
+/* Create the directories above a path. */
 static void make_folders(const char *path)
 {
 	char part[512];
@@ -298,7 +296,7 @@ static void make_folders(const char *path)
 	}
 }
 
-/* What the command line says, else the first of the watches that says something. */
+/* From the command line, else from the first watch that has it. */
 static const char *spool_given(const struct work_run *r)
 {
 	const char *base = cli_value(r->cli, "spool");
@@ -307,7 +305,7 @@ static const char *spool_given(const struct work_run *r)
 	return base;
 }
 
-/* The folder of all spools: as given, else under systemd's or the user's state; NULL: off. */
+/* The directory of all spools: as given, else under systemd's or the user's state; NULL: off. */
 static const char *spool_base(const struct work_run *r)
 {
 	struct cli *c = r->cli;
@@ -343,7 +341,7 @@ static const char *worker_name(struct cli *c, const char *source, int n)
 	return n > 1 ? arena_printf(&c->arena, "%s-%d", base, n) : base;
 }
 
-/* A name whose spool another process owns is taken: the next one is tried. */
+/* If another process owns the spool of a name, the name is taken: the next one is tried. */
 static defib_err open_named(struct work_run *r, struct worker_options *o, struct failure *f)
 {
 	defib_err err = DEFIB_REFUSED;
@@ -364,7 +362,7 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 
 /* ---- signals ---- */
 
-/* What the command line says still goes before what the file says. */
+/* The command line still overrides the file. */
 static void resize_pool(struct work_run *r, int i, const struct watch *w)
 {
 	struct worker_pool p = {.concurrency = w->work.concurrency, .poll_ms = w->work.poll_us / 1000};
@@ -375,7 +373,7 @@ static void resize_pool(struct work_run *r, int i, const struct watch *w)
 		worker_resize(r->worker, i, p.concurrency, p.poll_ms);
 }
 
-/* Pool sizes and poll intervals as the file says now; a file that is wrong changes nothing. */
+/* Pool sizes and poll intervals from the current file; an invalid file changes nothing. */
 static void reload(struct work_run *r)
 {
 	struct cli fresh = {.config = r->cli->config, .db = r->cli->db, .quiet = r->cli->quiet};
@@ -499,7 +497,7 @@ static int cmd_work(struct cli *c)
 		return cli_usage("defib work needs a program, or workflows in the configuration: "
 		                 "defib work --queue mail -- ./send-mail");
 	r->cli = c;
-	/* Of the first watch; where there is none of that name, add_watches() says so. */
+	/* Of the first watch; if there is none of that name, add_watches() reports it. */
 	const struct watch *first = c->dashes > 0 ? settings_watch(&c->settings, c->words[0]) : NULL;
 	r->database = first ? settings_database(&c->settings, first) : &c->settings.databases[0];
 	code = work(r);

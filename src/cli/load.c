@@ -48,7 +48,7 @@ int cli_key_fail(struct failure *f)
 
 int cli_queue_fail(struct failure *f)
 {
-	/* Our own statements are right: what they miss are the tables, or their whole schema. */
+	/* Our own statements are correct: the tables, or their whole schema, are missing. */
 	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
 	if (missing && !f->next[0])
 		fail_next(f, "defib init creates and upgrades the queue's tables");
@@ -62,11 +62,11 @@ static bool is_url(const char *text)
 	AUTO_BUF url = BUF_INIT, notes = BUF_INIT;
 	struct failure ignored = {0};
 	bool is = store_url_read(text, &url, &notes, &ignored);
-	/* One that is refused for how it is written is no name of a database either. */
+	/* A URL that is rejected for its form is not a name of a database either. */
 	return is || strstr(text, "://") || text_starts(text, "jdbc:");
 }
 
-/* A list of one map, instead of what the file says. */
+/* A list of one map, instead of the file's. */
 static void put_only(struct cli *c, struct cfg_node *root, const char *key, struct cfg_node *map)
 {
 	struct cfg_node *list = cfg_map(&c->arena);
@@ -77,7 +77,7 @@ static void put_only(struct cli *c, struct cfg_node *root, const char *key, stru
 	cfg_put(&c->arena, root, key, list);
 }
 
-/* --db URL stands for the first database; with a file of several it must be a name. */
+/* --db URL replaces the first database; with a file that has several it must be a name. */
 static defib_err put_database(struct cli *c, struct cfg_node *root, struct failure *f)
 {
 	struct cfg_node *list = cfg_get(root, "databases");
@@ -102,7 +102,10 @@ static defib_err put_database(struct cli *c, struct cfg_node *root, struct failu
 	return DEFIB_OK;
 }
 
-/* Watch options on the command line make a watch of their own; a file's watches rest then. */
+/*
+ * Watch options on the command line define a watch of their own; the file's watches are ignored
+ * then.
+ */
 static defib_err put_watch(struct cli *c, struct cfg_node *root, struct failure *f)
 {
 	struct cfg_node *map = cfg_map(&c->arena);
@@ -172,7 +175,7 @@ static defib_err keep_database(struct cli *c, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* The first problem of a reader, with its place, as a failure. */
+/* The first problem of a reader, with its position, as a failure. */
 static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
 {
 	AUTO_BUF place = BUF_INIT;
@@ -230,11 +233,11 @@ int cli_load(struct cli *c)
 {
 	struct failure f = {0};
 	if (c->settings.ndatabases > 0)
-		return EXIT_CLEAN; /* read already */
+		return EXIT_CLEAN; /* already read */
 	defib_err err = cli_read(c, &f);
 	cli_problems(c);
 	if (c->reader.nerrors)
-		return EXIT_CONFIG; /* each was said, with its place */
+		return EXIT_CONFIG; /* each was printed, with its position */
 	return err ? cli_fail(&f) : EXIT_CLEAN;
 }
 

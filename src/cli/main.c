@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main.c: the way from argv to a command, and what it prints on stderr.
+ * main.c: from argv to a command, and messages on stderr.
  *
- * A password in a URL is taken and then wiped from argv, so that the process title does not show
- * it. A message is a line for a person, or an event of the log where a program reads that.
+ * A password in a URL is read and then wiped from argv, so that the process title does not show it.
+ * A message is a line for people, or a log event for programs.
  */
 #include "cli/cli.h"
 
@@ -207,7 +207,7 @@ static int take_word(struct cli *c, const char *word)
 	return EXIT_CLEAN;
 }
 
-/* The command may stand behind options that only it knows, so it is found first. */
+/* The command may come after options that only it knows, so it is found first. */
 static void find_command_word(struct cli *c, int argc, char **argv)
 {
 	for (int i = 1; i < argc && !c->command; i++) {
@@ -255,11 +255,11 @@ static int parse_words(struct cli *c, int argc, char **argv)
 
 int cli_parse(struct cli *c, int argc, char **argv)
 {
-	/* Work on a copy, so that what is shown of us in the process list can be wiped. */
+	/* Work on a copy, so that the original in the process list can be wiped. */
 	char **copy = ARENA_ARRAY(&c->arena, char *, argc + 1);
 	for (int i = 0; i < argc; i++) {
 		copy[i] = arena_strdup(&c->arena, argv[i]);
-		/* The URL is the word itself, or stands behind the = of --db=URL. */
+		/* The URL is the word itself, or follows the = of --db=URL. */
 		char *equals = text_starts(argv[i], "--") ? strchr(argv[i], '=') : NULL;
 		if (i > 0)
 			url_wipe_password(equals ? equals + 1 : argv[i]);
@@ -288,7 +288,7 @@ bool cli_duration(const struct cli *c, const char *name, int64_t *us)
 	int64_t seconds;
 	if (!text || duration_parse(text, us))
 		return true;
-	/* "--threshold 180": on the command line a bare number is seconds. */
+	/* "--threshold 180": on the command line a number without a unit is seconds. */
 	if (int_parse(text, &seconds) && seconds >= 0 && seconds < INT64_C(3153600000)) {
 		*us = seconds * US_PER_S;
 		return true;
@@ -306,7 +306,7 @@ bool cli_int(const struct cli *c, const char *name, int64_t *n)
 	return false;
 }
 
-/* Set once, before there are threads. */
+/* Set once, before threads start. */
 static bool as_events;
 
 bool cli_set_up_log(const struct cli *c, enum log_format standard)
@@ -331,7 +331,7 @@ void cli_print(const struct cli *c, const char *fmt, ...)
 	va_end(args);
 }
 
-/* A message may quote what stands in a row, or what a server answered. */
+/* A message may quote a row, or a server's answer. */
 static void print_line(const char *text, const char *next)
 {
 	AUTO_BUF line = BUF_INIT;
@@ -378,7 +378,7 @@ void cli_problems(const struct cli *c)
 
 /* ---- questions ---- */
 
-/* Somebody sits at stdin or, where data came from there, at the terminal that stderr shows. */
+/* Someone who can answer: at stdin or, if data came from there, at the terminal of stderr. */
 static FILE *somebody(const struct cli *c, bool stdin_used)
 {
 	if (!stdin_used)
@@ -424,7 +424,7 @@ static void set_up_output(struct cli *c)
 	log_setup(c->verbose ? LOG_DEBUG : (c->quiet ? LOG_ERROR : LOG_INFO), LOG_PLAIN);
 }
 
-/* A full disk is said; a reader that had enough (| head) knows it. */
+/* A full disk is reported; a reader that closed the pipe (| head) is not. */
 static bool output_arrived(void)
 {
 	struct pollfd reader = {.fd = STDOUT_FILENO};
@@ -457,7 +457,7 @@ int main(int argc, char **argv)
 	hide_memory();
 	json_use_our_memory();
 	setlocale(LC_CTYPE, "");
-	/* A reader that goes away is an error of writing, not a reason to die in a transaction. */
+	/* A closed pipe is a write error, not a reason to die in a transaction. */
 	signal(SIGPIPE, SIG_IGN);
 	int code = cli_parse(&c, argc, argv);
 	set_up_output(&c);

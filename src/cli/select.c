@@ -11,18 +11,18 @@
 #include <assert.h>
 #include <jansson.h>
 
-/* Words, options and the watches they may speak of. */
+/* Arguments, options and the watches they may refer to. */
 struct choice {
 	struct cli *cli;
 	const struct select_rules *rules;
-	const struct watch *only; /* --watch, or the only one there is; NULL: several */
+	const struct watch *only; /* --watch, or the only one; NULL: several */
 	bool watch_given;         /* --watch */
 	const struct watch *queue;
 	struct selection *out;
 	int *room; /* of each group's jobs */
 };
 
-/* ---- watches */
+/* ---- watches ---- */
 
 static const struct watch *queue_watch(struct choice *x)
 {
@@ -32,7 +32,7 @@ static const struct watch *queue_watch(struct choice *x)
 	return x->queue;
 }
 
-/* A watch by its name, the built-in queue among them. */
+/* A watch by its name, including the built-in queue. */
 static const struct watch *watch_named(struct choice *x, const char *name)
 {
 	const struct watch *w = settings_watch(&x->cli->settings, name);
@@ -59,7 +59,7 @@ static int find_only(struct choice *x)
 	return name && !x->only ? cli_no_watch(x->cli, name, BUILTIN_NAME) : EXIT_CLEAN;
 }
 
-/* ---- groups and sessions */
+/* ---- groups and sessions ---- */
 
 static const struct database *database_of(const struct choice *x, const struct watch *w)
 {
@@ -74,7 +74,7 @@ static struct session *session_of(struct choice *x, const struct watch *w)
 	int64_t ms = w->statement_timeout_us / 1000;
 	if (!session->open)
 		*session = cli_session(d, w, !x->rules->changes);
-	/* One session serves all watches of a database, so it takes their longest time-out. */
+	/* All watches of a database share one session, so it has their longest time-out. */
 	if (ms > session->options.statement_ms)
 		session->options.statement_ms = ms;
 	return session;
@@ -91,9 +91,9 @@ static struct selected *group_of(struct choice *x, const struct watch *w)
 	return &s->groups[s->n++];
 }
 
-/* ---- names */
+/* ---- names ---- */
 
-/* ["key"] is key: so a list writes one that a line cannot hold. */
+/* ["key"] is key: a list writes keys this way that a line cannot hold. */
 static const char *unwrapped(const char *text, struct arena *a)
 {
 	json_auto_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : NULL;
@@ -126,7 +126,7 @@ static int add_job(struct choice *x, const struct watch *w, const char *text)
 	return EXIT_CLEAN;
 }
 
-/* The watch whose name stands before a "/", the longest that does, and where the key begins. */
+/* The watch whose name comes before a "/" (the longest match), and where the key begins. */
 static const struct watch *qualified(struct choice *x, const char *word, const char **key)
 {
 	const struct watch *found = NULL;
@@ -196,7 +196,7 @@ static int take_words(struct choice *x)
 	return code;
 }
 
-/* ---- terms */
+/* ---- terms ---- */
 
 static int count_terms(const struct cli *c)
 {
@@ -206,7 +206,7 @@ static int count_terms(const struct cli *c)
 	return n;
 }
 
-/* All terms for one watch; *unknown when it does not know one of them. */
+/* All terms for one watch; *unknown if it does not know one of them. */
 static defib_err parse_terms(struct cli *c, struct selected *g, bool *unknown, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
@@ -221,7 +221,7 @@ static defib_err parse_terms(struct cli *c, struct selected *g, bool *unknown, s
 	return err;
 }
 
-/* A watch that does not know a term has no such jobs, as long as another one knows it. */
+/* A watch that does not know a term has no such jobs, if another one knows it. */
 static int take_terms(struct choice *x)
 {
 	struct selection *s = x->out;
@@ -242,7 +242,7 @@ static int take_terms(struct choice *x)
 	return kept == 0 && first.code ? cli_fail(&first) : EXIT_CLEAN;
 }
 
-/* ---- the whole */
+/* ---- the whole ---- */
 
 static void take_watches(struct choice *x)
 {
@@ -338,7 +338,7 @@ void select_queues_too(struct cli *c, struct selection *s)
 	for (int i = 0; i < all->ndatabases && select_takes_queues(c); i++) {
 		const struct database *d = &all->databases[i];
 		struct session *session = &s->sessions[i];
-		struct failure ignored = {0}; /* whoever asks for a watch of it says so */
+		struct failure ignored = {0}; /* reported when a watch of it is used */
 		bool used = false;
 		if (!session->open)
 			*session = cli_session(d, NULL, true);
@@ -370,7 +370,7 @@ defib_err selected_bind(struct cli *c, const struct selected *g, struct selected
 	return err;
 }
 
-/* The jobs of one group that its terms hold for, `room` at most. */
+/* The jobs of one group that match its terms, at most `room`. */
 static defib_err find_jobs(struct cli *c, struct selected *g, int64_t room, bool *more,
                            struct failure *f)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * demo/crew.c: the processes of the demonstration, the supervisor that restarts what has ended, and
- * the faults: a table, in thousandths of the run.
+ * demo/crew.c: the processes of the demonstration, the supervisor that restarts ended ones, and the
+ * faults: a table, in thousandths of the run.
  *
- * Each is in a process group of its own, so that Ctrl-C on a terminal is ours alone to
- * answer, and is killed by the kernel should we be killed: nothing outlives us.
+ * Each process is in a process group of its own, so that only we handle Ctrl-C on a terminal, and
+ * the kernel kills it if we are killed: nothing outlives us.
  */
 #include "cli/demo/demo.h"
 
@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RESTART_MS 1200 /* as a supervisor would wait */
+#define RESTART_MS 1200 /* the pause of a typical supervisor */
 #define STOP_MS 5000
 
-/* In a database that was named, by the run too: that is how they are found at the end. */
+/* In a database of the user, with the run's name too: that is how they are found at the end. */
 static void name_member(const struct demo *d, struct demo_member *m, char letter, int i)
 {
 	if (d->db)
@@ -93,7 +93,7 @@ static int fill_argv(const struct demo *d, const struct demo_member *m, const ch
 	return (int)roles[m->role].n;
 }
 
-/* In the child, which has one thread: what the program finds around it. */
+/* In the child, which has one thread: the program's environment. */
 static void set_environment(const struct demo *d, const struct demo_member *m)
 {
 	static const char *const not_ours[] = {"DEFIB_DB", "DEFIB_CONFIG", "NOTIFY_SOCKET",
@@ -102,7 +102,7 @@ static void set_environment(const struct demo *d, const struct demo_member *m)
 		unsetenv(not_ours[i]);
 	setenv("DEFIB_DEMO_URL", d->url, 1);
 	setenv("DEMO_EFFECTS", d->effects, 1);
-	setenv("PGAPPNAME", m->name, 1); /* by which its sessions are found */
+	setenv("PGAPPNAME", m->name, 1); /* identifies its sessions */
 	if (m->role == DEMO_PAGES)
 		setenv("DEFIB_DEMO_PAGES", d->pages, 1);
 }
@@ -139,7 +139,7 @@ static defib_err start(struct demo *d, struct demo_member *m, struct failure *f)
 		become(d, m, self);
 	if (pid < 0)
 		return fail(f, DEFIB_IO, "cannot start a process: %s", strerror(errno));
-	setpgid(pid, pid); /* in both, whoever is first */
+	setpgid(pid, pid); /* in both, whichever is first */
 	m->pid = pid;
 	m->killed = m->spared = false;
 	m->restart_ms = m->frozen_ms = 0;
@@ -155,7 +155,7 @@ defib_err demo_crew_start(struct demo *d, enum demo_role role, struct failure *f
 	return err;
 }
 
-/* ---- who is there ---- */
+/* ---- choosing members ---- */
 
 static bool at_work(const struct demo_member *m)
 {
@@ -170,7 +170,7 @@ int demo_alive(const struct demo *d, enum demo_role role)
 	return n;
 }
 
-/* A member at work, by chance; NULL: there is none. */
+/* A running member, at random; NULL: there is none. */
 static struct demo_member *member_at_work(struct demo *d, enum demo_role role)
 {
 	struct demo_member *there[DEMO_MEMBERS];
@@ -216,7 +216,7 @@ static void thaw_member(struct demo_member *m)
 	kill(m->pid, SIGCONT);
 }
 
-/* What nobody of us did: the poisoned job, or a defect. */
+/* An end that we did not cause: the poisoned job, or a defect. */
 static void print_end(struct demo *d, const struct demo_member *m, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && m->role == DEMO_WORKER && d->poison) {
@@ -230,7 +230,7 @@ static void print_end(struct demo *d, const struct demo_member *m, int status)
 	}
 }
 
-/* The last line that it logged says why. */
+/* The last line of its log says why. */
 static defib_err print_daemon(struct demo *d, struct failure *f)
 {
 	char path[320], line[768], last[640] = "it left no message";
@@ -325,7 +325,7 @@ static defib_err take_page(struct page_worker *w, int64_t *id, int64_t *attempt,
 	return err;
 }
 
-/* Only what is still this attempt's: a page that was given to another stays the other's. */
+/* Only if it is still this attempt's: a page that another worker has now is left alone. */
 static defib_err end_page(struct page_worker *w, int64_t id, int64_t attempt, struct failure *f)
 {
 	static const char end[] = "UPDATE %s SET status = 'Complete', updated_at = {now_transaction} "
@@ -344,7 +344,7 @@ static bool leave_effect(const struct page_worker *w, int64_t id, int64_t attemp
 	return fd >= 0 && close(fd) == 0;
 }
 
-/* A database that is busy, or away for a moment, is asked again. */
+/* A database that is busy, or unavailable for a moment, is tried again. */
 static bool may_pass(defib_err err)
 {
 	return err == DEFIB_LOCKED || err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME ||
@@ -406,8 +406,8 @@ static bool kill_workers(struct demo *d)
 }
 
 /*
- * Whether each page worker has a page in hand, whichever is killed: one that starts or waits for
- * the next loses nothing. Near the end there are fewer pages than workers, and then none.
+ * Whether each page worker has a page in hand, whichever is killed: one that starts or waits loses
+ * nothing. Near the end there are fewer pages than workers, and then not.
  */
 static bool pages_in_hand(struct demo *d)
 {
@@ -433,7 +433,7 @@ static bool kill_pages(struct demo *d)
 	return true;
 }
 
-/* Whether somebody can write; a file has one lock for all. */
+/* Whether a write is possible; a file has one lock for all. */
 static bool can_write(struct demo *d)
 {
 	AUTO_STORE s = NULL;
@@ -443,8 +443,8 @@ static bool can_write(struct demo *d)
 }
 
 /*
- * Who is frozen inside a transaction keeps SQLite's only lock, and all others wait with him:
- * another moment is tried then. On PostgreSQL he keeps his own rows only.
+ * A worker that is frozen inside a transaction keeps SQLite's only lock, and all others wait for
+ * it: then try another moment. On PostgreSQL it keeps only its own rows.
  */
 static bool freeze_one(struct demo *d)
 {
@@ -486,7 +486,7 @@ static bool cut_sessions(struct demo *d)
 	return done;
 }
 
-/* A file has no connections to cut: what it has is one lock, and somebody may sit on it. */
+/* A file has no connections to cut; it has one lock, which a process may hold too long. */
 static bool hold_lock(struct demo *d, int64_t now)
 {
 	struct failure f = {0};
@@ -520,8 +520,8 @@ static bool poison(struct demo *d)
 
 static const struct {
 	int permille;
-	bool also_short; /* a short run has fewer: a job that meets three of them is held */
-	bool (*cause)(struct demo *d); /* false: not now, there was nobody */
+	bool also_short; /* a short run has fewer: a job that is hit by three of them is held */
+	bool (*cause)(struct demo *d); /* false: not possible now */
 } faults[] = {
 	{60, true, kill_worker},   {110, true, poison},      {180, true, kill_pages},
 	{220, false, kill_worker}, {290, true, freeze_one},  {380, true, kill_workers},
@@ -531,7 +531,10 @@ static const struct {
 
 #define FAULTS ((int)(sizeof faults / sizeof *faults))
 
-/* Not before it was given up, unless that takes too long: a server that has just come up doubts. */
+/*
+ * Not before its jobs were recovered, unless that takes too long: after a server's start, doubt
+ * delays it.
+ */
 static bool may_thaw(const struct demo *d, const struct demo_member *m, int64_t now)
 {
 	int64_t leases = m->given_up ? 3 : 6;
@@ -560,7 +563,7 @@ void demo_faults_tick(struct demo *d, int64_t now)
 		d->unlock_ms = 0;
 		demo_print(d, COLOR_YELLOW, "the lock on the database is released");
 	}
-	/* Nothing else while it is locked: it would be ours to wait for. */
+	/* Nothing else while it is locked: we would have to wait for it. */
 	if (d->unlock_ms || d->next_fault == FAULTS)
 		return;
 	if (now - d->begun_ms < d->seconds * faults[d->next_fault].permille)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * demo/place.c: where the demonstration happens: a folder of its own, a fresh database in
- * it or one that was named, jobs and pages; and the removal of all that.
+ * demo/place.c: the place of the demonstration: a directory of its own, a new database in it or one
+ * that was named, jobs and pages; and the removal of all that.
  *
- * In a database that was named everything of ours carries the run's name: the queue, the
- * table of pages, the workers. Only the ledger keeps what it has noted.
+ * In a database that was named, everything of ours carries the run's name: the queue, the table of
+ * pages, the workers. Only the ledger keeps its entries.
  */
 #include "cli/demo/demo.h"
 
@@ -24,8 +24,8 @@
 #define NOWHERE_EVERY 5 /* orders that cannot be shipped, and are rolled back */
 
 /*
- * The work: it takes a moment and leaves a file. The file is new or the run fails, so that
- * an epoch which ran twice could not go unseen.
+ * The work: it takes a moment and leaves a file. If the file exists, the run fails, so that an
+ * epoch that ran twice is noticed.
  */
 static const char job_script[] =
 	"#!/bin/sh\n"
@@ -68,7 +68,7 @@ static const char config_text[] =
 	"      - {name: charge, run: [%s/job], undo: [%s/job]}\n"
 	"      - {name: ship, run: [%s/job]}\n";
 
-/* ---- the folder ---- */
+/* ---- the directory ---- */
 
 static defib_err write_file(const char *path, const char *text, mode_t mode, struct failure *f)
 {
@@ -99,7 +99,7 @@ static defib_err make_folder(struct demo *d, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* The queue's name is the run's; the table's is a word that needs no quotes. */
+/* The queue has the run's name; the table's name needs no quotes. */
 static void name_things(struct demo *d)
 {
 	struct arena *a = &d->cli->arena;
@@ -140,7 +140,7 @@ defib_err demo_ask(struct demo *d, const char *sql, const struct store_param *pa
 	return err ? err : dialect_exec(d->store, sql, params, nparams, a, rows, f);
 }
 
-/* Workers recover whatever a dead one had: where others work, that is not ours to begin. */
+/* Workers recover the jobs of any dead worker: we must not start that where others work. */
 static defib_err check_alone(struct demo *d, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
@@ -288,7 +288,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-/* Out of a database that goes on without us. */
+/* From a database that is used after us. */
 static void remove_rows(struct demo *d)
 {
 	static const char *const owned[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * demo/verdict.c: what defib did about the faults, read from the ledger as it is written and
- * printed; and at the end whether the promises were kept.
+ * demo/verdict.c: what defib did about the faults, read from the ledger and printed as it happens;
+ * and at the end whether the promises were kept.
  *
- * Time to recovery is that of every report: from `lost_at` of the evidence to the entry.
+ * Time to recovery is measured as in every report: from `lost_at` in the evidence to the entry.
  */
 #include "cli/demo/demo.h"
 
@@ -21,11 +21,11 @@
 
 #define SAGAS_SHOWN 3
 
-/* A run of entries that one line tells. */
+/* A run of entries that one line reports. */
 struct entry_run {
 	const char *event, *owner, *verdict;
 	bool page, poison;
-	unsigned counts; /* as what each of them counts (ledger/events.h) */
+	unsigned counts; /* what each of them counts as (ledger/events.h) */
 	int64_t jobs, job, took_us;
 };
 
@@ -42,7 +42,7 @@ static void read_sql(struct buf *sql)
 	             "LIMIT 1000");
 }
 
-/* Jobs of a worker's process were given to others. */
+/* Jobs of a worker's process were recovered. */
 static void note_owner(struct demo *d, const struct store_rows *r, int row)
 {
 	struct incarnation who;
@@ -60,7 +60,7 @@ static struct demo_entry *add_entry(struct demo *d)
 	return &d->entries[d->nentries++];
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static void print_held(struct demo *d, const struct entry_run *t)
 {
@@ -88,7 +88,7 @@ static void print_recovered(struct demo *d, const struct entry_run *t)
 		           t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
 }
 
-/* The first few by name; then one line for all that follow. */
+/* The first few by name; then one line for all others. */
 static void print_saga(struct demo *d, int64_t order)
 {
 	d->sagas++;
@@ -223,7 +223,7 @@ void demo_print(struct demo *d, enum color color, const char *fmt, ...)
 		d->shown_ms = 0;
 }
 
-/* A line that is wider than the terminal could not be wiped. */
+/* A line that is wider than the terminal could not be erased. */
 static int cells_beside(const struct demo *d, const char *text)
 {
 	struct winsize size = {0};
@@ -271,14 +271,13 @@ void demo_show_progress(struct demo *d, int64_t now)
 /*
  * ---- the verdict ----
  *
- * Three witnesses that do not know each other: what was enqueued (the ids we were given),
- * what was done (the effects, files that jobs left), and what the database says (states and
- * ledger). A job is
+ * Three independent sources: what was enqueued (the ids we got), what was done (the effects, files
+ * that jobs left), and what the database says (states and ledger). A job is
  *
- *   lost           gone, failed, or called done without the effect of the run that ended it
- *   stuck          not over, or held without the ledger saying that it met too many crashes
+ *   lost           gone, failed, or marked done without the effect of the run that ended it
+ *   stuck          not over, or held without a ledger entry that it met too many crashes
  *   settled twice  an effect of an earlier run whose loss the ledger does not explain: that
- *                  run had been taken as its end, and the job ran again
+ *                  run was accepted as its end, and the job ran again
  */
 
 struct effect {
@@ -406,7 +405,7 @@ static bool was_undone(const struct effects *all, int64_t job)
 	       has_effect(all, false, job, "undo_reserve", -1);
 }
 
-/* Lost with its worker too often, and noted as that: somebody is told. */
+/* Lost with its worker too often, and recorded as such: an operator knows. */
 static bool is_held_as_poison(const struct demo *d, int64_t job)
 {
 	for (int i = 0; i < d->nentries; i++)
@@ -477,7 +476,7 @@ static defib_err count_pages(struct demo *d, const struct effects *all, struct d
 
 static defib_err measure(struct demo *d, struct demo_verdict *v, struct failure *f)
 {
-	/* Whatever the clocks say: entries of the future are none. */
+	/* Regardless of clocks: no entry is in the future. */
 	const struct period run = {d->begun_us, d->begun_us + INT64_C(86400) * US_PER_S};
 	for (int i = 0; i < d->nentries; i++)
 		v->recovered += d->entries[i].recovered;

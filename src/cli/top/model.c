@@ -41,7 +41,7 @@ void top_model_release(struct top_model *m)
 	free(m->parts);
 }
 
-/* ---- what is left by the filter ---- */
+/* ---- rows that pass the filter ---- */
 
 static bool passes(const struct top_model *m, enum top_pane pane, const struct top_row *row)
 {
@@ -74,7 +74,7 @@ static void set_cursor(struct top_model *m, enum top_pane pane, int at)
 	m->cursor_id[pane] = last < 0 ? NULL : mem_strdup(m->shown[pane][at]->id);
 }
 
-/* On the same row as before, or where it was when that row is gone. */
+/* On the same row as before, or at the same position if that row is gone. */
 static void keep_cursor(struct top_model *m, enum top_pane pane)
 {
 	int at = m->cursor[pane];
@@ -93,7 +93,7 @@ static bool is_there(const struct top_model *m, const char *id)
 	return false;
 }
 
-/* A job that is no longer stuck is no longer meant. */
+/* A job that is no longer stuck is no longer tagged. */
 static void drop_tags(struct top_model *m)
 {
 	int kept = 0;
@@ -119,7 +119,7 @@ void top_model_put(struct top_model *m, int part, struct top_part *p)
 	assert(part >= 0 && part < m->nparts);
 	struct top_part *old = m->parts[part];
 	m->parts[part] = p;
-	/* One that is away says nothing of its jobs: what is tagged there stays so. */
+	/* An unavailable database reports no jobs: its tags stay. */
 	if (!p->error)
 		drop_tags(m);
 	show_all(m);
@@ -132,7 +132,7 @@ void top_filter(struct top_model *m, const char *text)
 	show_all(m);
 }
 
-/* ---- where one is ---- */
+/* ---- the cursor ---- */
 
 void top_move(struct top_model *m, int by)
 {
@@ -183,7 +183,7 @@ void top_untag_all(struct top_model *m)
 	m->ntags = 0;
 }
 
-/* Tagged jobs that the filter hides are not meant: nobody sees them. */
+/* Tagged jobs that the filter hides are not included, because they are not visible. */
 int top_targets(const struct top_model *m, const struct top_row **out, int room)
 {
 	int n = 0;
@@ -216,7 +216,7 @@ void top_fit(struct buf *out, const char *text, int width, bool ascii)
 	const char *mark = ascii ? "~" : "…";
 	AUTO_BUF seen = BUF_INIT, taken = BUF_INIT;
 	int have = 0;
-	size_t fits = 0; /* what of `taken` leaves room for the mark */
+	size_t fits = 0; /* the part of `taken` that leaves room for the mark */
 	int fits_width = 0;
 	bool cut = false;
 	out_padded(&seen, text, 0);
@@ -259,7 +259,7 @@ void top_line_text(struct top_line *l, struct arena *a, const char *text, struct
 
 /* ---- panes ---- */
 
-/* The widest that a column becomes; what names a row, and what explains it, may be wider. */
+/* The widest column; the columns that name or explain a row may be wider. */
 #define CELL_MOST 22
 #define GAP 2
 
@@ -291,7 +291,7 @@ static int widest_cell(const struct top_model *m, enum top_pane pane, int cell)
 	return widest;
 }
 
-/* As wide as what stands there, the last one to the end; a column of nothing is left out. */
+/* As wide as its contents, the last one to the end; an empty column is left out. */
 static void measure(const struct top_model *m, enum top_pane pane, int width, struct columns *out)
 {
 	int left = width - 2;
@@ -390,7 +390,7 @@ static int at_most(int n, int most)
 	return least > most ? most : least;
 }
 
-/* Lines below the panes: what is wrong with a database, else what happened last. */
+/* Lines below the panes: what is wrong with a database, else the latest events. */
 static int foot_lines(const struct top_model *m, int rows, const struct top_size *size,
                       struct arena *a, struct top_line *out)
 {
@@ -430,7 +430,7 @@ void top_lines(const struct top_model *m, const char *title, const struct top_si
 		out[i] = i < n ? all[i] : (struct top_line){0};
 }
 
-/* How many bytes of a line fit; at least one character, so that it goes on. */
+/* How many bytes of a line fit; at least one character, to make progress. */
 static size_t fitting(const char *text, size_t len, int width)
 {
 	size_t at = 0;

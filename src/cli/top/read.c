@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * top/read.c: one reading of one database for `defib top`: by the same functions as status,
- * list and stats, with bounds on rows and time. What of it cannot be had is missing in its
- * cell; only a database that does not answer makes the whole an error.
+ * top/read.c: one reading of one database for `defib top`, by the same functions as status, list
+ * and stats, with limits on rows and time. What is not available is left out of its cell; only a
+ * database that does not answer makes the whole reading an error.
  */
 #include "cli/top/top.h"
 
@@ -22,11 +22,11 @@
 struct reading {
 	struct top_view *view;
 	struct top_part *part;
-	struct arena scratch; /* rows of the database; what is shown is copied out of them */
+	struct arena scratch; /* rows of the database; what is shown is copied from them */
 	struct stored_status stored;
 	struct roster_row *workers;
 	int nworkers;
-	int64_t now_us; /* the database's clock, as far as it was heard; 0: not */
+	int64_t now_us; /* the database's clock, as far as known; 0: not */
 };
 
 defib_err top_ready(struct top_view *v, int watch, struct failure *f)
@@ -42,7 +42,7 @@ defib_err top_ready(struct top_view *v, int watch, struct failure *f)
 	if (!err)
 		err = bound_open(&b->bound, &v->reads, b->watch,
 		                 v->ctx->ledger_off ? LEDGER_NONE : LEDGER_FIND, f);
-	/* The first act makes the ledger: it may be there by now. */
+	/* The first act creates the ledger: it may exist by now. */
 	if (!err && begun && !b->bound.ledger.ready && !v->ctx->ledger_off)
 		err = ledger_open(v->reads.store, false, &b->bound.ledger, f);
 	return err;
@@ -85,7 +85,9 @@ static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
 
 /* ---- jobs ---- */
 
-/* What keeps a stuck job from being recovered now: a hold, a pending retry, a word, a guard. */
+/*
+ * What keeps a stuck job from being recovered now: a hold, a pending retry, an override, a guard.
+ */
 static void hindrance(const struct watch *w, const struct browsed *row,
                       const struct watch_status *st, struct buf *text)
 {
@@ -161,7 +163,7 @@ static const enum color watch_status_colors[] = {
 	[WATCH_STATUS_WELL] = COLOR_GREEN,
 };
 
-/* A word for how it stands; a pause is said beside it, as it may hide behind something worse. */
+/* Its state; a pause is shown beside it, because a worse state may hide it. */
 static void put_standing(struct reading *r, struct top_row *row, const struct watch_status *st)
 {
 	AUTO_BUF text = BUF_INIT;
@@ -217,11 +219,11 @@ static int workers_of(const struct reading *r, const char *watch)
 	return n;
 }
 
-/* Not those that are left to a person already, as everywhere. */
+/* Without those that already wait for an operator, as everywhere. */
 static void put_stuck(struct reading *r, struct top_row *row, int watch,
                       const struct held_count *held)
 {
-	struct failure ignored = {0}; /* a number that cannot be had is left out */
+	struct failure ignored = {0}; /* a number that is not available is left out */
 	int64_t n = 0;
 	if (look_stuck(r->view->reads.store, &r->view->watches[watch].bound.sql, &n, &ignored)) {
 		r->part->stuck_more = true;
@@ -266,7 +268,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	} else {
 		b->bound.ready = false;
 		r->part->stuck_more = true;
-		/* It says why in the place of its numbers; the others still come. */
+		/* The reason replaces its numbers; the other watches are still shown. */
 		put_text(r, row, 7, COLOR_RED, f->what);
 	}
 	watch_status_release(&st);
@@ -298,7 +300,7 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 	put(r, row, 6, COLOR_NONE, &text);
 }
 
-/* Where there is no registry there are no workers of ours; that is no failure. */
+/* Without a registry there are no workers of ours; that is not a failure. */
 static void read_workers(struct reading *r)
 {
 	struct failure f = {0};
@@ -372,7 +374,7 @@ static bool is_away(defib_err err)
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
 }
 
-/* The queue beside other watches is listed once it is used. */
+/* The queue besides other watches is listed once it is used. */
 static bool waits_for_use(const struct top_view *v, const struct top_bound *b)
 {
 	return v->n > 1 && !b->used && text_eq(b->watch->name, BUILTIN_NAME);
@@ -393,7 +395,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 	defib_err err = session_ready(&v->reads, f);
 	if (!err)
 		err = stored_status_read(v->reads.store, &r->scratch, &r->stored, f);
-	if (err == DEFIB_PERMISSION) { /* what daemons are at is not known; the rest is */
+	if (err == DEFIB_PERMISSION) { /* the state of daemons is unknown; the rest is known */
 		fail_clear(f);
 		err = DEFIB_OK;
 	}
@@ -414,7 +416,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 	return DEFIB_OK;
 }
 
-/* Its watches still stand there, with nothing known of them. */
+/* Its watches are still listed, without data. */
 static void away_rows(struct reading *r)
 {
 	struct top_part *p = r->part;

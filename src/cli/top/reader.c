@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct top_reader {
-	struct top_view view; /* of the thread alone */
+	struct top_view view; /* private to the thread */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
@@ -61,7 +61,7 @@ static struct top_action *take_first(struct top_action **list)
 
 /* ---- acts ---- */
 
-/* A page of jobs is read by a person; the counts below it are of all. */
+/* A page of jobs for people; the counts below it include all. */
 #define JOBS_SHOWN 100
 
 static void failed(struct top_action *e, const struct failure *f)
@@ -177,7 +177,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 	return f->code;
 }
 
-/* ---- words to the daemons ---- */
+/* ---- overrides for the daemons ---- */
 
 static defib_err do_pause(struct top_view *v, struct top_action *e, struct failure *f)
 {
@@ -238,7 +238,7 @@ static void wake_screen(const struct top_reader *d)
 	(void)n;
 }
 
-/* The next action; NULL when it is time to read, or to end. */
+/* The next action; NULL if it is time to read, or to end. */
 static struct top_action *wait_action(struct top_reader *d, int64_t due_ms)
 {
 	int64_t left_ms;
@@ -307,7 +307,7 @@ struct top_reader *top_reader_start(const struct top_context *ctx, const struct 
 	v->watches = mem_alloc(sizeof *v->watches * (size_t)(n + 1));
 	for (int i = 0; i < n; i++) {
 		v->watches[i].watch = watches[i];
-		/* Acts take the time that the watch allows; a look at it is short. */
+		/* Acts have the watch's time limit; a read is short. */
 		if (watches[i]->statement_timeout_us / 1000 > v->writes.options.statement_ms)
 			v->writes.options.statement_ms = watches[i]->statement_timeout_us / 1000;
 	}
@@ -316,7 +316,7 @@ struct top_reader *top_reader_start(const struct top_context *ctx, const struct 
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->change, &attr);
 	pthread_condattr_destroy(&attr);
-	/* Signals belong to the thread that has the terminal. */
+	/* The thread that has the terminal handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&d->thread, NULL, reader_main, d) != 0)

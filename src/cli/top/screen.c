@@ -11,7 +11,7 @@
 /* Wide characters of curses. */
 #define _XOPEN_SOURCE_EXTENDED 1
 #include <curses.h>
-/* Our own names for colours are the ones that are meant here. */
+/* Our own names for colours are used here. */
 #undef COLOR_RED
 #undef COLOR_GREEN
 #undef COLOR_YELLOW
@@ -51,7 +51,7 @@ bool top_screen_open(bool color)
 		return false;
 	}
 	is_open = true;
-	/* Whatever ends us by exit() gives the terminal back. */
+	/* Any exit() restores the terminal. */
 	if (atexit(top_screen_close) != 0)
 		abort();
 	cbreak();
@@ -101,7 +101,7 @@ void top_screen_draw(const struct top_line *lines, int n, int cursor)
 	refresh();
 }
 
-/* What curses calls a key, and what a terminal may send instead. */
+/* Curses' key codes, and what a terminal may send instead. */
 static const struct {
 	bool function;
 	wint_t from;

@@ -69,7 +69,7 @@ static struct top_action *part_of_plan(struct top_talk *t, enum top_action_is is
 	return *at;
 }
 
-/* The jobs that are meant, watch by watch; false when there are none. */
+/* The selected jobs, watch by watch; false if there are none. */
 static bool plan_jobs(struct top_talk *t, enum top_action_is is, const struct act_kind *kind)
 {
 	const struct top_row *rows[TARGETS_MAX];
@@ -99,7 +99,7 @@ static void plan_act(struct top_talk *t, const char *verb)
 		ask_reason(t, kind->verb);
 }
 
-/* What was done last from here; before that, what was last done to the jobs that are meant. */
+/* The last act from here; else the last act on the selected jobs. */
 static void plan_undo(struct top_talk *t, const char *verb)
 {
 	for (int i = 0; i < t->nlast; i++) {
@@ -140,7 +140,7 @@ static void send(struct top_talk *t, struct top_action *e)
 	top_reader_send(t->places[e->part].reader, e);
 }
 
-/* Hand the plan to the readers; it comes back action by action. */
+/* Pass the plan to the readers; it is returned action by action. */
 static void send_plan(struct top_talk *t)
 {
 	begin_turn(t);
@@ -167,7 +167,7 @@ static void question(const struct top_talk *t, struct buf *out)
 	buf_addf(out, "%s?\n\n", buf_text(&all));
 }
 
-/* The preview came: what would be done, and the question; or why there is nothing to ask. */
+/* The preview is ready: show what would be done, and ask; or why there is nothing to ask. */
 static void ask(struct top_talk *t)
 {
 	AUTO_BUF preview = BUF_INIT;
@@ -211,7 +211,7 @@ static void agreed(struct top_talk *t)
 	send_plan(t);
 }
 
-/* ---- what comes back ---- */
+/* ---- results ---- */
 
 static void keep_last(struct top_talk *t, const struct top_action *e)
 {
@@ -222,7 +222,7 @@ static void keep_last(struct top_talk *t, const struct top_action *e)
 	snprintf(l->batch, sizeof l->batch, "%s", e->made);
 }
 
-/* One line says it where one was left; else it is a page. */
+/* As one line if there is only one; else as a page. */
 static void all_done(struct top_talk *t)
 {
 	const char *text = buf_text(&t->page), *end = strchr(text, '\n');
@@ -368,7 +368,7 @@ static void show_help(struct top_talk *t, const char *verb)
 	to_page(t, MODE_PAGE);
 }
 
-/* How far a key goes; 0: it does not. */
+/* How far a key moves; 0: it does not. */
 static int steps(int key, int page)
 {
 	const struct {
@@ -480,7 +480,7 @@ void top_talk_key(struct top_talk *t, int key, const struct top_size *size)
 		reason_key(t, key);
 		break;
 	case MODE_WAIT:
-		/* What was agreed on is on its way; what was only asked for can be left. */
+		/* A confirmed act is under way; a mere request can be abandoned. */
 		t->quit = key == 'q' && !t->acting;
 		if (key == TOP_KEY_ESCAPE && !t->acting)
 			to_list(t);
@@ -496,12 +496,12 @@ void top_talk_key(struct top_talk *t, int key, const struct top_size *size)
 
 /* ---- the screen ---- */
 
-/* Of every database that was heard; what is not known is not called 0. */
+/* Of every database that was read; unknown is not shown as 0. */
 static void stuck_text(const struct top_model *m, struct buf *out)
 {
 	int64_t n = 0;
 	bool more = false;
-	if (m->filter[0]) { /* of those that are listed, these have its text */
+	if (m->filter[0]) { /* of the listed ones, these contain its text */
 		out_count(out, m->nshown[TOP_JOBS]);
 		buf_add(out, " stuck");
 		return;
