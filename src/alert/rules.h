@@ -2,7 +2,7 @@
  * rules.h: when an alert rule fires, and when it resolves. Pure: takes events and the time, returns
  * changes.
  *
- *   alert_note() / alert_count()   the current state, and events, as they become known
+ *   alert_subject, alert_count()  the current state, and events, as they become known
  *   alert_measure()                the number that a rule computes, and whether it is too high
  *   alert_step()                   what that means for an alert that is quiet, pending or firing
  *

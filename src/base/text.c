@@ -92,7 +92,7 @@ int word_index(const char *const *words, const char *word)
 	return -1;
 }
 
-/* Nobody types longer words by hand; they get no hint. */
+/* Longer words are not typed by hand; they get no hint. */
 enum { WORD_MOST = 64 };
 
 static size_t least(size_t a, size_t b)
@@ -344,7 +344,7 @@ bool bool_parse(const char *text, bool *out)
  * piece at a time stays linear.
  */
 
-/* Make room for `more` bytes and the NUL behind them. */
+/* Make room for `more` bytes and a NUL. */
 static void buf_reserve(struct buf *b, size_t more)
 {
 	size_t need = b->len + more + 1;

@@ -25,7 +25,7 @@ struct completion {
 	const char *current; /* what is already typed of the word */
 	const char *before;  /* "--option=" in the same word; "" */
 	int place;           /* how many words the command has */
-	bool only_words;     /* behind "--" */
+	bool only_words;     /* after "--" */
 	/* The option that needs a value; `argument` NULL: none. */
 	const char *argument;
 	const char *const *choices;

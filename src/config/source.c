@@ -122,7 +122,7 @@ bool source_comment_follows(const char *text, size_t n, size_t end)
 	return i > end && i < n && text[i] == '#';
 }
 
-/* "|", ">-", "|2+", with nothing but a comment behind it on its line? */
+/* "|", ">-", "|2+", followed on its line by at most a comment? */
 static bool is_block_header(const char *p)
 {
 	if (*p != '|' && *p != '>')
@@ -167,7 +167,7 @@ struct variable {
 	int name_len;
 	const char *standard; /* NULL: no default */
 	int standard_len;
-	const char *end; /* behind the closing brace */
+	const char *end; /* after the closing brace */
 };
 
 static bool is_name_start(char c)

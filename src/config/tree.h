@@ -23,7 +23,7 @@ struct cfg_node {
 	struct cfg_mark at;
 	const char *text; /* scalar */
 	bool plain;       /* scalar without quotes and not a block scalar */
-	bool cut;         /* plain scalar, and YAML dropped a " #…" behind it on its last line */
+	bool cut;         /* plain scalar, and YAML dropped a " #…" after it on its last line */
 	int n;            /* list or map */
 	struct cfg_node **items; /* list: elements; map: values */
 	const char **keys;       /* map */

@@ -171,7 +171,7 @@ static void show_firing_count(struct alert_loop *a)
 		                    whole + firing_of(a->now[i]));
 }
 
-/* ---- while the database is away ---- */
+/* ---- while the database is unavailable ---- */
 
 #define MEMOS_MAX 200
 

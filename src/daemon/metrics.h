@@ -225,7 +225,7 @@ struct metric_about {
 	const double *bounds;                      /* of a histogram; upper, ascending */
 	int nbounds;
 };
-/* What is known of a metric. */
+/* The description of a metric. */
 const struct metric_about *metric_about(enum metric id);
 
 #define LABELS(...) ((const char *const[METRIC_LABELS_MAX]){__VA_ARGS__})

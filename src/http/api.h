@@ -219,7 +219,7 @@ extern const struct api_route api_index_routes[];   /* the list of routes */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: files for browsers */
 
-/* ---- from a request to its answer: called by http.c ---- */
+/* ---- from a request to its answer: called by server.c ---- */
 
 /* A request as it arrived. */
 struct api_request {

@@ -47,7 +47,8 @@ void ledger_cursor_release(struct ledger_cursor *c);
 /* ---- one client ---- */
 
 #define EVENT_ROOM (64 * 1024) /* bytes that may wait; the last event may exceed it */
-#define EVENT_BEAT_MS 15000  /* when idle, a comment is sent this often, so that a dead link shows \
+#define EVENT_BEAT_MS                                                                              \
+	15000                    /* when idle, a comment is sent this often, so that a dead link shows \
 	                          */
 #define EVENT_STUCK_MS 30000 /* a client that received nothing for this long is disconnected */
 #define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for a client that reconnects */
@@ -84,7 +85,7 @@ void event_stream_release(struct event_stream *s);
 /* Bytes for the client; 0: nothing now, -1: the end. */
 ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t now_ms);
 bool event_stream_has_room(const struct event_stream *s);
-bool event_stream_waits(const struct event_stream *s); /* something is to be taken */
+bool event_stream_waits(const struct event_stream *s); /* there are bytes to take */
 
 /*
  * A database answers, and `top` is its highest entry. A stream without a place there begins after

@@ -177,7 +177,7 @@ struct request_pool {
 	pthread_t threads[REQUEST_THREADS];
 	pthread_cond_t work;
 	bool away;       /* the last attempt failed */
-	int64_t next_ms; /* while it is away: no attempt before this */
+	int64_t next_ms; /* while it is unavailable: no attempt before this */
 	bool closing;
 	struct request_pool *next;
 };

@@ -17,7 +17,7 @@
 
 #define REQUEST_THREADS 4     /* threads per database, started as needed */
 #define REQUEST_QUEUE 256     /* calls that wait */
-#define REQUEST_RETRY_MS 1000 /* between attempts on a database that is away */
+#define REQUEST_RETRY_MS 1000 /* between attempts on an unavailable database */
 #define REQUEST_IDLE_MS 30000 /* sessions that were not used for this long are closed */
 
 struct request_pools;

@@ -16,7 +16,7 @@ struct leader_status {
 	json_t *info; /* from the status; NULL without one. Free it with json_decref() */
 	bool leads;
 	bool scanned;   /* a pass has ever finished … */
-	int64_t ago_us; /* … so long ago */
+	int64_t ago_us; /* … this long ago */
 	bool silent;    /* it leads, and has not finished a scan for too long */
 };
 

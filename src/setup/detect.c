@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* detect.c: see detect.h. */
+/* detect.c: finds the queues of a database; see propose.h. */
 #include "setup/propose.h"
 
 #include "base/text.h"

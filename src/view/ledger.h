@@ -15,7 +15,7 @@ void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf 
 /* A complete object. `w` NULL: nothing is masked. */
 void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
                 struct buf *out);
-/* "was given back (silent): The worker was lost" */
+/* "was requeued (silent): worker w4 exited (SIGKILL)" */
 void entry_words(const struct watch *w, const struct ledger_row *r, struct buf *out);
 /*
  * "status: running -> queued": the differences between two rows, as JSON; without `all` only the

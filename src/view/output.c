@@ -151,7 +151,7 @@ void table_columns(struct table *t, const char *titles)
 	}
 }
 
-/* The text up to so many characters. */
+/* The text, cut to this many characters. */
 static const char *cut(struct table *t, const char *text)
 {
 	size_t at = 0;

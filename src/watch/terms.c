@@ -40,7 +40,7 @@ static const struct {
 	{"!=", TERM_IS_NOT}, {"=", TERM_IS}, {"~", TERM_HAS}, {">", TERM_OVER}, {"<", TERM_UNDER},
 };
 
-/* Where the first operator stands; NULL: there is none. */
+/* The position of the first operator; NULL: there is none. */
 static const char *find_operator(const char *text, enum term_op *op, size_t *len)
 {
 	for (; *text; text++)

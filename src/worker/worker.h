@@ -56,8 +56,8 @@ struct worker_options {
 	int nwatches;
 	const struct retention *retention; /* see sweeper.h; NULL: nothing is removed */
 	struct lease_rules lease;
-	const char *spool;       /* folder; NULL: off */
-	const char *stored_jobs; /* folder of new jobs that wait (stored_jobs.h); NULL: none */
+	const char *spool;       /* directory; NULL: off */
+	const char *stored_jobs; /* directory of new jobs that wait (stored_jobs.h); NULL: none */
 	int64_t grace_ms;        /* how long a stop waits for jobs; 30000 */
 	int threads;             /* for handlers; 0: as many as slots, 16 at most */
 	bool drain;              /* end when there is nothing left to claim */

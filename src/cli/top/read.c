@@ -317,7 +317,7 @@ static void read_workers(struct reading *r)
 		worker_row(r, &r->workers[i]);
 }
 
-/* "12:05:00  REQUEUED jobs/17 by cli:ann: was given back (silent): …" */
+/* "12:05:00  REQUEUED jobs/17 by cli:ann: was requeued (silent): …" */
 static void event_line(struct reading *r, const struct ledger_row *row)
 {
 	AUTO_BUF text = BUF_INIT;
