@@ -21,7 +21,7 @@ CREATE INDEX IF NOT EXISTS claimed_by_program ON defib.claimed_by (application, 
 DROP INDEX IF EXISTS defib.claimed_by_application;
 
 -- One row per watch and program that runs under `defib run`, deleted when all its jobs are
--- freed. Whoever finds that the program and its watcher have ended frees them.
+-- recovered. Any process that finds that the program and its watcher have ended recovers them.
 CREATE TABLE IF NOT EXISTS defib.program (
     application text NOT NULL,
     watch       text NOT NULL,

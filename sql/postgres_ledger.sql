@@ -2,8 +2,8 @@
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
--- Ids are drawn while a transaction-level advisory lock is held, as the last
--- statement of a transaction: whoever reads in the order of ids misses nothing.
+-- Ids are drawn while a transaction-level advisory lock is held, as the last statement of a
+-- transaction: a reader that reads in the order of ids misses nothing.
 CREATE SEQUENCE IF NOT EXISTS defib.ledger_id;
 
 CREATE TABLE IF NOT EXISTS defib.ledger (
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS defib.ledger (
     epoch    bigint
 );
 
--- By bytes, and what differs most first: every entry pays for each comparison.
+-- By bytes, and the most selective column first: every insert pays for each comparison.
 CREATE INDEX IF NOT EXISTS ledger_of_job
     ON defib.ledger (job text_pattern_ops, watch text_pattern_ops, id);
 DROP INDEX IF EXISTS defib.ledger_job;
@@ -33,12 +33,12 @@ CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
 DROP INDEX IF EXISTS defib.ledger_batch;
 
--- Entries are chained: each statement that adds some is sealed by a hash over them and over the
--- seal before, so that `defib ledger verify` finds what was changed or removed since. A seal
--- knows the next one: a tail that was cut off leaves an end that has a next. The first row is
--- the anchor: what was before it was pruned (its seal is that of the last removed statement),
--- or, with 0 entries, was written before there were seals: then first_id says up to which of
--- those are pruned.
+-- Entries are chained: each statement that adds entries is sealed by a hash over them and over the
+-- previous seal, so that `defib ledger verify` finds what was changed or removed since. A seal
+-- names the next one: if the tail is cut off, the last seal still names a successor. The first row
+-- is the anchor: everything before it was pruned (its seal is that of the last removed statement)
+-- or, with 0 entries, was written before seals existed: then first_id says up to which of those are
+-- pruned.
 CREATE TABLE IF NOT EXISTS defib.ledger_seal (
     last_id  bigint PRIMARY KEY,
     first_id bigint NOT NULL,
@@ -58,11 +58,11 @@ BEGIN
     END IF;
 END $$;
 
--- What of an entry is hashed in form 2. Numbers and lengths stand before the texts, and JSON has
--- no line ends of its own, so that no two entries read the same. It names everything by its
--- schema and sets nothing, so that it becomes part of the statement that calls it: a call for
--- each entry would cost more than the hash. A column that comes later goes to its end, and only
--- where it is not null, so that entries from before keep their seal.
+-- The text of an entry that is hashed in form 2. Numbers and lengths come before the texts, and
+-- JSON has no line breaks, so that no two entries have the same text. The function qualifies every
+-- name with its schema and sets nothing, so that it is inlined into the calling statement: a call
+-- for each entry would cost more than the hash. A new column is appended at the end, and only if it
+-- is not null, so that older entries keep their seal.
 CREATE OR REPLACE FUNCTION defib.ledger_line(id bigint, at timestamptz, batch text, watch text,
     job text, event text, actor text, verdict text, rule text, reason text, evidence jsonb,
     before jsonb, after jsonb, epoch bigint) RETURNS text
@@ -77,7 +77,7 @@ LANGUAGE sql STABLE AS $$
         coalesce($12::pg_catalog.text, '-'), coalesce($13::pg_catalog.text, '-'))
 $$;
 
--- The same in form 1, by which older entries were sealed.
+-- The same in form 1, with which older entries were sealed.
 CREATE OR REPLACE FUNCTION defib.ledger_text(e defib.ledger) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_build_array(e.id, (extract(epoch FROM e.at) * 1000000)::bigint, e.batch, e.watch,
@@ -85,8 +85,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         e.epoch)::text
 $$;
 
--- Runs with its owner's rights, because nobody else may write seals; so it works for the ledger
--- alone, whoever puts it elsewhere.
+-- Runs with its owner's privileges, because no other role may write seals; so it only works on the
+-- ledger, even if it is attached to another table.
 CREATE OR REPLACE FUNCTION defib.ledger_seal_added() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -125,8 +125,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The ledger only grows. Entries may be deleted up to where the anchor says that they are
--- pruned, and the anchor is moved by defib.ledger_prune() alone.
+-- The ledger only grows. Entries may be deleted only up to the anchor, which marks them as pruned,
+-- and only defib.ledger_prune() moves the anchor.
 CREATE OR REPLACE FUNCTION defib.ledger_append_only() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -148,7 +148,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Seals are written by the functions of their owner, whatever was granted.
+-- Only the owner's functions write seals, whatever was granted.
 CREATE OR REPLACE FUNCTION defib.ledger_seal_kept() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -160,9 +160,9 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Removes the oldest entries, at most so many (but at least one statement's), if all of their
--- statement are older, and leaves an entry that says what went. Whoever may execute it may
--- prune: its owner, and roles to which the owner has granted it.
+-- Removes the oldest entries, at most `most` (but at least one statement's), if all of their
+-- statement are older, and adds an entry about the removal. It may be executed by its owner, and by
+-- roles to which the owner has granted it.
 CREATE OR REPLACE FUNCTION defib.ledger_prune(
     older_than timestamptz, most bigint, by_batch text, by_actor text)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -218,8 +218,8 @@ REVOKE ALL ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, text) FROM 
 REVOKE ALL ON FUNCTION defib.ledger_seal_added() FROM PUBLIC;
 REVOKE ALL ON FUNCTION defib.ledger_seal_kept() FROM PUBLIC;
 
--- Made only where they are missing: making a trigger locks the table against writers. Whoever
--- was granted DELETE by an older version loses it.
+-- Created only if missing: creating a trigger locks the table against writers. Roles to which an
+-- older version granted DELETE lose it.
 DO $$
 DECLARE
     grantee text;
@@ -257,8 +257,7 @@ BEGIN
     END IF;
 END $$;
 
--- Automation leaves a held job alone until it is released, or until its owner or sign of
--- life changes.
+-- Scans leave a held job alone until it is released, or until its owner or sign of life changes.
 CREATE TABLE IF NOT EXISTS defib.hold (
     watch    text NOT NULL,
     job      text NOT NULL,
@@ -271,7 +270,7 @@ CREATE TABLE IF NOT EXISTS defib.hold (
     PRIMARY KEY (watch, job)
 );
 
--- A retry that waits: the job is set to run again when it is due.
+-- A retry that waits: the job is made available again when it is due.
 CREATE TABLE IF NOT EXISTS defib.retry (
     watch    text NOT NULL,
     job      text NOT NULL,

@@ -1,8 +1,8 @@
--- The built-in queue on PostgreSQL: jobs, workers and the functions that claim,
--- beat and settle. Runs as it is in psql; running it again changes nothing.
--- Workers in any language use the functions; each write is fenced by the job's
--- epoch and the worker; a refusal is an answer and not an error. Each function has its own
--- search_path, so that it never calls a function that somebody else has created.
+-- The built-in queue on PostgreSQL: jobs, workers and the functions that claim, beat and settle.
+-- Runs as it is in psql; running it again changes nothing. Workers in any language use the
+-- functions; each write is fenced by the job's epoch and the worker; a refusal is a result and not
+-- an error. Each function sets its own search_path, so that it never calls a function that another
+-- user created.
 
 CREATE TABLE IF NOT EXISTS defib.meta (
     name  text PRIMARY KEY,
@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS defib.meta (
 );
 INSERT INTO defib.meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
 
--- A worker is one incarnation of a process: a row is never used again.
+-- A worker is one incarnation of a process: a row is never reused.
 CREATE TABLE IF NOT EXISTS defib.worker (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name        text NOT NULL,
@@ -50,8 +50,8 @@ CREATE TABLE IF NOT EXISTS defib.job (
     unique_key   text,
     cause        text,
     error        text,
-    saga         boolean NOT NULL DEFAULT false, -- a failure for good undoes what was done
-    undoing      boolean NOT NULL DEFAULT false, -- what was done is being undone
+    saga         boolean NOT NULL DEFAULT false, -- a permanent failure undoes the finished steps
+    undoing      boolean NOT NULL DEFAULT false, -- it is being rolled back
     CHECK (state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',
                      'cancelled', 'held', 'rolled_back')),
     CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
@@ -111,8 +111,8 @@ CREATE TABLE IF NOT EXISTS defib.job_data (
     tags    text[]
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
 
--- Jobs enqueued with a token are enqueued once: those that waited in a spool while the database
--- was unreachable, and those whose commit may have succeeded although its answer was lost.
+-- Jobs enqueued with a token are enqueued once: those that waited in a spool while the database was
+-- unreachable, and those whose commit may have succeeded although its reply was lost.
 CREATE TABLE IF NOT EXISTS defib.enqueued (
     token text PRIMARY KEY,
     jobs  bigint[] NOT NULL DEFAULT '{}',
@@ -146,8 +146,8 @@ CREATE TABLE IF NOT EXISTS defib.step (
     CHECK (state IN ('done', 'undone', 'undo_failed', 'again'))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 
--- The lease of a job in a user's own table: one row per job, kept for its epoch. It contains
--- the last settlement, so that one whose answer was lost can be repeated.
+-- The lease of a job in a user's own table: one row per job, kept for its epoch. It contains the
+-- last settlement, so that one whose reply was lost can be repeated.
 CREATE TABLE IF NOT EXISTS defib.lease (
     watch      text NOT NULL,
     job        text NOT NULL,
@@ -166,9 +166,9 @@ CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT
 CREATE INDEX IF NOT EXISTS lease_free_at ON defib.lease (claimed_at) WHERE owner IS NULL;
 CREATE INDEX IF NOT EXISTS step_at ON defib.step (finished_at) WHERE watch <> 'queue';
 
--- A worker's id is given once, also over a fail-over that lost the last registrations, and with them
--- what the sequence of ids had given: each timeline (the first 8 digits of a WAL file's name) begins
--- 100,000 ids above the one before. Else two workers would have the same claims.
+-- A worker's id is assigned only once, even across a failover that lost the last registrations and
+-- the state of the sequence: each timeline (the first 8 digits of a WAL file's name) begins 100,000
+-- ids above the previous one. Otherwise two workers could have the same claims.
 CREATE OR REPLACE FUNCTION defib.worker_id()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -179,7 +179,7 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
     -- A service that hides its WAL: the id is as the sequence gave it.
     RETURN NEW;
 END $$;
--- Made only where it is missing: making a trigger locks the table against writers.
+-- Created only if missing: creating a trigger locks the table against writers.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = 'defib.worker'::regclass
@@ -189,7 +189,7 @@ BEGIN
     END IF;
 END $$;
 
--- A lease that is not renewed for lease_ms is over; renew it three times as often.
+-- A lease that is not renewed for lease_ms expires; renew it three times as often.
 CREATE OR REPLACE FUNCTION defib.register(
     worker_name text, incarnation text, lease_ms integer DEFAULT 15000, serves text DEFAULT NULL)
 RETURNS bigint LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -232,15 +232,15 @@ BEGIN
     RETURN owned;
 END $$;
 
--- A clean exit; jobs that the worker still owns are found and given to others.
+-- A clean exit; jobs that the worker still owns are found and recovered.
 CREATE OR REPLACE FUNCTION defib.leave(worker bigint)
 RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     UPDATE defib.worker w SET state = 'left', ended_at = clock_timestamp()
     WHERE w.id = $1 AND w.state = 'alive'
 $$;
 
--- The next job's id. A sequence that is behind its table (a restore, a fail-over by logical
--- replication, rows with ids of their own) would give ids again that were given before.
+-- The next job's id. A sequence that is behind its table (a restore, a failover with logical
+-- replication, rows with explicit ids) would assign ids that are already used.
 CREATE OR REPLACE FUNCTION defib.next_job_id()
 RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -325,14 +325,14 @@ RETURNS jsonb LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     FROM defib.step s WHERE s.watch = of_watch AND s.job = of_job
 $$;
 
--- Full jitter: anything up to twice as long as the time before, an hour at most.
+-- Full jitter: a random time up to twice the previous limit, at most an hour.
 CREATE OR REPLACE FUNCTION defib.backoff_ms(attempts integer)
 RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT (random() * least(3600000, 1000 * power(2, least(attempts, 30))))::bigint
 $$;
 
--- What the end of a step means for its job: `next` and `rollback` (given back), `released`
--- (given back, the attempt returned), `again` (after a wait), or how the job ends.
+-- What the end of a step means for its job: `next` and `rollback` (ready again), `released` (ready
+-- again, the attempt does not count), `again` (after a wait), or how the job ends.
 CREATE OR REPLACE FUNCTION defib.step_after(outcome text, ended jsonb, j defib.job)
 RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE
@@ -433,13 +433,13 @@ RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WHERE t.id = j.id
 $$;
 
--- Settle steps of workflows: one step a claim, recorded with its output in the write that
--- gives the job back for the next one. An element of `steps` is
+-- Settle steps of workflows: one step per claim, recorded with its output in the write that makes
+-- the job ready for the next one. An element of `steps` is
 --   {"step": "charge", "position": 1, "undo": false, "more": true, "saga": true}
--- or null: which step ended, run or undone, whether another is to be run (or undone) after
--- it, and whether a failure for good undoes. "passed", [{"step", "state", "error"}], are
--- steps that count as undone or undo_failed with it, nothing run. Answers the places of
--- what was written.
+-- or null: which step ended, run or undone, whether another follows (to run or undo), and whether a
+-- permanent failure rolls back. "passed", [{"step", "state", "error"}], are steps that become
+-- undone or undo_failed with it without running anything. Returns the positions of the settlements
+-- that were written.
 CREATE OR REPLACE FUNCTION defib.settle_steps(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
     delays_ms bigint[], steps jsonb[])
@@ -481,8 +481,8 @@ BEGIN
     RETURN written;
 END $$;
 
--- A settlement of a step that is only repeated: its epoch stands in the step's record, or
--- the job is as only this settlement leaves it.
+-- A settlement of a step that is repeated: its epoch is in the step's record, or the job is in the
+-- state that only this settlement leaves.
 CREATE OR REPLACE FUNCTION defib.repeated_steps(
     ids bigint[], epochs bigint[], outcomes text[], steps jsonb[])
 RETURNS bigint[] LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -544,11 +544,11 @@ BEGIN
     FROM jsonb_array_elements(notes) AS n(note);
 END $$;
 
--- Record how jobs ended; see defib.settle(). Answers the places of those that are refused.
--- Plans are made once a session, whatever the length of the lists: their shape is held by the
--- settings of the functions that are for callers, and by asking owner and state so that only the
--- primary key can serve. The planner takes what an owner has for one row, and would compare all
--- of it with each job given.
+-- Record how jobs ended; see defib.settle(). Returns the positions of those that are refused. Plans
+-- are made once per session, whatever the length of the lists. The settings of the calling
+-- functions fix the plan, and owner and state are compared in a way that only the primary key can
+-- be used: the planner expects one row per owner, and would compare all jobs of the owner with each
+-- given job.
 CREATE OR REPLACE FUNCTION defib.settle_refused(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
     delays_ms bigint[], steps jsonb[])
@@ -676,7 +676,7 @@ BEGIN
     RETURN refused;
 END $$;
 
--- A result that came too late is recorded as evidence and changes nothing.
+-- A late result is recorded as evidence and changes nothing.
 CREATE OR REPLACE FUNCTION defib.note_refused(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], refused bigint[])
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -695,12 +695,12 @@ BEGIN
     LEFT JOIN defib.job j ON j.id = ids[r.place];
 END $$;
 
--- Settle jobs: one array element a job. Outcomes: done, failed (attempts decide), retry,
--- permanent, timed_out (attempts decide), crashed (attempts decide), stopped (it was asked
--- to stop), released (handed back, the attempt returned). A delay of null is drawn here,
--- with full jitter. Answers every job: accepted or not; what is not accepted lost its
--- lease, and is noted in the ledger. `steps` says which step of a workflow ended, see
--- defib.settle_steps(); null for a job that is none.
+-- Settle jobs: one array element per job. Outcomes: done, failed (attempts decide), retry,
+-- permanent, timed_out (attempts decide), crashed (attempts decide), stopped (it was asked to
+-- stop), released (the attempt does not count). A null delay is chosen here, with full jitter.
+-- Returns for every job whether it was accepted; a job that was not has lost its lease, and is
+-- recorded in the ledger. `steps` says which step of a workflow ended, see defib.settle_steps();
+-- null for other jobs.
 CREATE OR REPLACE FUNCTION defib.settle(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[],
     results jsonb[] DEFAULT NULL, errors text[] DEFAULT NULL, delays_ms bigint[] DEFAULT NULL,
@@ -722,22 +722,21 @@ BEGIN
         FROM unnest(ids, taken) WITH ORDINALITY AS u(id, accepted, place) ORDER BY u.place;
 END $$;
 
--- A worker's turn: in one statement it records how jobs ended that the incarnation `worker`
--- had claimed (as defib.settle(), whose `steps` are `ends` here; outcomes null: all are done, without
--- results and errors),
--- makes ready what is due, claims up to `room` jobs of a queue for `claimer`, highest priority
--- first, then oldest, and asks which of its jobs are to stop and which it has. `what` is
---   refused     an end: `id` is its place in the lists, from 1 on; all others are accepted
---   gone        the claimer is not alive, and is given nothing
---   claimed     a job; `step` is the last one that an earlier attempt told of, `steps` what is
+-- A worker's turn: one statement records the ends of jobs that the incarnation `worker` claimed (as
+-- defib.settle(), whose `steps` are `ends` here; outcomes null: all are done, without results and
+-- errors), makes due jobs ready, claims up to `room` jobs of a queue for `claimer`, highest
+-- priority first, then oldest, and returns which of its jobs must stop and which it has. `what` is
+--   refused     an end: `id` is its position in the lists, from 1 on; all others are accepted
+--   gone        the claimer is not alive, and gets no jobs
+--   claimed     a job; `step` is the last one that an earlier attempt reported, `steps` what is
 --               recorded of a workflow, in order, which is nothing before the second claim;
 --               `alone`: it was lost with its worker more than once
---   cancelling  a job of the claimer that is to stop
---   owned       another one that it has, where that is asked
+--   cancelling  a job of the claimer that must stop
+--   owned       another job that it has, on request
 -- `floor_priority` and `floor_id` let a caller skip the part of the index that it knows to be
--- claimed: under somebody's long transaction dead entries pile up there. Where nothing is found
--- behind it, all is looked at. The planner settings keep the ordered scan of the index: it marks
--- dead entries as it goes.
+-- claimed: while another session has a long transaction, dead entries accumulate there. If nothing
+-- is found after it, the whole index is read. The planner settings keep the ordered scan of the
+-- index: it marks dead entries as it goes.
 CREATE OR REPLACE FUNCTION defib.turn(
     worker bigint, ids bigint[], epochs bigint[], outcomes text[], results jsonb[], errors text[],
     delays_ms bigint[], ends jsonb[],
@@ -837,7 +836,7 @@ BEGIN
     WHERE t.what = 'claimed';
 END $$;
 
--- Progress of single jobs; returns those that were refused.
+-- Report progress of single jobs; returns those that were refused.
 CREATE OR REPLACE FUNCTION defib.beat(
     worker bigint, ids bigint[], epochs bigint[], steps text[] DEFAULT NULL,
     progress text[] DEFAULT NULL)

@@ -22,8 +22,8 @@ CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
 CREATE INDEX IF NOT EXISTS defib_ledger_watch_at ON defib_ledger (watch, at);
 CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
 
--- Entries are chained: those that one transaction adds are sealed by a hash over them and over
--- the seal before, so that `defib ledger verify` finds what was changed or removed since. See
+-- Entries are chained: those that one transaction adds are sealed by a hash over them and over the
+-- previous seal, so that `defib ledger verify` finds what was changed or removed since. See
 -- postgres_ledger.sql; here defib itself writes the seals (src/ledger/seal.c).
 CREATE TABLE IF NOT EXISTS defib_ledger_seal (
     last_id  INTEGER PRIMARY KEY,
@@ -40,8 +40,8 @@ SELECT coalesce((SELECT max(id) FROM defib_ledger), 0), 0, 0, '',
        'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 WHERE NOT EXISTS (SELECT 1 FROM defib_ledger_seal);
 
--- The ledger only grows. Entries may be deleted up to where the anchor, the first seal, says
--- that they are pruned.
+-- The ledger only grows. Entries may be deleted only up to the anchor, the first seal, which marks
+-- them as pruned.
 CREATE TRIGGER IF NOT EXISTS defib_ledger_no_update BEFORE UPDATE ON defib_ledger
 BEGIN
     SELECT RAISE(ABORT, 'defib_ledger is append-only: UPDATE is refused');

@@ -1,6 +1,6 @@
--- The built-in queue on SQLite, which has no functions: what sql/postgres_queue.sql does by
+-- The built-in queue on SQLite, which has no functions: what sql/postgres_queue.sql does in
 -- functions, as statements that worker/queue_statements.c runs job by job. Each begins with a line
--- "-- @name". They are translated as store/dialect.h says: {now} is the clock.
+-- "-- @name". They are translated as store/dialect.h describes: {now} is the clock.
 
 -- @look: queue, kinds (JSON or null)
 SELECT 1 FROM defib.job
@@ -27,7 +27,7 @@ RETURNING id, epoch, attempts, max_attempts, kind, priority, timeout_ms,
         HAVING count(*) > 0) END,
     crashes > 1 AND cause IS 'lost';
 
--- The end of a job: job, epoch, worker, error. The most common one needs no look at the job.
+-- The end of a job: job, epoch, worker, error. The most common one need not read the job.
 -- @settle_done
 UPDATE defib.job AS t
 SET owner = NULL, state = 'done', finished_at = {now}, cause = NULL, error = $4
@@ -37,7 +37,7 @@ WHERE t.id = $1 AND t.epoch = $2 AND +t.owner = $3;
 SELECT t.state = 'cancelling', t.attempts, t.max_attempts FROM defib.job AS t
 WHERE t.id = $1 AND t.epoch = $2 AND +t.owner = $3;
 
--- What settle_after() says: state, attempts, crashed, over, kept, wait or null, cause.
+-- The result of settle_after(): state, attempts, crashed, over, kept, wait or null, cause.
 -- @settle_other
 UPDATE defib.job AS t
 SET owner = NULL, state = $5, attempts = $6, crashes = t.crashes + $7,
@@ -53,7 +53,7 @@ WHERE t.id = $1 AND t.epoch = $2 AND +t.owner = $3;
 INSERT INTO defib.job_data (job, result) VALUES ($1, $2)
 ON CONFLICT (job) DO UPDATE SET result = excluded.result;
 
--- A settlement that is only repeated, because its answer was lost, was accepted.
+-- A settlement that is repeated because its reply was lost was accepted.
 -- @repeated: job, epoch, outcome, is it of a step
 SELECT ($3 = 'done' AND t.state = 'done' AND NOT $4)
     OR ($3 NOT IN ('done', 'released', 'stopped')
@@ -73,7 +73,7 @@ SELECT 'late', 'queue', $1, 'LATE_COMPLETION', 'worker:' || $3,
 FROM (SELECT 1) LEFT JOIN defib.job t ON t.id = $1;
 
 -- The end of a step. All of these have the same parameters:
---   1 job   2 epoch   3 worker   4 what step_after() says   5 outcome   6 step   7 position
+--   1 job   2 epoch   3 worker   4 result of step_after()   5 outcome   6 step   7 position
 --   8 saga   9 output   10 error   11 delay or null   12 passed   13 is it an undo   14 attempts
 -- @step_facts
 SELECT state = 'cancelling', attempts < max_attempts, saga, undoing, attempts,
@@ -169,7 +169,8 @@ SELECT 'workflow', 'queue', $1, 'ROLLED_BACK', 'worker:' || $3,
                                         ORDER BY position DESC))),
        $2;
 
--- As defib.repeated_steps(): its epoch stands in the record, or the job is as only it leaves it.
+-- As defib.repeated_steps(): its epoch is in the record, or the job is in the state that only it
+-- leaves.
 -- @repeated_step
 SELECT CASE
     WHEN s.step IS NULL AND $6 IS NULL AND $5 = 'done'
@@ -204,7 +205,7 @@ SET state = CASE WHEN owner IS NOT NULL THEN 'cancelling' ELSE 'cancelled' END,
 WHERE id = $1 AND state IN ('scheduled', 'queued', 'running', 'cancelling', 'held') AND NOT undoing
 RETURNING state;
 
--- Whether there is anything to promote: an idle look takes no lock.
+-- Whether there is anything to promote: an idle check takes no lock.
 -- @promote_look
 SELECT 1 FROM defib.job WHERE state = 'scheduled' AND run_at <= {now} LIMIT 1;
 
