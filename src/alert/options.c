@@ -83,7 +83,7 @@ static const struct opt_row sink_rows[] = {
 	OPTION(CHOICE, "type", S(type), "its type; a sink named log of type log always exists",
            .choices = sink_types, .required = true),
 	OPTION(CUSTOM, "url", S(url),
-           "for webhook and alertmanager; for pagerduty only where it is not the usual one",
+           "for webhook and alertmanager; for pagerduty only if it is not the default",
            .read = read_url),
 	OPTION(TEXT_LIST, "run", S(run),
            "for command: the program and its arguments; it receives the message as JSON on stdin"),

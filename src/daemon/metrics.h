@@ -53,22 +53,22 @@
 	X(FOUND, COUNTER, "defib_stuck_found_total", ("watch", "database"), NONE, \
 	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", ("watch", "database", "verdict"), NONE, \
-	  "Jobs that automation found stuck and decided upon, each once: recovered, put on hold or " \
-	  "reported. Whoever did it: daemon, worker, command, database function.") \
+	  "Jobs that scans found stuck, each counted once: recovered, put on hold or reported, by a " \
+	  "daemon, worker, command or database function.") \
 	X(RECOVERED, COUNTER, "defib_recovered_total", ("watch", "database", "remedy", "by"), NONE, \
 	  "Stuck jobs that were requeued, retried, failed or began to be rolled back, by " \
 	  "`automation` (whichever part of it) or by a `person`.") \
 	X(HELD, COUNTER, "defib_held_total", ("watch", "database", "by"), NONE, \
 	  "Stuck jobs that were put on hold, by `automation` or by a `person`.") \
 	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", ("watch", "database"), NONE, \
-	  "Rollbacks that were carried through, of stuck jobs and of those whose step failed.") \
+	  "Completed rollbacks, of stuck jobs and of those whose step failed.") \
 	X(SPARED, COUNTER, "defib_not_written_total", ("watch", "database", "why"), NONE, \
-	  "Stuck jobs that were left as they are: changed meanwhile, locked by another " \
-	  "transaction, or refused by the database.") \
+	  "Stuck jobs that were not changed: they changed meanwhile, were locked by another " \
+	  "transaction, or the database refused the write.") \
 	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", ("watch", "database"), NONE, \
 	  "Jobs that were silent at one look and heard again before the second.") \
 	X(EVENTS, COUNTER, "defib_ledger_events_total", ("watch", "database", "event"), NONE, \
-	  "Entries of the ledger, whoever wrote them: daemons, workers, commands, persons.") \
+	  "Ledger entries of daemons, workers, commands and operators.") \
 	X(RECENT_RECOVERIES, GAUGE, "defib_recoveries_recent", ("watch", "database", "window"), NONE, \
 	  "Recoveries that the ledger has of the last day or week, without those made by hand.") \
 	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", ("watch", "database", "window"), NONE, \
@@ -76,7 +76,7 @@
 	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", ("watch", "database"), NONE, \
 	  "Jobs on hold, waiting for an operator.") \
 	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", ("watch", "database"), NONE, \
-	  "Retries whose wait was over and that were set to run again.") \
+	  "Retries whose wait ended and whose jobs were made available again.") \
 	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", ("watch", "database"), NONE, \
 	  "Retries that wait for their time.") \
 	X(DETECTION, HISTOGRAM, "defib_detection_seconds", ("watch", "database"), DETECT, \
@@ -88,9 +88,9 @@
 	X(PASSES, COUNTER, "defib_passes_total", ("watch", "database", "result"), NONE, \
 	  "Passes over the watch, by result: ok or failed.") \
 	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", ("watch", "database"), NONE, \
-	  "Unix time of the last finished pass: alert when it stands still (dead-man).") \
+	  "Unix time of the last finished pass: alert if it stops rising (dead-man).") \
 	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", ("watch", "database", "outcome"), NONE, \
-	  "Stuck jobs of the last pass, by what became of them.") \
+	  "Stuck jobs of the last pass, by outcome.") \
 	X(EVERY, GAUGE, "defib_pass_every_seconds", ("watch", "database"), NONE, \
 	  "How often a pass is due, as configured.") \
 	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", ("watch", "database"), NONE, \
@@ -101,11 +101,11 @@
 	  "How late a pass began.") \
 	/* ---- guards */ \
 	X(LEADER, GAUGE, "defib_leader", ("watch", "database"), NONE, \
-	  "1 where this daemon leads the watch, else 0.") \
+	  "1 if this daemon leads the watch, else 0.") \
 	X(GUARDED, GAUGE, "defib_jobs_guarded", ("watch", "database", "guard"), NONE, \
 	  "Stuck jobs that a guard held back in the last pass.") \
 	X(BRAKE, GAUGE, "defib_brake_engaged", ("watch", "database"), NONE, \
-	  "1 while the brake against mass death holds.") \
+	  "1 while the brake holds: too many workers fell silent at once.") \
 	X(BRAKES, COUNTER, "defib_brakes_total", ("watch", "database"), NONE, \
 	  "How often the brake engaged.") \
 	X(DOUBT, GAUGE, "defib_doubt", ("watch", "database"), NONE, \
@@ -113,11 +113,11 @@
 	X(PAUSED, GAUGE, "defib_paused", ("watch", "database"), NONE, \
 	  "1 while an operator has paused recovery.") \
 	X(FACTOR, GAUGE, "defib_threshold_factor", ("watch", "database"), NONE, \
-	  "By how much thresholds are raised at the moment; 1: as configured.") \
+	  "By how much thresholds are currently raised; 1: as configured.") \
 	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", ("watch", "database"), NONE, \
-	  "How fast recovered work may return at the moment; 0: no limit.") \
+	  "How many recovered jobs per second may currently return; 0: no limit.") \
 	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", ("watch", "database"), NONE, \
-	  "Stuck jobs that wait for their turn.") \
+	  "Stuck jobs that wait for the pace.") \
 	/* ---- readings of the table */ \
 	X(QUEUE, GAUGE, "defib_queue_jobs", ("watch", "database", "state"), NONE, \
 	  "Jobs that wait, ready or scheduled; of very many only the first 100,000 are counted.") \
@@ -183,19 +183,19 @@
 	X(FAILURES, COUNTER, "defib_connection_failures_total", ("database"), NONE, \
 	  "Of these, how many failed.") \
 	X(KEPT, GAUGE, "defib_kept_rows", ("database", "what"), NONE, \
-	  "Rows that are over and still kept in defib's own tables, as of the last round of " \
-	  "retention: done jobs, failed jobs, leases and the like; of very many an estimate.") \
+	  "Ended rows that are still kept in defib's own tables, as of the last round of retention: " \
+	  "done jobs, failed jobs, leases and the like; an estimate if there are very many.") \
 	X(KEPT_OLDEST, GAUGE, "defib_kept_oldest_seconds", ("database", "what"), NONE, \
 	  "Age of the oldest of them.") \
 	X(PRUNED, COUNTER, "defib_pruned_rows_total", ("database", "what"), NONE, \
-	  "Rows that retention removed, whoever did it: daemons, workers, commands.") \
+	  "Rows that retention removed, in daemons, workers and commands.") \
 	X(SERIES_DROPPED, COUNTER, "defib_series_dropped_total", (), NONE, \
-	  "Series that were not kept because there are too many.") \
+	  "Series that were dropped because there are too many.") \
 	/* ---- HTTP and alerts */ \
 	X(HTTP_REQUESTS, COUNTER, "defib_http_requests_total", ("code"), NONE, \
 	  "Requests answered, by class of the answer: 2xx, 3xx, 4xx, 5xx.") \
 	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", (), BRIEF, \
-	  "How long answers took, live streams apart.") \
+	  "How long answers took, without live streams.") \
 	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", (), NONE, \
 	  "Connections that are open.") \
 	X(HTTP_STREAMS, GAUGE, "defib_http_streams", (), NONE, \

@@ -248,8 +248,8 @@ static const struct opt_row service_rows[] = {
 	OPTION(TEXT_LIST, "mask", S(mask),
            "columns and payload members of which viewers see only the last six characters"),
 	OPTION(TEXT, "spool", S(spool),
-           "directory for jobs that arrive while their database is away; each is answered 202. "
-           "If not given, they are answered 503"),
+           "directory for jobs that arrive while their database is unavailable; each is answered "
+           "202. If not given, they are answered 503"),
 	{.name = NULL},
 };
 #undef S

@@ -15,7 +15,7 @@ static const struct {
 	const char *name, *meaning;
 	bool recovers, works;
 } meanings[] = {
-	{"owner", "whose job it is, or was", true, true},
+	{"owner", "the worker that has, or had, the job", true, true},
 	{"kind", "the job's kind", true, true},
 	{"attempt", "its attempts so far; when claiming, this one included", true, true},
 	{"alive_at", "its last sign of life, else its deadline or its start", true, false},
@@ -25,9 +25,9 @@ static const struct {
 	{"evidence", "the evidence for the verdict, as JSON", true, false},
 	{"now", "the database's clock, in the form of the watch's times", true, true},
 	{"step", "the step of a workflow: the current one, or the one the operator chose", true, true},
-	{"worker", "the number of the worker", false, true},
+	{"worker", "the id of the worker", false, true},
 	{"error", "why it failed", false, true},
-	{"result", "what the program gave back, JSON; `:result.text` is one field of it", false, true},
+	{"result", "the program's result, JSON; `:result.text` is one field of it", false, true},
 	{"epoch", "the number of the claim, which rises with every one", false, true},
 };
 

@@ -169,7 +169,7 @@ static const struct opt_row own_rows[] = {
 	OPTION(CUSTOM, "workflows", S(workflows), "the workflows of the built-in queue; a list",
            .read = read_workflows),
 	OPTION(CHOICE, "ledger", S(ledger),
-           "auto: created where the role may create it; off: never (no hold, undo, crash budget)",
+           "auto: created if the role may create it; off: never (no hold, undo, crash budget)",
            .choices = ledger_modes, .standard = "auto"),
 	OPTION(MAP, "retention", S(retention),
            "how long defib keeps old rows in its own tables; it never prunes users' tables",
@@ -311,7 +311,7 @@ const struct opt_row retention_rows[] = {
 	OPTION(DURATION, "every", R(every_us), "how often to look for old rows", .standard = "1m"),
 	OPTION(DURATION, "done", R(done_us),
            "jobs of the built-in queue that are done, with payload, result, steps and progress; "
-           "here and below 0s: for ever",
+           "here and below 0s: forever",
            .standard = "7d"),
 	OPTION(DURATION, "failed", R(failed_us),
            "jobs that failed, timed out, were cancelled or rolled back; held ones always stay",

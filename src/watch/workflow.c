@@ -12,7 +12,7 @@
 
 #define P(member) offsetof(struct workflow_step, member)
 static const struct opt_row step_rows[] = {
-	OPTION(TEXT, "name", P(name), "the step's name, which its checkpoint is kept under",
+	OPTION(TEXT, "name", P(name), "the step's name, under which its checkpoint is stored",
            .required = true),
 	OPTION(TEXT_LIST, "run", P(run), "the program of the step and its arguments", .required = true),
 	OPTION(TEXT_LIST, "undo", P(undo),
