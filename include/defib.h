@@ -243,18 +243,15 @@ DEFIB_API int defib_job_undoing(const defib_job *job); /* other than 0: undo the
 DEFIB_API const char *defib_job_output(const defib_job *job, const char *step);
 
 /*
- * Settle the job as done inside the caller's own transaction, together with
- * what the handler writes there: both happen or neither. Call it last before
- * the COMMIT, then return DEFIB_SETTLED. In a workflow it settles the step as
- * done, or as undone, and the job is ready for the next step as soon as the
- * transaction commits.
+ * Settle the job as done inside the caller's own transaction, together with what the handler writes
+ * there: both happen or neither. Call it last before the COMMIT, then return DEFIB_SETTLED. In a
+ * workflow it settles the step as done, or as undone, and the job is ready for the next step as
+ * soon as the transaction commits.
  *
- * DEFIB_LEASE_LOST: the job no longer belongs to this worker, or an earlier
- * COMMIT whose answer was lost has settled it: roll back and return
- * DEFIB_SETTLED; the worker finds out which. On any other failure roll back,
- * and try again or return DEFIB_FAILED. If the COMMIT fails, do the same. If a
- * handler returns DEFIB_SETTLED without having committed, its job is released
- * after a while.
+ * DEFIB_LEASE_LOST: the job no longer belongs to this worker, or an earlier COMMIT whose reply was
+ * lost has settled it: roll back and return DEFIB_SETTLED; the worker finds out which. On any other
+ * failure roll back, and try again or return DEFIB_FAILED. If the COMMIT fails, do the same. If a
+ * handler returns DEFIB_SETTLED without having committed, its job is released after a while.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_settle_pg(defib_job *job, struct pg_conn *conn,
                                                          defib_message *message);
@@ -474,7 +471,7 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_act(defib_watches *watches, const cha
                                                const defib_act_options *options,
                                                defib_result *result, defib_message *message);
 /*
- * Undo a batch (`batch` of a result), for those jobs that nobody has claimed or changed since. An
+ * Undo a batch (`batch` of a result), for those jobs that were not claimed or changed since. An
  * undone job is on hold until its owner or sign of life changes, or it is released.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const char *watch,
