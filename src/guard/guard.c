@@ -3,9 +3,9 @@
  *
  * The second look. A live worker may beat late once, so silence must be seen twice, one beat apart:
  * one beat by our own clock (the database's may have been set) and of time in which a beat could
- * have been seen (doubt_clean_us). A job that was past its limit before our first pass needs no
- * second look, and the brake does not apply to it. A lease is the exception: its worker may have
- * been alive but unable to write until we started.
+ * have been seen (doubt_clean_us) and written (guard_barred). A job that was past its limit before
+ * our first pass needs no second look, and the brake does not apply to it. A lease is the
+ * exception: its worker may have been alive but unable to write until we started.
  *
  * Memory for suspects is bounded, but a job without room does not starve: if its sign is older than
  * the limit plus one beat, it would have been the same at a look one beat ago, so that age replaces
@@ -178,7 +178,7 @@ struct guard {
 	const struct doubt *doubt;
 	int64_t now_us, boot_us, first_us;
 	int64_t pace_us; /* our own clock, including the time that batches took */
-	bool begun, override;
+	bool begun, override, barred;
 	int64_t held[GUARD_COUNT];
 	int64_t paid; /* let through, and not returned */
 	int64_t confirmed, again_us;
@@ -315,8 +315,9 @@ static int64_t believed_us(const struct guard *g, const struct suspect *s)
 
 static struct guard_answer confirm(struct guard *g, struct suspect *s)
 {
-	if (g->now_us < s->seen_us) {
-		/* The database's clock was set back: this is the first sighting by the new clock. */
+	if (g->now_us < s->seen_us || g->barred) {
+		/* The database's clock was set back: this is the first sighting by the new clock. Or a lock
+		 * keeps workers from writing: time behind it does not count. */
 		s->seen_us = g->now_us;
 		s->seen_boot_us = g->boot_us;
 		s->confirmed = s->confirmed && !g->barred;
