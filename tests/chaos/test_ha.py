@@ -539,8 +539,8 @@ def report(scenario, lost):
     print(f"ha: {mode}: {len(away)} faults of the leader; without service: {figure}; "
           f"{acknowledged} of {len(told)} enqueues acknowledged, {sum(lost.values())} of them lost "
           f"{dict(lost)}; {len(runs)} jobs ran, {again} runs again, {lost_runs} of claims that "
-          f"were lost; {kills} workers killed; {scenario.mended} times an operator was needed for the "
-          "cluster", flush=True)
+          f"were lost; {kills} workers killed; {scenario.mended} times an operator was needed for "
+          "the cluster", flush=True)
     if scenario.found:
         return
     n, claim = len(away), f"Patroni, {mode}: "
