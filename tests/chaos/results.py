@@ -1,26 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proof showed, for docs/tested.md: a JSON list a module in $DEFIB_PROOF_RESULTS."""
+"""What a test of this folder has shown, for docs/tested.md: see proof_results.py."""
 
-import fcntl
-import json
-import os
 import pathlib
+
+import proof_results
 
 
 def note(module, claim, figure, n):
-    """Add one claim of a test module; nothing where nobody collects them."""
-    folder = os.environ.get("DEFIB_PROOF_RESULTS")
-    if not folder:
-        return
-    name = pathlib.Path(module).stem
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    path = pathlib.Path(folder) / f"chaos_{name}.json"
-    command = f"scripts/check proof (tests/chaos/{name}.py)"
-    with open(path, "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # tests of a module may run in several processes
-        file.seek(0)
-        rows = json.loads(file.read() or "[]")
-        rows = [row for row in rows if row["claim"] != claim]
-        rows.append({"claim": claim, "command": command, "figure": figure, "n": n})
-        file.truncate(0)
-        file.write(json.dumps(rows, indent=1) + "\n")
+    """A zero is of n trials, and has a bound; any other figure is what was measured."""
+    command = f"/usr/bin/python3 -m pytest -m proof tests/chaos/{pathlib.Path(module).name}"
+    if figure == 0:
+        proof_results.record(claim, command, f"0 of {n:,}", n)
+    else:
+        proof_results.record(claim, command, f"{figure} ({n:,})" if n > 1 else str(figure))

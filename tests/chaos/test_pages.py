@@ -44,7 +44,8 @@ def count(db, table, where="1 = 1"):
 def noted(request):
     yield
     if request.node.rep_call_passed:
-        note(__file__, request.node.name.replace("_", " "), "all", MORE)
+        name = request.node.name.removeprefix("test_").replace("_", " ")
+        note(__file__, f"one more than a page: {name}", "all of them", 1)
 
 
 @pytest.fixture
