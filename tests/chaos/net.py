@@ -41,6 +41,13 @@ class Cable:
         number = self._number()
         self.here, self.there = f"10.213.{number}.1", f"10.213.{number}.2"
         self.near, far = f"dfb{number}-host", f"dfb{number}-far"
+        try:
+            self._lay(far)
+        except subprocess.CalledProcessError:
+            self.remove()
+            raise
+
+    def _lay(self, far):
         # A namespace goes some time after its name, and what was in it: also an older pair.
         subprocess.run(["ip", "link", "del", self.near], capture_output=True, check=False)
         run("ip", "link", "add", self.near, "type", "veth", "peer", "name", far, "netns", self.name)

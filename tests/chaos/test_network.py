@@ -26,8 +26,10 @@ class Net:
     """A server, a cable for each of two hosts, the queue and its books."""
 
     def __init__(self, defib, folder):
-        self.cables = [Cable(), Cable()]
         self.server = self.queue = None
+        self.cables = []
+        for _ in range(2):
+            self.cables.append(Cable())
         self.server = server_for(self.cables)
         self.db = PgDatabase(self.server)
         self.queue = Queue(defib, self.db)
@@ -103,9 +105,12 @@ class Net:
 @pytest.fixture
 def net(defib, tmp_path):
     need_namespaces()
-    own = Net(defib, tmp_path)
-    yield own
-    own.close()
+    own = Net.__new__(Net)
+    try:
+        own.__init__(defib, tmp_path)
+        yield own
+    finally:
+        own.close()
 
 
 def test_nearly_a_third_of_all_packets_is_lost(net):
