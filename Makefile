@@ -16,7 +16,7 @@ check:
 	@scripts/setup test
 	@scripts/check </dev/null
 
-# The minute after an edit: every unit test, or one program or file: make test T=judge,
+# After an edit: every unit test, or one program or file: make test T=judge,
 # make test T=test_undo, make test T="judge test_undo".
 unit:
 	@scripts/setup test
@@ -40,17 +40,17 @@ proof:
 	@scripts/setup proof
 	@scripts/check proof </dev/null
 
-# Inputs that strangers write, invented: a minute for each target, or for some: make fuzz F=uri.
+# Fuzzing of untrusted inputs: one minute per target, or only some: make fuzz F=uri.
 fuzz:
 	@scripts/setup test
 	@scripts/fuzz $(F) </dev/null
 
-# Each guard taken out once: who notices?
+# Removes each guard once: a test must fail.
 mutants:
 	@scripts/setup test
 	@scripts/mutants $(M) </dev/null
 
-# The protocol of one job, searched exhaustively, and each of its rules taken out once.
+# Searches the protocol of one job exhaustively, and with each of its rules removed once.
 model:
 	@scripts/setup test
 	@scripts/model $(M) </dev/null

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured, what it must reach at first and what is wanted: one table for all benchmarks.
+"""What is measured, the minimum and the goal of each: one table for all benchmarks.
 
-A value is met when it is at least its bar (or at most, where `less` says so). What has no bar is
-told only.
+A bar is met if the value is at least the bar (or at most, with `less`). A value without a bar is
+only reported.
 """
 
 import collections

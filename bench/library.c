@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * library.c: a program of libdefib, for the benchmarks.
  *
- *     library work URL QUEUE IN_HAND          handlers that do nothing, until nothing waits
- *     library idle URL QUEUE                  a worker that has nothing to do, until it is killed
- *     library enqueue URL QUEUE BATCH JOBS    one by one where BATCH is 1
+ *     library work URL QUEUE IN_HAND          handlers that do nothing, until no job waits
+ *     library idle URL QUEUE                  an idle worker, until it is killed
+ *     library enqueue URL QUEUE BATCH JOBS    one by one if BATCH is 1
  *     library latency URL QUEUE JOBS          from the call that enqueues to the handler's start
  *
- * `work` prints how many it had; `enqueue` the moments (CLOCK_BOOTTIME, ns) of its begin and its
- * end and JOBS; `latency` one number of ns a job.
+ * `work` prints how many jobs it ran; `enqueue` its begin and end (CLOCK_BOOTTIME, ns) and JOBS;
+ * `latency` one number of ns per job.
  */
 #include "defib.h"
 
@@ -117,7 +117,7 @@ static void latency(char **argv)
 	defib_db *db;
 	need(defib_open(argv[2], 0, &db, &message));
 	pthread_create(&thread, NULL, run, worker);
-	/* The first ten find cold caches and statements that are not prepared. */
+	/* The first ten run with cold caches and unprepared statements. */
 	for (long long i = -10; i < atoll(argv[4]); i++) {
 		long long before = atomic_load(&begun), called = now_ns();
 		need(defib_enqueue(db, &job, NULL, &message));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks of speed share: programs, databases, runs side by side, and the table."""
+"""What the speed benchmarks share: programs, databases, parallel runs, and the table."""
 
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ def environment(folder, **more):
 
 
 def options(text, parts):
-    """--json FILE, --full, --tiny and the names of parts (all of them where none is named)."""
+    """--json FILE, --full, --tiny and the names of parts (without any: all)."""
     parser = argparse.ArgumentParser(description=text,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path,
@@ -60,7 +60,7 @@ def programs(folder):
 
 
 def per_second(stamps):
-    """Jobs a second, from the first begin to the last end of processes that ran side by side."""
+    """Jobs per second, from the first begin to the last end of processes that ran in parallel."""
     first = min(begin for begin, _, n in stamps if n)
     last = max(end for _, end, n in stamps if n)
     return sum(n for _, _, n in stamps) * 1e9 / max(1, last - first)
@@ -96,7 +96,7 @@ class Place:
 
     @contextlib.contextmanager
     def fresh(self):
-        """A database of its own with the tables of the queue."""
+        """A new database with the tables of the queue."""
         db = databases.PgDatabase(self.server)
         try:
             self.defib("init", "--db", db.url)
@@ -140,7 +140,7 @@ class Place:
 
 @contextlib.contextmanager
 def place(**settings):
-    """Removed afterwards. Not in memory: what is measured is the disk's part too."""
+    """Removed afterwards. Not in memory: the disk is part of what is measured."""
     with tempfile.TemporaryDirectory(prefix="dfb-bench-", dir="/var/tmp") as name:
         folder = pathlib.Path(name)
         folder.chmod(0o711)
@@ -152,7 +152,7 @@ def place(**settings):
 
 
 def fill(db, queue, jobs):
-    """Jobs that wait, in tables as they are after a while of work."""
+    """Waiting jobs, in tables in a state as after some time of work."""
     if db.engine == "postgres":
         db.sql("WITH j AS (INSERT INTO defib.job (queue, kind) SELECT %s, 'nothing' FROM "
                "generate_series(1, %s) RETURNING id) INSERT INTO defib.job_data (job, payload) "
@@ -169,7 +169,7 @@ def fill(db, queue, jobs):
 
 
 def worked(db, jobs):
-    """Jobs a second, from the first claim to the last settlement; all of them must be done."""
+    """Jobs per second, from the first claim to the last settlement; all of them must be done."""
     done, took = db.sql(
         "SELECT count(*), extract(epoch FROM max(finished_at) - min(claimed_at)) FROM defib.job "
         "WHERE state = 'done'" if db.engine == "postgres" else
@@ -189,7 +189,7 @@ def side_by_side(contestants, rounds):
 
 
 class Table:
-    """Lines with bars, figures without; what is printed is also what is written as JSON."""
+    """Lines with bars, figures without; the same is printed and written as JSON."""
 
     def __init__(self, given):
         self.given, self.rows, self.figures, self.missed = given, [], [], []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large and lived-in database for bench/page, on either engine.
+"""A large and realistic database for bench/page, on either engine.
 
-600,000 jobs of the built-in queue and 400,000 of a table of somebody's own, in all states
+600,000 jobs of the built-in queue and 400,000 of a user's own table, in all states
 and with payloads; 50,000 entries of the ledger over 40 days; workers alive, left and dead;
 jobs that are stuck, held and dead. Everything is a function of the row's number, so that
 two runs see the same.
@@ -79,7 +79,7 @@ KIND = "CASE i % 5 WHEN 0 THEN 'resize' WHEN 1 THEN 'mail' WHEN 2 THEN 'import' 
 
 
 class Sql:
-    """How an engine says the same thing: rows 1 to n, times, documents."""
+    """The SQL of each engine: rows 1 to n, times, documents."""
 
     def __init__(self, engine):
         self.postgres = engine == "postgres"
@@ -113,7 +113,7 @@ def payload(sql, words):
 
 
 def make_workers(db, sql):
-    """A third is alive for as long as the benchmark takes, the rest has left or died."""
+    """A third is alive during the benchmark, the rest has left or died."""
     alive = "i > {n} - {n} / 3".format(n=WORKERS)
     db.sql(f"""INSERT INTO {sql.table('worker')} (name, incarnation, state, started_at, renewed_at,
         lease_ms, expires_at, ended_at, cause, holding)
@@ -185,7 +185,7 @@ def make_ledger(db, sql):
 
 
 def make(db):
-    """Everything; the tables of defib are there already."""
+    """Everything; the tables of defib already exist."""
     sql = Sql(db.engine)
     for part in (make_workers, make_queue, make_table, make_ledger):
         part(db, sql)

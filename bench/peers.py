@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""graphile-worker and pg-boss as contestants of bench/throughput, installed from npm once."""
+"""graphile-worker and pg-boss for comparison in bench/throughput, installed from npm once."""
 
 import pathlib
 import shutil
@@ -19,7 +19,7 @@ SCHEMAS = {"graphile-worker": "graphile_worker", "pg-boss": "pgboss"}
 
 
 def install():
-    """The folder that holds them; None, with a line that says why, where they cannot be had."""
+    """The directory that holds them; None, after printing why, if they are not available."""
     folder = measured.ROOT / "build" / "peers"
     try:
         strangers.install(folder, SOURCE)
@@ -32,7 +32,7 @@ def install():
 
 
 def rate(folder, name, db, in_hand, jobs):
-    """Jobs a second of one run on a fresh database."""
+    """Jobs per second of one run on a fresh database."""
     done = subprocess.run(["node", folder / NAMES[name], str(in_hand), str(jobs)],
                           env=measured.environment(folder, DATABASE_URL=db.url),
                           capture_output=True, text=True, timeout=600, check=False)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * raw.c: what the database and the kernel can do by themselves, as the measure of defib's speed.
+ * raw.c: what the database and the kernel can do by themselves, to compare with defib's speed.
  *
- *     raw work URL QUEUE BATCH           claim UPDATE, settle UPDATE: two commits a batch
+ *     raw work URL QUEUE BATCH           claim UPDATE, settle UPDATE: two commits per batch
  *     raw insert URL QUEUE BATCH JOBS    into the tables of the queue; BATCH 1: one by one
- *     raw spawn IN_HAND JOBS [FILE]      /bin/true by posix_spawn; FILE: a synced write a child
+ *     raw spawn IN_HAND JOBS [FILE]      /bin/true by posix_spawn; FILE: a synced write per child
  *
- * URL is one of PostgreSQL, or sqlite:PATH (WAL, synchronous FULL: durable like PostgreSQL's).
- * The tables are those of defib with all their indexes; one session, one thread, everything
- * prepared, no leases, no fellows, no history. Prints the moments (CLOCK_BOOTTIME, ns) of begin
- * and end and the number of jobs; `work` only the number.
+ * URL is one of PostgreSQL, or sqlite:PATH (WAL, synchronous FULL: as durable as PostgreSQL). The
+ * tables are those of defib with all their indexes; one session, one thread, everything prepared,
+ * no leases, no detection of dead workers, no history. Prints the begin and end (CLOCK_BOOTTIME,
+ * ns) and the number of jobs; `work` only the number.
  */
 #include <fcntl.h>
 #include <libpq-fe.h>
@@ -31,7 +31,7 @@ static long long now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-static long long begun; /* when all was prepared */
+static long long begun; /* when everything was prepared */
 
 static _Noreturn void die(const char *what)
 {
@@ -155,7 +155,7 @@ static sqlite3_stmt *lite(sqlite3 *db, const char *sql)
 	return stmt;
 }
 
-/* Runs it to its end; the ids and epochs of rows that it returns. */
+/* Runs it to its end; collects the ids and epochs of the returned rows. */
 static int step_all(sqlite3 *db, sqlite3_stmt *stmt, long long (*rows)[2])
 {
 	int rc, n = 0;

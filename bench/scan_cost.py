@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of jobs, what plain SQL needs to free its stuck rows, and what defib needs."""
+"""A table of jobs, what plain SQL needs to recover its stuck rows, and what defib needs."""
 
 import dataclasses
 import json
@@ -83,7 +83,7 @@ class Bench:
         return " ".join(fixes)
 
     def make_stuck(self, n):
-        """Others each time: a job that is stuck again and again has a history to be read."""
+        """Different jobs each time: a job that is stuck repeatedly has a history to read."""
         self.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '2 hours' "
                  f"WHERE id BETWEEN {self.next_stuck} AND {self.next_stuck + n - 1}")
         self.next_stuck += n
@@ -145,7 +145,7 @@ class Bench:
         return Cost(wall_ms, result["watches"][0]["took_ms"], rss_mib, result["recovered"])
 
     def daemon_recovers(self, n, turns):
-        """What the passes of a running daemon take that recover n rows, in whole ms."""
+        """How long the passes of a running daemon take that recover n rows, in whole ms."""
         took = []
         with open(self.out, "w+") as log:
             child = subprocess.Popen([self.program, "daemon", "--verbose", "--log", "logfmt", "-c",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stamp.c: the job of bench/crash. It says when it runs, to the socket in
- * BENCH_SOCKET: "JOB ATTEMPT WORKER NANOSECONDS". Its first run then sleeps
- * until it is killed with its worker; the next one ends well.
+ * stamp.c: the job of bench/crash. It reports when it runs, to the socket in BENCH_SOCKET: "JOB
+ * ATTEMPT WORKER NANOSECONDS". Its first run then sleeps until it is killed with its worker; the
+ * next one succeeds.
  */
 #include <stdio.h>
 #include <stdlib.h>

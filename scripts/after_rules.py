@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a job whose run or step ended, as SQL.
+"""The outcome of a job whose run or step ended, as SQL.
 
 The rules are the rows of AFTER_RULES in src/worker/workflow.h. `after_rules.py` writes them into
 sql/postgres_queue.sql, between the lines "-- AFTER_RULES: NAME" and "-- end of AFTER_RULES"; the
-build (embed.py) refuses a file that says anything else.
+build (embed.py) refuses a file that differs.
 """
 
 import pathlib
@@ -55,7 +55,7 @@ def outcome_is(outcome, ids):
 
 
 def conditions(outcome, facts):
-    """(condition, what becomes of the job) of each row that can fit; the last has no condition."""
+    """(condition, outcome of the job) of each row that can match; the last has no condition."""
     facts = {"CANCELLING": "j.state = 'cancelling'",
              "ATTEMPTS_LEFT": "j.attempts < j.max_attempts", **facts}
     left = set(NAMES)
@@ -72,7 +72,7 @@ def conditions(outcome, facts):
 
 
 def case(rows):
-    """The branches of a CASE: neighbours that say the same are one."""
+    """The branches of a CASE: neighbours with the same result are joined."""
     out = []
     for when, then in rows:
         then = then if then.startswith("\n") else " " + then

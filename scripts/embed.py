@@ -53,7 +53,7 @@ const char *{name}_text(const char *name)
 
 
 def c_line(line):
-    # Bytes outside plain ASCII as three octal digits: an octal escape cannot swallow what follows.
+    # Bytes outside plain ASCII as three octal digits, so that an escape cannot absorb the next character.
     plain = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"}
     out = "".join(plain.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in line)
     return '\t\t"' + out.replace("??", '?""?') + '"\n'

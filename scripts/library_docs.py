@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the reference in docs/library.md from include/defib.h.
 
-library_docs.py [--check]: what stands above the mark is written by hand and kept. With --check
-nothing is written, and it exits 1 if the page is not what the header says.
+library_docs.py [--check]: the text above the mark is written by hand and kept. With --check
+nothing is written, and it exits 1 if the page does not match the header.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ NOISE = re.compile(r"^(/\* clang-format (on|off) \*/|#(if|ifdef|ifndef|else|endi
 
 
 def sections(header):
-    """Each part of the header with its title; what comes first are errors, version and log."""
+    """Each part of the header with its title; errors, version and log come first."""
     body = header[header.index("/* The version that"):header.rindex("#ifdef __cplusplus")]
     parts = re.split(r"/\* ---- (.*?) ---- \*/\n", body)
     return [("errors, version, log", parts[0]), *zip(parts[1::2], parts[2::2])]
@@ -27,7 +27,7 @@ def sections(header):
 def shown(text):
     text = re.sub(r"DEFIB_API |DEFIB_MUST_CHECK ", "", text)
     text = re.sub(r"DEFIB_MUST_CHECK defib_err\n", "defib_err ", text)
-    # A prototype that is broken into lines is joined, and broken again where it is too long.
+    # A prototype on several lines is joined, and broken again if it is too long.
     text = re.sub(r"^(\w[^;{}/]*\([^;{}]*\);)", lambda m: " ".join(m.group(1).split()), text,
                   flags=re.M)
     lines = [line.expandtabs(4) for line in text.splitlines() if not NOISE.match(line)]

@@ -50,7 +50,7 @@ def cell(name, counts):
 
 
 def table(ids, found):
-    """A column a letter would be long and thin: the ids run from left to right."""
+    """The ids run from left to right: one column per letter would be long and thin."""
     cells = [cell(name, found[name]) for name in ids]
     return ["  ".join(f"{one:<16}" for one in cells[i:i + COLUMNS]).rstrip()
             for i in range(0, len(cells), COLUMNS)]

@@ -3,7 +3,7 @@
 
 An include points to the same room or to one of a lower rank (rooms.py); rooms of one rank do not
 see each other. The library is libdefib, the service is what the daemon adds, the program is the
-command line (sources.py). What is in no room (defib.c) is below all and part of the library.
+command line (sources.py). A file outside the rooms (defib.c) is below all and part of the library.
 """
 
 UNITS = {

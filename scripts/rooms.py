@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house that no compiler knows.
+"""The project's rules that no compiler checks.
 
 rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - rooms: an include points to the same room or to a lower one (ranks.py)
  - purity: judge, decide, guard and pace see no database, not even through a header of ours
- - banned: the libc functions that src/base/banned.h poisons (a belt to the poison)
- - events: names of the ledger's events stand in src/ledger/events.h, and in no other code
- - engines: which engine a database is, is asked in store/ (store/dialect.h answers everything else)
+ - banned: the libc functions that src/base/banned.h poisons (checked twice on purpose)
+ - events: names of the ledger's events occur in src/ledger/events.h, and in no other code
+ - engines: only store/ asks which engine a database is (store/dialect.h answers everything else)
  - size: functions of at most 70 lines, files of at most 600
 """
 
@@ -122,7 +122,7 @@ class House:
             self.say(path, line_of(code, match.start()), f"{match.group(1)} is banned")
 
     def event_names(self):
-        """How an event stands in code: quoted, alone or inside of SQL or JSON."""
+        """How an event is written in code: quoted, alone or inside SQL or JSON."""
         text = self.texts.get(self.src / EVENTS, "")
         names = "|".join(re.findall(r'^#define ENTRY_\w+ "(\w+)"', text, re.M))
         return re.compile(rf"""["'](?P<name>{names})\\?["']""") if names else None
@@ -145,7 +145,7 @@ class House:
         for number, line in enumerate(lines, 1):
             if len(line.expandtabs(TAB)) > COLUMNS_MOST:
                 self.say(path, number, f"over {COLUMNS_MOST} columns")
-        # A function's braces stand alone in the first column, by .clang-format.
+        # A function's braces are alone in the first column, by .clang-format.
         start = None
         for number, line in enumerate(lines, 1):
             if line == "{":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """List what the build is made of, so that a new file needs no edit of meson.build.
 
-sources.py library|service|program   C files of a unit, one path a line (units: ranks.py)
+sources.py library|service|program   C files of a unit, one path per line (units: ranks.py)
 sources.py tests                     unit tests
 sources.py simulator                 C files of tests/sim
 sources.py fuzz                      targets of tests/fuzz
@@ -28,7 +28,7 @@ def is_test(path):
 
 
 def unit_of(path):
-    """Of src/ROOM/FILE; what is in no room belongs to the library."""
+    """Of src/ROOM/FILE; a file outside the rooms belongs to the library."""
     return UNIT[path.parts[1]] if len(path.parts) > 2 else "library"
 
 
@@ -37,7 +37,7 @@ def sources(unit):
 
 
 def tests():
-    """Each with its unit, because that is what it is linked with."""
+    """Each with the unit that it is linked with."""
     return [f"{unit_of(pathlib.Path(p))}:{p}" for p in listing("src/**/*_test.c")]
 
 

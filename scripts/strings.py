@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every text of the program that a person reads, as one list: file:line, origin, text.
+"""Every text of the program that people read, as one list: file:line, origin, text.
 
 strings.py [--all] [PATH…]   PATH is a file or a folder; without one: src, web, sql, presets
   --all    also single words and SQL
@@ -31,7 +31,7 @@ def line_of(text, at):
 
 
 def of_c(text):
-    """(line, origin, text) of each literal, with those that stand side by side joined."""
+    """(line, origin, text) of each literal; adjacent ones are joined."""
     parts = [m for m in C_TOKEN.finditer(text) if m.group(0)[0] in '"']
     at = 0
     while at < len(parts):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""No phrase of scripts/voice.txt in anything a person reads.
+"""Checks that no phrase of scripts/voice.txt is in anything that people read.
 
 voice.py [ROOT]: prints file:line, the phrase and what to write instead; exits 1 if there is one.
 Reads the documents, the sources, the page, SQL, presets, examples and deployment files.
