@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * app.js: the page: which view an address has, links that do not load anew, and the frame.
+ * app.js: the page: which view an address has, links that do not reload, and the frame.
  *
- * A view is a module of views/ that exports `title` and `show(root, {params, query, go,
- * signal})`, which fills `root` and may go on until the signal ends (another view is
- * shown), and may export `update(event)`, which gets each event of the stream (lib/live.js)
- * while the view is shown and the page is not paused.
+ * A view is a module of views/ that exports `title` and `show(root, {params, query, go, signal})`,
+ * which fills `root` and may continue until the signal ends (another view is shown). It may export
+ * `update(event)`, which gets each event of the stream (lib/live.js) while the view is shown and
+ * the page is not paused.
  */
 import { onTokenNeeded, Problem } from "./lib/api.js";
 import { announce, fill, h, user } from "./lib/dom.js";
@@ -112,7 +112,7 @@ async function load(name) {
 	return module.default ?? module;
 }
 
-/* What was asked for while another was being loaded wins. */
+/* If another view was requested while one was loading, the latest request wins. */
 async function render({ focus }) {
 	const found = find(location.pathname);
 	shown?.cut.abort();
@@ -162,13 +162,13 @@ async function render({ focus }) {
 
 /* ---- going somewhere ---- */
 
-/* What a dialog asks is about the view that is left. It may refuse to go, as with Esc. */
+/* A dialog belongs to the view that is left. It may refuse to close, as with Esc. */
 function closeDialogs() {
 	for (const dialog of document.querySelectorAll("dialog[open]"))
 		if (dialog.dispatchEvent(new Event("cancel", { cancelable: true }))) dialog.close();
 }
 
-/* To an address of this page; `replace`: without a step to go back to. */
+/* Go to an address of this page; `replace`: without a history entry. */
 function go(to, { replace = false } = {}) {
 	const url = new URL(to, location.href);
 	const samePath = url.pathname === location.pathname;

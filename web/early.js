@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * early.js: what cannot wait for the modules, and so is none: the colours that were chosen,
- * set before anything is painted, and another try where a module could not be fetched
- * (a daemon that was just restarted, a connection that was cut): without it the page would
- * stay empty.
+ * early.js: what must run before the modules, and so is not one: it sets the chosen colours before
+ * anything is painted, and tries again if a module could not be fetched (a daemon that was just
+ * restarted, a connection that was cut): without that, the page would stay empty.
  */
 (() => {
 	const kept = localStorage.getItem("defib.theme");

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * acts.js: what a person does to jobs, as calls: which acts there are, how many jobs go
- * into one call, and what became of each. dialog.js is what is seen of it.
+ * acts.js: operators' acts on jobs, as calls: which acts there are, how many jobs one call
+ * takes, and the outcome of each. dialog.js is the user interface.
  *
- * An act goes through three steps: reread() finds those that are no longer what the page
- * showed, run({dryRun: true}) says what would be done, run() does it, a chunk at a time.
+ * An act has three steps: reread() finds jobs that are no longer as the page showed them,
+ * run({dryRun: true}) returns what would be done, run() does it, one chunk at a time.
  */
 import { get, jobPath, part, post, Problem } from "./api.js";
 import { EVENTS } from "./events.js";
 
-const CHUNK = 50;       /* jobs of one call: small enough to show progress and to stop */
-const REREAD_MOST = 200; /* more are not read one by one: the server guards them all the same */
+const CHUNK = 50;       /* jobs per call: few enough to show progress and to stop */
+const REREAD_MOST = 200; /* more are not read one by one: the server checks all of them anyway */
 const AT_ONCE = 6;
 
-/*
- * takes: it takes a job away from its worker; single: one call a job; danger: it ends
- * something.
- */
+/* takes: takes a job away from its worker; single: one call per job; danger: ends something. */
 export const ACTS = {
 	requeue: { title: "Requeue", done: "requeued", icon: "redo", takes: true, about: "The job is queued for the next free worker." },
 	retry: { title: "Retry", done: "set to run again", icon: "play", takes: true, about: "The job runs again at once. Attempts are counted." },
@@ -29,22 +26,22 @@ export const ACTS = {
 	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "The last change to the job is reverted, unless something happened to it since. The job is then held, so that no scan repeats the change." },
 };
 
-/* ---- which acts a watch knows ---- */
+/* ---- which acts a watch supports ---- */
 
-const known = new Map(); /* by watch and database, until the page is loaded anew */
+const known = new Map(); /* by watch and database, until the page is reloaded */
 
 export async function actsOf(watch, database, signal = null) {
 	const name = JSON.stringify([watch, database]);
 	if (!known.has(name)) {
 		const said = await get(`/watches/${part(watch)}`, { query: { database }, signal });
 		const acts = new Set(said.acts ?? []);
-		if (said.builtin) acts.add("cancel"); /* the queue knows how without being told */
+		if (said.builtin) acts.add("cancel"); /* the queue needs no configuration */
 		known.set(name, Object.keys(ACTS).filter((act) => acts.has(act)));
 	}
 	return known.get(name);
 }
 
-/* Whether an act makes sense for a job as it is. */
+/* Whether an act makes sense for a job in its current state. */
 export function fitting(act, job) {
 	const held = isHeld(job);
 	if (act === "release") return held;
@@ -57,19 +54,19 @@ export function isHeld(job) {
 	return Boolean(job.held) || String(job.state_name ?? job.state ?? "").toLowerCase() === "held";
 }
 
-/* Whether an entry of the ledger changed a job in a way that can be taken back. */
+/* Whether a ledger entry changed a job in a way that can be undone. */
 export function isUndoable(entry) {
 	return Boolean(entry.batch) && (EVENTS[entry.event]?.remedy === "hold" || Boolean(entry.before && entry.after));
 }
 
-/* Nobody has seen its worker end. */
+/* Its worker's end was not seen. */
 export function workerMayLive(job) {
 	return job.running && job.verdict !== "dead";
 }
 
-/* ---- what became of jobs ---- */
+/* ---- outcomes of jobs ---- */
 
-/* Outcomes by job, and the batches that undo takes back. */
+/* Outcomes by job, and the batches for an undo. */
 export class Tally {
 	constructor() {
 		this.results = new Map(); /* "watch/key": {outcome, why} */
@@ -89,7 +86,7 @@ export class Tally {
 		return [...this.results].filter(([, r]) => r.outcome === outcome).map(([job]) => job);
 	}
 
-	/* [{outcome, why, jobs}] in the order in which they are told. */
+	/* [{outcome, why, jobs}] in the order in which they are shown. */
 	groups() {
 		const order = ["done", "changed", "refused", "guarded", "locked", "missing", "left"];
 		const found = new Map();
@@ -108,7 +105,7 @@ function cause(why) {
 	return why?.split(": ")[0] ?? null;
 }
 
-/* The command's option is no word of this page. */
+/* The page does not have the command's option. */
 function plainly(why) {
 	return why?.replace(/; --override-guard does it anyway$/, "") ?? null;
 }
@@ -149,7 +146,7 @@ async function callMany(act, jobs, body, query, tally) {
 	take(tally, await post(`/watches/${part(jobs[0].watch)}/acts`, { act, jobs: keys, ...body }, { query }));
 }
 
-/* An end has no dry run: the server says the same whether it ended before or now. */
+/* An end has no dry run: the server's answer is the same whether it ended before or now. */
 async function callSingle(act, job, body, query, tally) {
 	const { override_guard: _, ...rest } = body;
 	if (act === "end" && body.dry_run) {
@@ -165,8 +162,8 @@ async function callSingle(act, job, body, query, tally) {
 }
 
 /*
- * Does it, or says what would be done. `progress(n)` is told how many jobs were answered;
- * what the signal stops is not begun. A daemon or database that is away is thrown.
+ * Do it, or return what would be done. `progress(n)` gets the number of handled jobs; after the
+ * signal no further call is made. Throws if the daemon or database is unavailable.
  */
 export async function run(act, jobs, { reason = null, dryRun = false, override = false, fromStep = null, progress = null, signal = null, tally = new Tally() } = {}) {
 	const body = { dry_run: dryRun };
@@ -190,7 +187,7 @@ export async function run(act, jobs, { reason = null, dryRun = false, override =
 	return tally;
 }
 
-/* Takes batches back: [{database, batch}]. */
+/* Undo batches: [{database, batch}]. */
 export async function undoBatches(batches, { reason = null, dryRun = false } = {}) {
 	const tally = new Tally();
 	for (const { database, batch } of [...batches].reverse()) {
@@ -205,7 +202,7 @@ export async function undoBatches(batches, { reason = null, dryRun = false } = {
 	return tally;
 }
 
-/* ---- as it is now ---- */
+/* ---- the current state ---- */
 
 const SEEN = ["state", "running", "owner", "attempts", "epoch", "held"];
 
@@ -224,7 +221,7 @@ async function rereadOne(job, tally, signal) {
 	return null;
 }
 
-/* Those that are still as the page showed them; the others are told in the tally. */
+/* The jobs that are still as the page showed them; the others are in the tally. */
 export async function reread(jobs, tally, signal = null) {
 	if (jobs.length > REREAD_MOST) return jobs;
 	const same = [];
@@ -239,7 +236,7 @@ function quoted(text) {
 	return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
 }
 
-/* defib requeue pages/17 --reason 'the host is gone'; null where there is no such command. */
+/* defib requeue pages/17 --reason 'the host is gone'; null if there is no such command. */
 export function commandOf(act, jobs, { reason = null, override = false, fromStep = null } = {}) {
 	if (act === "end") return null;
 	const words = ["defib", act, ...jobs.map((job) => quoted(job.job))];

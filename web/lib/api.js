@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api.js: asking the daemon. What cannot be done comes as a Problem with the sentences of
- * the server. A token is asked for where one is needed, kept for this tab only, and sent
- * as a header.
+ * api.js: requests to the daemon. A failure is thrown as a Problem with the server's texts.
+ * If a token is needed, the user is asked for it; it is kept for this tab only, and sent as
+ * a header.
  *
  *   const { jobs } = await get(`/watches/${part(watch)}/jobs`, { query: { state, limit: 50 }, signal });
  *   await post(`${jobPath(watch, key, database)}/requeue`, { reason });
@@ -23,7 +23,7 @@ export class Problem extends Error {
 		this.next = next;
 	}
 
-	/* The database or the daemon is away, or busy: it is worth asking again. */
+	/* The database or the daemon is unavailable or busy: the request can be repeated. */
 	get passing() {
 		return this.status === 0 || this.status === 503 || this.status === 429;
 	}
@@ -43,7 +43,7 @@ export function forgetToken() {
 	sessionStorage.removeItem(KEPT);
 }
 
-/* fn() whenever another token is given. */
+/* fn() whenever another token is entered. */
 export function onToken(fn) {
 	tokenListeners.add(fn);
 }
@@ -74,13 +74,16 @@ export function reached() {
 	return { ...reach };
 }
 
-/* fn({away, since, heard}) at each change between there and away. Returns how to stop. */
+/*
+ * fn({away, since, heard}) at each change between available and unavailable. Returns a function
+ * that stops it.
+ */
 export function onReach(fn) {
 	reachListeners.add(fn);
 	return () => reachListeners.delete(fn);
 }
 
-/* Something was heard of the daemon, or nothing where something should have been. */
+/* The daemon was heard from, or was silent when it should not have been. */
 export function heard(there) {
 	if (there) reach.heard = Date.now();
 	if (reach.away === !there) return;
@@ -106,12 +109,12 @@ export function queryText(query) {
 	return text ? `?${text}` : "";
 }
 
-/* Where a job is asked for; `database` only matters for the built-in queue. */
+/* The API path of a job; `database` only matters for the built-in queue. */
 export function jobPath(watch, key) {
 	return `/watches/${part(watch)}/jobs/${part(key)}`;
 }
 
-/* Where a job is shown. */
+/* The page address of a job. */
 export function jobHref(watch, key, database = null) {
 	return `/jobs/${part(watch)}/${part(key)}${queryText({ database: watch === "queue" ? database : null })}`;
 }
@@ -150,7 +153,7 @@ async function problemOf(answer) {
 	return new Problem(answer.status, said);
 }
 
-/* The answer to a call that went well, after a token was asked for where one is needed. */
+/* The answer to a successful call, after asking for a token if one is needed. */
 export async function ask(path, options = {}) {
 	for (;;) {
 		const { answer, shown } = await send(path, options);
@@ -161,7 +164,7 @@ export async function ask(path, options = {}) {
 	}
 }
 
-/* An answer may break off in its midst. */
+/* An answer may be cut off in the middle. */
 async function bodyOf(answer, signal) {
 	const kind = answer.headers.get("Content-Type") ?? "";
 	try {
@@ -196,7 +199,7 @@ export function del(path, body = {}, { query, signal } = {}) {
 	return call("DELETE", path, { query, body, signal });
 }
 
-/* ---- how the daemon is: asked by the frame, known to all views ---- */
+/* ---- the state of the daemon: requested by the frame, known to all views ---- */
 
 let status = null;
 const statusListeners = new Set();
@@ -217,7 +220,7 @@ export async function readStatus(signal = null) {
 	return status;
 }
 
-/* Names of all databases, the first being the one that is asked where none is named. */
+/* Names of all databases; the first is used if none is named. */
 export async function databases() {
 	return ((status ?? (await readStatus())).databases ?? []).map((d) => d.name);
 }

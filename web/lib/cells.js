@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cells.js: how a job is told in a line: its link, its state, what was measured against the
- * limit, its attempts. Used by the lists and by the job's own view.
+ * cells.js: a job in one line: its link, its state, what was measured against the limit, its
+ * attempts. Used by the lists and by the job's own view.
  */
 import { isHeld } from "./acts.js";
 import { jobHref } from "./api.js";
@@ -12,12 +12,12 @@ export function jobLink(job, attributes = {}) {
 	return h("a", { href: jobHref(job.watch, job.key, job.database), ...attributes }, user(job.job));
 }
 
-/* The key alone, where the watch is told beside it. */
+/* Only the key, if the watch is shown beside it. */
 export function keyText(job) {
 	return Array.isArray(job.key) ? JSON.stringify(job.key) : String(job.key);
 }
 
-/* The state by its name where the watch gives it one: "OCR_PROCESSING (6)". */
+/* The state by its name, if the watch gives it one: "OCR_PROCESSING (6)". */
 export function stateChip(job) {
 	const name = job.state_name ?? job.state;
 	if (name === null || name === undefined) return chip(job.running ? "running" : null);
@@ -25,7 +25,7 @@ export function stateChip(job) {
 	return chip(name, { label, look: job.running ? "running" : name });
 }
 
-/* State, verdict and hold: what one sees first. */
+/* State, verdict and hold: the most important facts. */
 export function standChips(job) {
 	return h("span", { class: "row" }, stateChip(job), job.verdict ? chip(job.verdict) : null,
 		isHeld(job) && (job.state_name ?? job.state) !== "held" ? chip("held", { title: job.held }) : null,
@@ -51,7 +51,7 @@ export function attemptsText(job) {
 	return job.max_attempts ? meter(job.attempts, job.max_attempts) : h("span", count(job.attempts));
 }
 
-/* Columns that the watch shows; the kind has a place of its own. */
+/* Columns that the watch shows; the kind has its own place. */
 export function shownText(job) {
 	const pairs = Object.entries(job.show ?? {}).filter(([name, value]) => value !== null && !(name === "kind" && value === job.kind));
 	if (pairs.length === 0) return h("span", { class: "muted" }, "–");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * chart.js: two small charts, drawn as SVG with a text beside them for those who cannot
- * see it. Bars have titles; colours come from the style sheet.
+ * chart.js: two small charts, drawn as SVG with a text beside them for screen readers. Bars have
+ * titles; colours come from the style sheet.
  */
 import { h, s } from "./dom.js";
 import { count } from "./words.js";
 
-/* A line of numbers, as high as its largest; `label` says in words what it shows. */
+/* A line of numbers, scaled to its largest; `label` describes it in words. */
 export function sparkline(values, { label = "", width = 96, height = 24, shade = "busy" } = {}) {
 	const most = Math.max(1, ...values);
 	const step = values.length > 1 ? (width - 2) / (values.length - 1) : 0;
@@ -36,7 +36,7 @@ export function sparkline(values, { label = "", width = 96, height = 24, shade =
 const HIGH = 190,
 	FOOT = 18,
 	LEFT = 34;
-/* Drawn as wide as it will be shown, about: its letters keep their size. */
+/* Drawn approximately as wide as it will be shown, so that letters keep their size. */
 const wide = () => (matchMedia("(max-width: 640px)").matches ? 340 : 720);
 
 /* A round number not below n, for the top of the scale. */
@@ -114,7 +114,7 @@ function legend(series, buckets) {
 }
 
 function asTable(buckets, series, label) {
-	/* A table grows with its rows, whatever height it is given: the box around it does not. */
+	/* A table grows with its rows, whatever its height; the box around it does not. */
 	return h(
 		"div",
 		{ class: "sr-only" },

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * controls.js: what several views have above their data: fields whose values live in the
- * address, a choice of the database, problems, files to take away, and a small form in a
- * dialog.
+ * controls.js: what several views have above their data: fields whose values are in the
+ * address, a choice of the database, problems, downloads, and a small form in a dialog.
  *
  *   const state = addressed(query, ["watch"]);     state.watch, state.set({ watch: "pages" })
  *   toolbar.append(choice("Event", "event", [["", "any"], …], state, reload));
@@ -16,7 +15,7 @@ import { toast } from "./toast.js";
 
 /* ---- values in the address ---- */
 
-/* Names that are not asked for stay away from the address; so do empty values. */
+/* Names that are not in the list, and empty values, are not put into the address. */
 export function addressed(query, names) {
 	const state = {};
 	for (const name of names) state[name] = query.get(name) ?? "";
@@ -41,7 +40,7 @@ function labelled(label, control, hidden = false) {
 	);
 }
 
-/* options: [[value, words], …]; a value of the address that is none of them is added. */
+/* options: [[value, words], …]; a value of the address that is not among them is added. */
 export function choice(label, name, options, state, changed) {
 	const known = options.some(([value]) => value === state[name]);
 	const all = known ? options : [...options, [state[name], state[name]]];
@@ -59,7 +58,7 @@ export function choice(label, name, options, state, changed) {
 	return labelled(label, select);
 }
 
-/* A text that counts when it is left or Enter is pressed. */
+/* A text that takes effect when the field is left or Enter is pressed. */
 export function textField(label, name, state, changed, { size = 16, placeholder = null } = {}) {
 	const input = h("input", {
 		type: "search",
@@ -77,7 +76,7 @@ export function textField(label, name, state, changed, { size = 16, placeholder 
 	return labelled(label, input);
 }
 
-/* A choice of the database, where there is one. */
+/* A choice of the database, if there is more than one. */
 export async function databaseChoice(state, changed) {
 	const names = await databases();
 	return names.length > 1
@@ -91,7 +90,7 @@ export async function databaseChoice(state, changed) {
 		: null;
 }
 
-/* ---- what cannot be shown ---- */
+/* ---- problems ---- */
 
 export function problemBox(error) {
 	if (!(error instanceof Problem)) throw error;
@@ -109,8 +108,8 @@ export function problemBox(error) {
 }
 
 /*
- * A place that tells why load() could not, and that is empty again when it could: what was
- * shown before stays. {element, run}.
+ * A place that shows why load() failed, and that is empty again when it succeeds: what was shown
+ * before stays. {element, run}.
  */
 export function telling(load, signal) {
 	const element = h("div", { hidden: true });
@@ -146,7 +145,7 @@ async function fetchFile(path, name) {
 		});
 }
 
-/* A link to a form of the API. A link cannot send a token: then it is fetched first. */
+/* A link to a format of the API. A link cannot send a token: then the file is fetched first. */
 export function fileLink(words, path, name) {
 	return h(
 		"a",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * copy.js: a button that copies a text. Pages that are not served over TLS have no
- * clipboard; there the text is selected, which is the next best.
+ * copy.js: a button that copies a text. Pages without TLS have no clipboard; there the text is
+ * selected instead.
  */
 import { announce, h } from "./dom.js";
 import { icon } from "./icon.js";
@@ -23,7 +23,7 @@ async function copy(text, button, word) {
 	setTimeout(() => { word.textContent = "Copy"; }, 2000);
 }
 
-/* `text` is a function: what stands there when it is pressed. */
+/* `text` is a function: it returns the text at the time of the click. */
 export function copyButton(text, label) {
 	const word = h("span", "Copy");
 	const button = h("button", { type: "button", class: "quiet copy", "aria-label": label, onclick: () => copy(text(), button, word) }, icon("copy"), word);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dialog.js: a person acts on jobs. First it is said what would happen ("5 apply, 2 changed
- * meanwhile, 1 refused: why") and what to beware of; then a reason is taken, and it is done
- * with a progress bar that can be stopped; afterwards it can be undone.
+ * dialog.js: the dialog for acts on jobs. It first shows what would happen ("5 apply, 2 changed
+ * meanwhile, 1 refused: why") and warnings; then it asks for a reason and acts, with a progress
+ * bar that can be stopped; afterwards the act can be undone.
  *
  *   toolbar.append(...actButtons([job], await actsOf(watch, database)));
  *   const tally = await confirm("requeue", jobs);        null: it was left
  *   await confirmUndo({ database, batch });
  *
- * The <dialog> keeps the focus inside; Esc closes it, and the focus goes back to where it was.
+ * The <dialog> keeps the focus inside; Esc closes it, and the focus returns to where it was.
  */
 import { ACTS, commandOf, fitting, reread, run, Tally, undoBatches, workerMayLive } from "./acts.js";
 import { may, Problem } from "./api.js";
@@ -23,7 +23,7 @@ import { chip, count, plural } from "./words.js";
 const NAMED_MOST = 50; /* jobs that a list names */
 const COMMAND_MOST = 20;
 
-/* ---- outcomes in words ---- */
+/* ---- outcomes as text ---- */
 
 const TOLD = {
 	done: { before: (n) => `${count(n)} ${n === 1 ? "applies" : "apply"}`, after: (n) => `${count(n)} done`, look: "done" },
@@ -35,7 +35,7 @@ const TOLD = {
 	left: { before: (n) => `${count(n)} left as ${n === 1 ? "it is" : "they are"}`, look: "left" },
 };
 
-/* `one`: there is but one job, whose name stands in the title. */
+/* `one`: there is only one job, which the title names. */
 function toldGroup(group, done, one) {
 	const told = TOLD[group.outcome] ?? { before: (n) => `${count(n)} ${group.outcome}`, look: group.outcome };
 	const words = (done && told.after ? told.after : told.before)(group.jobs.length);
@@ -64,15 +64,15 @@ function problemLine(error) {
 
 /*
  * A deed: {title, button, about, danger, warning, mayOverride, command(options)} with
- * preview(options) and carry(options), both giving a Tally. Options: reason, override,
- * progress(n), signal (of a preview: it is of no interest any more; of the act: stop).
+ * preview(options) and carry(options), both returning a Tally. Options: reason, override,
+ * progress(n), signal (for a preview: its result is no longer needed; for the act: stop).
  */
 class ActDialog {
 	constructor(deed) {
 		this.deed = deed;
 		this.before = document.activeElement;
 		this.plan = null;       /* the tally of the dry run */
-		this.looking = null;    /* while the dry run is under way */
+		this.looking = null;    /* while the dry run is in progress */
 		this.outcome = null;    /* of the act itself */
 		this.stop = null;       /* while it is being done */
 		this.reason = h("textarea", { id: "act-reason", name: "reason", rows: 2, maxlength: 500, oninput: () => this.#sayCommand() });
@@ -121,7 +121,10 @@ class ActDialog {
 		this.command.textContent = said ?? "";
 	}
 
-	/* What would happen. Who asks again, or leaves, wants no answer to what was asked before. */
+	/*
+	 * What would happen. After another request, or when the dialog is left, the earlier answer is
+	 * dropped.
+	 */
 	#look() {
 		this.looking?.abort();
 		this.looking = new AbortController();
@@ -170,7 +173,7 @@ class ActDialog {
 		}
 	}
 
-	/* All went well: a line at the foot says so. Else it is told here. */
+	/* If all went well, a line at the foot says so. Otherwise the result is shown here. */
 	#done(error = null) {
 		const done = this.outcome.of("done").length;
 		const rest = this.outcome.results.size - done;
@@ -181,7 +184,7 @@ class ActDialog {
 			this.element.close();
 			return;
 		}
-		this.closeButton.disabled = false; /* it was while it was being stopped */
+		this.closeButton.disabled = false; /* it finished while it was being stopped */
 		this.closeButton.textContent = "Close";
 		this.goButton.hidden = true;
 		fill(this.preview, tallyList(this.outcome, true),
@@ -207,7 +210,7 @@ class ActDialog {
 		this.element.close();
 	}
 
-	/* While it is being done Esc stops it, and what became of it is still told. */
+	/* While it is being done, Esc stops it, and the outcome is still shown. */
 	#escape(event) {
 		if (!this.stop) return;
 		event.preventDefault();
@@ -223,7 +226,7 @@ class ActDialog {
 	}
 }
 
-/* Undo from the line at the foot: at once, and told there. */
+/* Undo from the line at the foot: at once, and reported there. */
 async function takeBack(batches) {
 	try {
 		const tally = await undoBatches(batches, { reason: "undone on the page" });
@@ -238,7 +241,7 @@ async function takeBack(batches) {
 	poke();
 }
 
-/* ---- what is done ---- */
+/* ---- acts ---- */
 
 function poisonWarning(jobs) {
 	const poison = jobs.filter((job) => job.held === "poison");
@@ -265,9 +268,9 @@ function titleOf(act, jobs) {
 }
 
 /*
- * Asks, does it, and resolves with the tally, or null where it was left. `jobs` are those
- * of the API: {job, watch, database, key, running, verdict, owner, …}. `fromStep`: where a
- * retry of a workflow is to begin.
+ * Asks, does it, and resolves with the tally, or null if it was left. `jobs` are those of the API:
+ * {job, watch, database, key, running, verdict, owner, …}. `fromStep`: where a retry of a workflow
+ * begins.
  */
 export function confirm(act, jobs, { fromStep = null } = {}) {
 	const kind = ACTS[act];
@@ -290,7 +293,7 @@ export function confirm(act, jobs, { fromStep = null } = {}) {
 	}).open();
 }
 
-/* A whole batch is taken back. */
+/* Undo a whole batch. */
 export function confirmUndo({ database, batch }) {
 	return new ActDialog({
 		title: h("span", "Undo batch ", user(batch, { class: "mono" })), verb: "Undo", done: "put back", button: "Undo",
@@ -306,8 +309,8 @@ export function confirmUndo({ database, batch }) {
 }
 
 /*
- * Buttons for what can be done to these jobs; none for who may only look. `acts` are those
- * that the watch knows (actsOf); `after(tally)` is called when something was done.
+ * Buttons for what can be done to these jobs; none for viewers. `acts` are those that the watch
+ * supports (actsOf); `after(tally)` is called when something was done.
  */
 export function actButtons(jobs, acts, { after = null, small = false } = {}) {
 	if (!may("operator")) return [];

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * document.js: a payload or a result: JSON on several lines that can be folded away. A large
- * one is cut, with a button for the whole and a download; numbers that a browser cannot hold
- * are shown as they were written.
+ * document.js: a payload or a result: JSON on several lines that can be folded. A large one is
+ * cut, with a button for the whole and a download; numbers that a browser cannot represent are
+ * shown as they were written.
  */
 import { fill, h, visible } from "./dom.js";
 import { icon } from "./icon.js";
 import { count } from "./words.js";
 
 const SHOWN = 20000;  /* characters at first */
-const OPEN = 2000;    /* up to here it is unfolded */
+const OPEN = 2000;    /* up to this depth it is unfolded */
 const PIECE = 4000;
 
-/* JSON.parse that keeps whole numbers of more than 53 bits as they are, where the browser can. */
+/* JSON.parse that keeps integers of more than 53 bits exactly, if the browser can. */
 export function parseExactly(text) {
 	const keep = (_, value, context) =>
 		Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? "") && typeof JSON.rawJSON === "function"
@@ -30,7 +30,7 @@ function download(name, text) {
 	setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-/* In pieces, of which only those that are looked at are laid out: 1 MB is there at once. */
+/* In pieces, of which only the visible ones are laid out: 1 MB appears at once. */
 function pieces(text) {
 	const made = [];
 	for (let from = 0; from < text.length;) {
@@ -39,7 +39,7 @@ function pieces(text) {
 		made.push(h("bdi", { class: "piece" }, visible(text.slice(from, to).replace(/\n$/, ""))));
 		from = to;
 	}
-	/* A single one is laid out at once: its size need not be guessed. */
+	/* A single one is laid out at once: its size need not be estimated. */
 	if (made.length > 1) for (const one of made) one.classList.add("unseen");
 	return made;
 }
@@ -58,7 +58,7 @@ function body(text, file) {
 	return [pre, foot];
 }
 
-/* `value` is any JSON; `file` what a download is called. */
+/* `value` is any JSON; `file` is the name of a download. */
 export function documentBox(name, value, file) {
 	const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
 	const box = h("details", { class: "document", open: text.length <= OPEN }, h("summary", h("strong", name), h("span", { class: "muted" }, size(text.length))));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dom.js: building elements. Everything that is shown becomes a text node: nothing in this
- * page ever parses a text as HTML, so whatever a row, an owner or an error message holds is
- * shown as it is and does nothing.
+ * dom.js: builds elements. All text becomes text nodes: this page never parses a text as HTML,
+ * so whatever a row, an owner or an error message contains is shown as it is and has no effect.
  *
  *   h("p", { class: "muted" }, "held by ", user(row.owner))
  *   h("button", { type: "button", onclick: () => go("/jobs") }, icon("list"), "Jobs")
@@ -45,20 +44,23 @@ function build(element, attributes, children) {
 }
 
 /*
- * An element. Attributes may be left out; those that are null or false are not set; on…
- * are listeners; `vars` are CSS custom properties (the policy of this page allows no style
- * attribute). Children are nodes, texts, lists of these, or nothing.
+ * An element. Attributes may be omitted; null and false are not set; on… are listeners; `vars` are
+ * CSS custom properties (the policy of this page allows no style attribute). Children are nodes,
+ * texts, lists of these, or nothing.
  */
 export function h(tag, attributes = null, ...children) {
 	return build(document.createElement(tag), attributes, children);
 }
 
-/* The same for what stands inside <svg>. */
+/* The same for elements inside <svg>. */
 export function s(tag, attributes = null, ...children) {
 	return build(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/* What has no shape of its own gets one: ␛ for escape, ⟨U+202E⟩ for what turns a text around. */
+/*
+ * Invisible characters get a visible form: ␛ for escape, ⟨U+202E⟩ for one that changes the
+ * direction of a text.
+ */
 export function visible(text) {
 	return String(text)
 		.replace(/[\u0000-\u0008\u000b-\u001f]/g, (c) =>
@@ -71,22 +73,22 @@ export function visible(text) {
 		);
 }
 
-/* A text of somebody else's (a key, an owner, an error): its direction stays its own. */
+/* Foreign text (a key, an owner, an error): its direction does not affect the page. */
 export function user(text, attributes = {}) {
 	return text === null || text === undefined || text === ""
 		? h("span", { class: "muted" }, "–")
 		: h("bdi", attributes, visible(text));
 }
 
-/* Instead of what an element holds. */
+/* Replace the children of an element. */
 export function fill(element, ...children) {
 	element.replaceChildren();
 	return add(element, children);
 }
 
 /*
- * The same, but only where something is different: what somebody reads, presses or has
- * focused stays. For children whose listeners do not depend on when they were made.
+ * The same, but only where something differs: text that is being read, selected or focused stays.
+ * For children whose listeners do not depend on when they were made.
  */
 export function renew(element, ...children) {
 	const next = add(document.createElement("div"), children);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * errand.js: what is begun and not waited for: by a button, an event, a timer. It ends with
- * the view that began it: an answer that is cut off because the view was left is the normal
- * end, and nobody is told. A Problem is told; anything else is a fault of this page and
- * stays one.
+ * errand.js: work that is started and not waited for: by a button, an event, a timer. It ends
+ * with the view that started it: an answer that is cut off because the view was left is a normal
+ * end and is not reported. A Problem is reported; any other error is a bug of this page and is
+ * thrown.
  *
  *   onclick: () => errand(() => view.more(), signal)
- *   errand(() => view.refresh(), signal, QUIETLY)        the frame says what is away
+ *   errand(() => view.refresh(), signal, QUIETLY)        the frame shows what is unavailable
  */
 import { Problem } from "./api.js";
 import { user } from "./dom.js";
 import { toast } from "./toast.js";
 
-/* Whether an error is no more than the end of the view whose signal this is. */
+/* Whether an error is only the end of the view whose signal this is. */
 export function isEnd(error, signal) {
 	return Boolean(signal?.aborted) && (error instanceof Problem || error.name === "AbortError");
 }
@@ -25,7 +25,7 @@ export function atTheFoot(problem) {
 
 export const QUIETLY = () => {};
 
-/* Does async work() until the signal ends; tell(problem) where it could not. */
+/* Does async work() until the signal ends; tell(problem) if it failed. */
 export async function errand(work, signal = null, tell = atTheFoot) {
 	try {
 		await work();
@@ -36,7 +36,7 @@ export async function errand(work, signal = null, tell = atTheFoot) {
 	}
 }
 
-/* What a view can do without: null where the daemon has a problem with it. */
+/* Data that a view can do without: null if the daemon has a problem with it. */
 export async function orNothing(promise) {
 	try {
 		return await promise;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * frame.js: what stands above every view: which installation this is, whether its
- * databases and its daemon are there, whether the page is live, and banners for what is
- * away. It asks /status by itself and heals by itself.
+ * frame.js: what is above every view: which installation this is, whether its databases and its
+ * daemon are available, whether the page is live, and banners for what is unavailable. It requests
+ * /status by itself and recovers by itself.
  */
 import {
 	daemonStatus,
@@ -19,8 +19,8 @@ import { icon } from "./icon.js";
 import { liveState, onLive, pause, poke, reconnect, resume, subscribe } from "./live.js";
 import { ago, agoText, chip, plural, stampText, tick } from "./words.js";
 
-const ASK_S = 5; /* how often the daemon is asked how it is */
-const AWAY_ASK_S = 2; /* the same while something is away */
+const ASK_S = 5; /* how often the daemon's state is requested */
+const AWAY_ASK_S = 2; /* the same while something is unavailable */
 const place = (id) => document.getElementById(id);
 
 /* ---- which installation ---- */
@@ -80,7 +80,7 @@ function makeHeartbeat() {
 
 function beat() {
 	pulse.classList.remove("beat");
-	void pulse.offsetWidth; /* or the animation would not start again */
+	void pulse.offsetWidth; /* otherwise the animation would not start again */
 	pulse.classList.add("beat");
 }
 
@@ -204,7 +204,7 @@ function showTools() {
 	);
 }
 
-/* ---- what is away ---- */
+/* ---- what is unavailable ---- */
 
 const answeredAt = {}; /* by database: when it was last seen up */
 
@@ -247,7 +247,7 @@ function databaseBanner(d) {
 	);
 }
 
-let said = ""; /* which are away, as screen readers were told: ages would be read each second */
+let said = ""; /* announced to screen readers; without ages, which would be read out each second */
 
 function showBanners() {
 	const { away } = reached();
@@ -260,7 +260,7 @@ function showBanners() {
 	said = names;
 }
 
-/* ---- going round ---- */
+/* ---- the loop ---- */
 
 let asking = false;
 
@@ -303,7 +303,7 @@ function goRound() {
 	});
 }
 
-/* Starts the frame; resolves when the daemon was asked for the first time. */
+/* Starts the frame; resolves after the first request to the daemon. */
 export async function startFrame({ help }) {
 	showHelp = help;
 	makeHeartbeat();

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * glance.js: what the overview shows, made from what it knows; nothing here asks anybody.
- *
- * A row is one watch: {watch, status, stats, oldest}: as the daemon has it in memory, as
- * the database has it of whoever leads it, its numbers, its oldest running job. All but
- * the first may be missing.
+ * glance.js: what the overview shows, made from what it knows; nothing here sends a request. A row
+ * is one watch: {watch, status, stats, oldest}: from the daemon's memory, from the database as its
+ * leader wrote it, its numbers, its oldest running job. All but the first may be missing.
  */
 import { daemonStatus, jobHref, queryText } from "./api.js";
 import { bars, sparkline } from "./chart.js";
@@ -18,16 +16,16 @@ const WAITING = ["queued", "ready", "waiting", "pending", "scheduled", "new", "r
 export const nameOf = (w) => `${w.database}/${w.watch}`;
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 
-/* ---- what a row says ---- */
+/* ---- the contents of a row ---- */
 
-/* Judged stuck and not left to a person already; null: not known. */
+/* Judged stuck and not yet waiting for an operator; null: not known. */
 function stuckOf({ watch, stats }) {
 	if (!watch.enabled) return 0;
 	if ((stats?.stuck_total ?? null) === null) return null;
 	return Math.max(0, stats.stuck_total - (stats.held_running ?? 0));
 }
 
-/* Of several watches: {n, capped}; n null where none is known, capped where some are not. */
+/* Of several watches: {n, capped}; n null if none is known, capped if some are not. */
 function stuckOfAll(rows) {
 	const each = rows.map(stuckOf);
 	const known = each.filter((n) => n !== null);
@@ -44,12 +42,15 @@ function heldOf({ stats }) {
 	return Math.max(stats?.held ?? 0, sum(states.map((one) => one.n)));
 }
 
-/* Whether rows by state are told by a sample; the built-in queue counts what people act on. */
+/*
+ * Whether rows by state come from a sample; the built-in queue counts exactly what operators act
+ * on.
+ */
 function isEstimated({ watch, stats }) {
 	return Boolean(stats?.estimated && !watch.builtin);
 }
 
-/* Jobs that ended without success and are not tried again: what others call dead letters. */
+/* Jobs that ended without success and are not retried: dead letters in other systems. */
 function deadOf({ stats }) {
 	return stats?.failed ?? 0;
 }
@@ -78,7 +79,7 @@ function isTrouble(row) {
 	);
 }
 
-/* ---- in a line ---- */
+/* ---- as one line ---- */
 
 /* Why a watch is not well, the worst first: "3 watches with problems: alerts on pages". */
 const WHY = [
@@ -156,7 +157,7 @@ function pauseBanner({ watch, status }) {
 
 const infoOf = ({ watch, status }) => watch.info ?? status?.info ?? {};
 
-/* One outage makes defib doubt many watches at once: those of one cause are one line. */
+/* One outage causes doubt for many watches at once: those of one cause are one line. */
 function doubtBanners(rows) {
 	const causes = new Map();
 	for (const row of rows.filter((one) => infoOf(one).doubting)) {
@@ -251,7 +252,7 @@ function tile(href, shade, picture, name, value, note) {
 	);
 }
 
-/* Medians cannot be added up: of several watches the least and the largest are shown. */
+/* Medians cannot be added: for several watches the smallest and the largest are shown. */
 function medians(watches) {
 	const all = watches
 		.map((w) => w.median_s)
@@ -284,13 +285,13 @@ function needsYou(rows) {
 	);
 }
 
-/* A number of the last 24 hours by the ledger, of all watches; null: not known of some. */
+/* A number of the last 24 hours from the ledger, of all watches; null: unknown for some. */
 function lately(rows, name) {
 	const each = rows.filter((row) => row.watch.enabled).map(({ stats }) => stats?.[name]?.day ?? null);
 	return each.includes(null) ? null : sum(each);
 }
 
-/* `day`: the trend of 24 hours, one a database. */
+/* `day`: the trend of 24 hours, one per database. */
 export function tiles(rows, day) {
 	const { n: stuck, capped, unknown } = stuckOfAll(rows);
 	const watches = day.flatMap((t) => t.watches);
@@ -344,7 +345,7 @@ function bucketNames(from, seconds, i, span) {
 	};
 }
 
-/* All watches together; `trends`: one a database. */
+/* All watches together; `trends`: one per database. */
 export function trendChart(trends, span) {
 	const watches = trends.flatMap((t) => t.watches);
 	const { from, to, bucket_s: seconds } = trends[0];
@@ -359,9 +360,9 @@ export function trendChart(trends, span) {
 	});
 }
 
-/* ---- a row a watch ---- */
+/* ---- one row per watch ---- */
 
-/* How many wait, where the states have names that say so. */
+/* How many wait, if the names of the states say so. */
 function depth({ stats }) {
 	if (!stats || stats.states_error) return null;
 	const waiting = stats.states.filter((one) =>
@@ -400,7 +401,7 @@ function stuckLink(row) {
 		: "0";
 }
 
-/* `known`: {day, workers, several}, read anew at each painting. */
+/* `known`: {day, workers, several}, read again at each painting. */
 export function watchTable(known) {
 	const jobs = (w, query = {}) =>
 		`/jobs${queryText({ watch: w.watch, database: w.builtin ? w.database : null, ...query })}`;

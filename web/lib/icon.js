@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * icon.js: the few pictures of this page: strokes on a grid of 16, in the colour of the
- * text beside them. They never stand alone: the word is always there, for eyes or for
- * screen readers.
+ * icon.js: the few pictures of this page: strokes on a grid of 16, in the colour of the text beside
+ * them. A picture is never alone: the word is always there, visible or for screen readers.
  */
 import { s } from "./dom.js";
 

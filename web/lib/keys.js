@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * keys.js: the keyboard: "/" to the search, "?" to this list, g and a letter to a view.
- * Nothing is taken from somebody who types.
+ * keys.js: the keyboard: "/" for the search, "?" for this list, g and a letter for a view. Keys are
+ * ignored while the user types.
  */
 import { h } from "./dom.js";
 
-/* Between g and its letter, as they were pressed: a busy page may hear of them later. */
+/* Between g and its letter, as they were pressed: a busy page may receive them later. */
 const WITHIN_MS = 1200;
 
 const typing = (target) =>
@@ -50,7 +50,7 @@ function line(keys, words) {
 	];
 }
 
-/* The dialog that tells all of them. */
+/* The dialog that lists all of them. */
 export function keyHelp(views) {
 	const close = () => dialog.close();
 	const dialog = h(

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * live.js: what happens, as it happens: one stream for the whole page and for all its tabs
- * (tabs.js, stream.js). Nothing is missed and nothing comes twice, whichever tab reads it
- * (place.js).
+ * live.js: live events: one stream for the whole page and for all its tabs (tabs.js,
+ * stream.js). Nothing is missed or repeated, whichever tab reads it (place.js).
  *
  *   const stop = subscribe((event) => { if (event.type === "ledger") … event.data … });
- *   every(10, refresh, signal);      also at once after a break; never while paused
+ *   every(10, refresh, signal);      also immediately after a break; never while paused
  *   const again = soon(250, refresh, signal); again();     many calls are one
  */
 import { heard } from "./api.js";
@@ -13,7 +12,7 @@ import { errand, QUIETLY } from "./errand.js";
 import { Place } from "./place.js";
 import { askAgain, shareStream } from "./tabs.js";
 
-const KEEP = 2000; /* events that wait while paused; more of them are a gap */
+const KEEP = 2000; /* events that wait while paused; beyond that there is a gap */
 
 const listeners = new Set();
 const stateListeners = new Set();
@@ -22,9 +21,9 @@ const place = new Place();
 let kept = [];
 let started = false;
 
-/* ---- who listens ---- */
+/* ---- listeners ---- */
 
-/* fn({type, data, id}); types: ledger, watch, database, gap. Returns how to stop. */
+/* fn({type, data, id}); types: ledger, watch, database, gap. Returns a function that stops it. */
 export function subscribe(fn) {
 	listeners.add(fn);
 	start();
@@ -106,12 +105,12 @@ function start() {
 	shareStream(() => place.id, learn);
 }
 
-/* Try again now: the daemon was heard of, or the tab is looked at again. */
+/* Try again now: the daemon was heard from, or the tab is visible again. */
 export function reconnect() {
 	if (!state.connected) askAgain();
 }
 
-/* ---- asking again by the clock ---- */
+/* ---- repeated requests ---- */
 
 const pokes = new Set();
 
@@ -121,8 +120,8 @@ export function poke() {
 }
 
 /*
- * Calls async fn() every so many seconds until the signal ends, never twice at once, not
- * while paused and not in a hidden tab. Outages is told by the frame.
+ * Calls async fn() at this interval in seconds until the signal ends, never twice at once, not
+ * while paused and not in a hidden tab. The frame reports outages.
  */
 export function every(seconds, fn, signal) {
 	let busy = false;
@@ -143,7 +142,7 @@ export function every(seconds, fn, signal) {
 	});
 }
 
-/* A function that has async fn() called a little later, once however often it was wanted. */
+/* A function that has async fn() called a little later, once however often it was requested. */
 export function soon(ms, fn, signal) {
 	let waiting = null;
 	return () => {

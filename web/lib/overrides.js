@@ -82,7 +82,7 @@ export async function resumeWatch(w) {
 	await say(w, "resume", {}, () => [user(w.watch), " is recovered again"]);
 }
 
-/* `raised`: it is already, and may be taken back. */
+/* `raised`: it is already, and may be cleared. */
 export async function raiseWatch(w, raised) {
 	const asked = await askWith({
 		title: ["Raise the thresholds of ", user(w.watch)],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * patch.js: what is shown becomes what was made anew, by changing only what differs: the
- * focus, a selected text and what somebody unfolded stay. Listeners are not carried over,
- * so it is for what has none, or whose listeners need nothing that changes.
+ * patch.js: updates what is shown to new content by changing only what differs: the focus, selected
+ * text and unfolded parts stay. Listeners are not carried over, so it is for content without
+ * listeners, or whose listeners need nothing that changes.
  */
 
 const LEFT = new Set(["open", "style"]);
@@ -11,7 +11,7 @@ function sameKind(a, b) {
 	return a.nodeType === b.nodeType && a.nodeName === b.nodeName;
 }
 
-/* A style goes by the object model: the policy of this page allows no attribute. */
+/* A style is set through the object model: the policy of this page allows no attribute. */
 function attributes(old, made) {
 	if (old.style && old.style.cssText !== made.style.cssText) old.style.cssText = made.style.cssText;
 	for (const { name } of [...old.attributes]) if (!LEFT.has(name) && !made.hasAttribute(name)) old.removeAttribute(name);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * place.js: how far a tab is in the ledgers of all databases. The id of an event is such a
- * place, as text: "main=123,other=45". What comes from another tab is compared with it:
- * what was seen already is passed over, and what never came is noticed.
+ * place.js: how far a tab is in the ledgers of all databases. The id of an event is such a place,
+ * as text: "main=123,other=45". Events from another tab are compared with it: those already seen
+ * are skipped, and missing ones are noticed.
  */
 
-/* By the name as it stands in the id (percent-encoded): the last entry. */
+/* By the name as in the id (percent-encoded): the last entry. */
 function parse(id) {
 	return new Map(
 		(id ?? "")
@@ -26,7 +26,7 @@ export class Place {
 		return this.#at.size ? [...this.#at].map((pair) => pair.join("=")).join(",") : null;
 	}
 
-	/* Whether entries lie between here and an id. Where nothing was seen, nothing is missed. */
+	/* Whether there are entries between here and an id. If nothing was seen, nothing is missed. */
 	isBehind(id) {
 		return (
 			this.#at.size > 0 &&
@@ -41,13 +41,13 @@ export class Place {
 		);
 	}
 
-	/* On to an id, never back … */
+	/* Forward to an id, never back … */
 	move(id) {
 		for (const [name, number] of parse(id))
 			this.#at.set(name, Math.max(number, this.#at.get(name) ?? -1));
 	}
 
-	/* … except where it was said that another ledger is there now. */
+	/* … except if the ledger was replaced by another. */
 	jump(id) {
 		this.#at = parse(id);
 	}

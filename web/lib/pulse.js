@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pulse.js: how a worker beat of late: a stroke for each renewal of its lease, red where
- * one was missed, hatched where the daemon did not look. The same in words, for those who
- * cannot see it.
+ * pulse.js: how a worker beat recently: a stroke for each renewal of its lease, red where one was
+ * missed, hatched where the daemon did not look. The same as text, for screen readers.
  */
 import { h, s } from "./dom.js";
 import { duration, plural } from "./words.js";
@@ -10,10 +9,10 @@ import { duration, plural } from "./words.js";
 const WIDE = 132,
 	HIGH = 24;
 const KEPT = 60; /* beats that the daemon remembers */
-const LATE = 2.2; /* beats without one are a gap … */
-const LOOKS_S = 2; /* … and the daemon looks only so often */
+const LATE = 2.2; /* this many missing beats are a gap … */
+const LOOKS_S = 2; /* … and the daemon looks only this often */
 
-/* [{from, to}] in seconds ago, the older first: silences, and what nobody saw. */
+/* [{from, to}] in seconds ago, the older first: silences, and unobserved times. */
 function holes(beats, beatS, alive) {
 	const late = LATE * beatS + LOOKS_S;
 	const found = { gaps: [], blind: [] };
@@ -41,7 +40,7 @@ function inWords(seen, gaps, span) {
 	);
 }
 
-/* `beats` are seconds ago, the oldest first; a worker beats three times in its lease. */
+/* `beats` are seconds ago, the oldest first; a worker beats three times per lease. */
 export function pulse(beats, leaseS, alive) {
 	const beatS = leaseS / 3;
 	const span = Math.max(30, KEPT * beatS);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * search.js: the field in the header. WATCH/KEY goes straight to the job, and so does a key
- * that one watch alone knows; anything else is looked for in the text of jobs.
+ * search.js: the field in the header. WATCH/KEY goes straight to the job, and so does a key that
+ * only one watch knows; anything else is searched for in the text of jobs.
  */
 import { get, jobHref, jobPath, queryText } from "./api.js";
 import { announce } from "./dom.js";
 
-const MOST_WATCHES = 12; /* that are asked for a key */
+const MOST_WATCHES = 12; /* that are searched for a key */
 
 async function named(text, watches) {
 	const slash = text.indexOf("/");
@@ -47,7 +47,7 @@ export function startSearch(go) {
 		try {
 			to = await target(text);
 		} catch {
-			/* The list says itself what is away. */
+			/* The list itself reports what is unavailable. */
 		}
 		input.blur();
 		go(to);

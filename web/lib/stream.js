@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * stream.js: server-sent events (GET /api/v1/events), read with fetch() so that the token
- * goes in a header. After a break it goes on behind the last event that was seen: nothing
- * is missed, nothing comes twice.
+ * stream.js: server-sent events (GET /api/v1/events), read with fetch() so that the token is sent
+ * in a header. After a break it continues after the last event that was seen: nothing is missed or
+ * repeated.
  */
 import { ask, Problem } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15000;
-const LONG_MS = 10000; /* what lasted so long was a connection */
-const SILENCE_MS = 40000; /* the daemon says something every 15 s */
+const LONG_MS = 10000; /* a connection that lasted this long counts as one */
+const SILENCE_MS = 40000; /* the daemon sends something every 15 s */
 
-/* {event: {type, data} or null, id or null} for each block; comments move the id on too. */
+/* {event: {type, data} or null, id or null} for each block; comments advance the id too. */
 async function* blocksOf(body, heard) {
 	const reader = body.getReader();
 	const decoder = new TextDecoder();
@@ -87,9 +87,8 @@ export function hurry() {
 }
 
 /*
- * Reads until the signal ends, and comes again after each break. last() is the id of the
- * last event; news({connected, id, event}) tells of each event, and of the connection
- * where `event` is null.
+ * Reads until the signal ends, and reconnects after each break. last() is the id of the last event;
+ * news({connected, id, event}) is called for each event, and for the connection with `event` null.
  */
 export async function readStream(signal, last, news) {
 	let wait = FIRST_WAIT_MS;

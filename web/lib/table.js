@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * table.js: a table of rows that stay where they are. While somebody points at it, has the
- * focus in it or has selected something, fresh data changes cells in place; rows that are
- * new wait behind a button ("3 new"), rows that are gone stay dimmed. Nobody ever clicks
- * a row that was another a moment ago.
+ * table.js: a table whose rows do not move. While the user points at it, has the focus in it or
+ * has selected something, new data changes cells in place; new rows wait behind a button
+ * ("3 new"), rows that are gone stay dimmed. So a click never hits a row that was another one a
+ * moment ago.
  *
  *   const t = table({
  *     label: "Jobs of pages",
  *     columns: [{ name: "job", title: "Job", cell: (row) => … }, { name: "age", title: "Age", num: true, cell: … }],
  *     key: (row) => row.job,
- *     title: (row) => row.job,           how a row is called, for its box
- *     select: true,                      boxes; onselect(keys) is told
- *     more: async () => {…},             "Load more"; append() what came, hasMore() what is left
+ *     title: (row) => row.job,           the name of a row, for its box
+ *     select: true,                      boxes; calls onselect(keys)
+ *     more: async () => {…},             "Load more"; append() the rows, hasMore() if there are more
  *     empty: "Nothing is stuck.",
  *   });
  *   root.append(t.element); t.set(rows); t.refresh(rows); t.append(rows); t.hasMore(true); t.selected();
  *
- * Keys within: j or ↓ next, k or ↑ before, Enter its first link, x or Space select; with
- * Shift the rows on the way are selected, as by a click on a box with Shift.
+ * Keys: j or ↓ next, k or ↑ previous, Enter its first link, x or Space select; with Shift all
+ * rows in between are selected, as by a click on a box with Shift.
  */
 import { announce, fill, h } from "./dom.js";
 import { count } from "./words.js";
@@ -107,7 +107,7 @@ class Table {
 
 	/* ---- rows ---- */
 
-	/* These and no others, in this order. */
+	/* Exactly these, in this order. */
 	set(rows) {
 		const before = this.rows;
 		this.rows = new Map();
@@ -130,7 +130,7 @@ class Table {
 		this.#counted();
 	}
 
-	/* The same question was asked again. */
+	/* New data for the same query. */
 	refresh(rows) {
 		if (!this.isBusy()) {
 			this.set(rows);
@@ -158,7 +158,7 @@ class Table {
 		this.#counted();
 	}
 
-	/* Newer rows, which come first: behind the button while somebody is busy here. */
+	/* Newer rows, which come first: behind the button while the user is busy here. */
 	prepend(rows) {
 		const shown = this.latest ?? [...this.rows.values()].map((r) => r.row);
 		const keys = new Set(rows.map((row) => this.#keyOf(row)));
@@ -169,12 +169,12 @@ class Table {
 		this.moreButton.hidden = !more;
 	}
 
-	/* Rows that are shown, in their order. */
+	/* Rows that are shown, in order. */
 	shown() {
 		return [...this.rows.values()].map((r) => r.row);
 	}
 
-	/* Somebody points at it, is in it, or has chosen something. */
+	/* The user points at it, has the focus in it, or has selected something. */
 	isBusy() {
 		return (
 			this.rows.size > 0 &&
@@ -276,7 +276,7 @@ class Table {
 		this.#chosenChanged();
 	}
 
-	/* `all`: with those from the one before. */
+	/* `all`: including those since the previous one. */
 	#choose(key, on, all = false) {
 		const keys = [...this.rows.keys()];
 		const from = all ? keys.indexOf(this.chosenLast) : -1,
@@ -290,7 +290,7 @@ class Table {
 		this.#chosenChanged();
 	}
 
-	/* The row and the one that is gone to. */
+	/* The row and the one to go to. */
 	#chooseBoth(at, next) {
 		const keys = [...this.rows]
 			.filter(([, shown]) => shown.element === at || shown.element === next)

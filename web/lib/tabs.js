@@ -1,34 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tabs.js: one stream for all tabs. A browser opens six connections to a host and no more:
- * with a stream in each, six tabs would leave none to ask or to act with. So tabs take
- * turns: who has the lock reads, and tells the others what it reads over a channel. When it
- * is closed, crashes or is frozen the lock passes on, and the next goes on behind the last
- * event that it was told of.
+ * tabs.js: one stream for all tabs.
  *
- * Lock and channel are named by the token: nobody is told what another's token may see.
- * Where tabs cannot find each other (plain http from another host has neither locks nor
- * hashes) each reads for itself while it is looked at, and lets go while it is hidden.
+ * A browser opens at most six connections to a host: with a stream in each, six tabs would leave
+ * none for requests. So tabs take turns: the tab that has the lock reads, and sends what it reads
+ * to the others over a channel. When it is closed, crashes or is frozen, the lock passes on, and
+ * the next tab continues after the last event that it received. Lock and channel are named by the
+ * token, so that no tab receives what another's token may see.
+ *
+ * If tabs cannot find each other (plain http from another host has neither locks nor hashes), each
+ * reads for itself while it is visible, and stops while it is hidden.
  */
 import { onToken, token } from "./api.js";
 import { hurry, readStream } from "./stream.js";
 
-const HELLO = "hello"; /* how is who reads? */
+const HELLO = "hello"; /* how is the reader? */
 const LOOK_MS = 10000;
-/* Looks without a word from who reads, until it is held for stuck and the lock is taken
-   from it. The timers of a hidden tab run once a minute: it is to have the time. */
+/*
+ * Checks without a message from the reader before it is considered stuck and the lock is taken from
+ * it. The timers of a hidden tab run once a minute: it must have enough time.
+ */
 const QUIET_LOOKS = 9;
 
-let turn = new AbortController(); /* ended when this tab is to begin anew */
+let turn = new AbortController(); /* ended when this tab must start again */
 let alone = false;
 let frozen = false;
 let stir = null; /* ends the sleep of a tab that lets others read */
 let channel = null;
 let leading = false;
-let connected = false; /* as who reads said last */
+let connected = false; /* as last reported by the reader */
 let quiet = 0;
 
-/* What all tabs with this token call themselves; null: they cannot find each other. */
+/* The common name of all tabs with this token; null: they cannot find each other. */
 async function groupOf(shown) {
 	if (!navigator.locks || !globalThis.BroadcastChannel || !globalThis.crypto?.subtle) return null;
 	const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(shown ?? ""));
@@ -36,7 +39,7 @@ async function groupOf(shown) {
 	return `defib.live.${hex.join("")}`;
 }
 
-/* ---- tabs that sleep ---- */
+/* ---- sleeping tabs ---- */
 
 const sleeps = () => frozen || (alone && document.hidden);
 
@@ -64,7 +67,7 @@ function followLife() {
 	onToken(() => turn.abort());
 }
 
-/* ---- who reads ---- */
+/* ---- the reader ---- */
 
 function ended(signal) {
 	return new Promise((resolve) => {
@@ -90,11 +93,11 @@ async function withLock(group, options, signal, lead) {
 	}
 }
 
-/* Waits for the lock, but not for somebody who is stuck. */
+/* Waits for the lock, but not for a tab that is stuck. */
 async function oneTurn(group, signal, lead) {
 	const patience = new AbortController();
 	const end = () => patience.abort();
-	/* Looks are counted, not time: after the sleep of the whole machine nobody is stuck. */
+	/* Checks are counted, not time: after a suspend of the machine no tab is stuck. */
 	const watchdog = setInterval(() => {
 		if (++quiet >= QUIET_LOOKS) end();
 	}, LOOK_MS);
@@ -119,7 +122,7 @@ async function takeTurns(group, signal, last, news) {
 	const lead = async (until) => {
 		leading = true;
 		await readStream(until, last, (read) => {
-			if (until.aborted) return; /* another reads by now */
+			if (until.aborted) return; /* another tab reads by now */
 			const told = { after: last(), ...read };
 			connected = told.connected;
 			say(told);
@@ -147,16 +150,16 @@ async function takeTurns(group, signal, last, news) {
 	channel = null;
 }
 
-/* Try again now, whoever reads. */
+/* Try again now, whichever tab reads. */
 export function askAgain() {
 	hurry();
 	channel?.postMessage(HELLO);
 }
 
 /*
- * Never ends. last() is the id of the last event that this tab has seen; news({connected,
- * after, id, event}) tells of each event, whoever read it, and of the connection where
- * `event` is null. `after` is the id that was there before it.
+ * Never ends. last() is the id of the last event that this tab has seen; news({connected, after,
+ * id, event}) is called for each event, whichever tab read it, and for the connection with `event`
+ * null. `after` is the id before it.
  */
 export async function shareStream(last, news) {
 	followLife();

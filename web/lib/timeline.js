@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * timeline.js: the life of one job on one line: when it came, each attempt, the signs of
- * life that are known, steps, verdicts with what was measured against the limit, remedies,
- * what persons did, late completions. Silence is drawn: a hatched stretch with its length.
+ * timeline.js: the life of one job on one line: when it came, each attempt, the known signs of
+ * life, steps, verdicts with what was measured against the limit, remedies, operators' acts, late
+ * completions. Silence is drawn: a hatched stretch with its length.
  *
- * lifeOf() and layOut() make moments and stretches of what the API says, without a clock of
- * their own; drawLife() draws them.
+ * lifeOf() and layOut() turn the API's data into moments and stretches, without a clock of their
+ * own; drawLife() draws them.
  */
 import { measure } from "./cells.js";
 import { h, user } from "./dom.js";
@@ -23,7 +23,7 @@ function moment(list, when, kind, more) {
 	if (ms !== null) list.push({ ms, when, kind, ...more });
 }
 
-/* What an attempt is known by: its start, its owner, its signs of life until it was judged. */
+/* What is known about an attempt: its start, its owner, its signs of life until it was judged. */
 function fromEvidence(list, evidence) {
 	if (!evidence) return;
 	const who = { owner: evidence.owner ?? null, attempt: evidence.attempt ?? null };
@@ -43,7 +43,7 @@ function fromSteps(list, steps) {
 	for (const step of steps) moment(list, step.finished_at ?? step.started_at, "step", { step });
 }
 
-/* Moments that several entries tell of are one. */
+/* Moments that several entries mention are one. */
 function once(list) {
 	const seen = new Map();
 	for (const one of list) {
@@ -53,7 +53,7 @@ function once(list) {
 	return [...seen.values()];
 }
 
-/* The last start of a job may be that of its undoing, which is no attempt. */
+/* The last start of a job may be that of its undo, which is not an attempt. */
 function startOf(job) {
 	const back = (job.ledger ?? []).findLast((entry) => EVENTS[entry.event]?.remedy === "rollback");
 	return back && at(back.at) <= at(job.started_at) && at(back.at) >= at(job.created_at)
@@ -63,7 +63,7 @@ function startOf(job) {
 const RANK = ["created", "start", "sign", "beat", "step", "expiry", "entry", "finish", "due", "now"];
 
 /*
- * All that is known of a job, in its order. `explained` is what explain says of it now,
+ * All that is known about a job, in order. `explained` is what explain currently says about it,
  * `beats` what this page has seen of it: [{at, step, text}]; `now` is the server's time.
  */
 export function lifeOf(job, explained, beats, now) {
@@ -92,23 +92,23 @@ function running(before, one) {
 	return before;
 }
 
-/* How long a job may be quiet before that is silence: two beats, or its limit. */
+/* How long a job may be quiet before it counts as silent: two beats, or its limit. */
 function quiet(limits, next) {
 	const limit = next.entry?.evidence?.limit_s ?? limits.limit_s;
 	const most = limits.beat_s ? 2 * limits.beat_s : limit;
 	return most ?? Infinity;
 }
 
-/* The attempt that an entry judges, where nothing was known of it before. */
+/* The attempt that an entry judges, if nothing was known of it before. */
 function newAttempt(one, known) {
 	const judged = one.entry && one.entry.verdict && one.entry.verdict !== "none" ? one.entry.evidence?.attempt ?? 0 : 0;
 	return judged > known ? judged : 0;
 }
 
 /*
- * {kind: silence | running | waiting | unseen, seconds} or null where there is nothing to
- * draw. Unseen is an attempt of which only the end is known; `attempt` is the last that was
- * told of. `silent`: nothing was heard since the last stretch of silence.
+ * {kind: silence | running | waiting | unseen, seconds} or null if there is nothing to draw. Unseen
+ * is an attempt of which only the end is known; `attempt` is the last that was mentioned. `silent`:
+ * nothing was heard since the last stretch of silence.
  */
 function stretch(one, next, { runs, silent, attempt }, limits) {
 	const seconds = (next.ms - one.ms) / 1000;
@@ -216,7 +216,7 @@ function drawMoment(one, runs) {
 	return line(knob, shade, moments(one), told, runs ? "runs" : "");
 }
 
-/* Taller the longer it was, but never by its whole length. */
+/* Taller the longer it was, but not in proportion. */
 function drawStretch(span, runs) {
 	const high = Math.min(72, 20 + 8 * Math.log10(1 + span.seconds));
 	const words = {
@@ -228,7 +228,7 @@ function drawStretch(span, runs) {
 		span.kind === "silence" ? "silence" : runs || span.kind === "unseen" ? "runs" : "");
 }
 
-/* `all`: or the latest, and onAll() is asked for the rest. */
+/* `all`: or only the latest, and onAll() shows the rest. */
 export function drawLife(life, limits, { all = false, onAll = null } = {}) {
 	const lines = layOut(life, limits).map(({ one, span, runs }) => (span ? drawStretch(span, runs) : drawMoment(one, runs)));
 	const list = h("ol", { class: "life", "aria-label": "What happened to this job, oldest first" });
@@ -237,7 +237,7 @@ export function drawLife(life, limits, { all = false, onAll = null } = {}) {
 	return [h("div", { class: "table-foot" }, hidden ? h("button", { type: "button", class: "small", onclick: onAll }, `Show ${plural(hidden, "earlier line")}`) : null), list];
 }
 
-/* One line for who cannot see it. */
+/* One line for screen readers. */
 export function lifeWords(life) {
 	const entries = life.filter((one) => one.kind === "entry");
 	const last = entries.at(-1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * toast.js: a short line at the foot of the page about what was just done, with one thing
- * to do about it. It stays while somebody points at it or has the focus in it.
+ * toast.js: a short line at the foot of the page about what was just done, with one follow-up
+ * action. It stays while the user points at it or has the focus in it.
  */
 import { h } from "./dom.js";
 import { icon } from "./icon.js";
@@ -18,7 +18,7 @@ function place() {
 	return found.firstElementChild;
 }
 
-/* Goes by itself, but never under a hand. */
+/* Disappears by itself, but never under the pointer. */
 function leave(element) {
 	const busy = element.matches(":hover") || element.contains(document.activeElement);
 	if (busy) setTimeout(() => leave(element), 2000);

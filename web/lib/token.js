@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * token.js: the small form that asks for a token where the daemon wants one. The token is
- * kept for this tab (api.js) and never stands in an address.
+ * token.js: the small form that asks for a token if the daemon needs one. The token is kept for
+ * this tab (api.js) and never put into an address.
  */
 import { h, user } from "./dom.js";
 

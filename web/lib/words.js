@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * words.js: times, spans, numbers and states in the words of the commands and the docs.
- * A state is always three things: a picture, a word and a colour.
+ * words.js: times, spans, numbers and states in the words of the commands and the docs. A state is
+ * always three things: a picture, a word and a colour.
  */
 import { h, s, user } from "./dom.js";
 import { EVENTS } from "./events.js";
@@ -9,7 +9,7 @@ import { icon } from "./icon.js";
 
 /* ---- times ---- */
 
-/* Microseconds are cut off by Date; null where there is no time. */
+/* Date truncates microseconds; null if there is no time. */
 export function instant(when) {
 	if (when === null || when === undefined || when === "") return null;
 	const at = when instanceof Date ? when : new Date(when);
@@ -28,7 +28,7 @@ const UNITS = [
 /* 93 is "1m 33s", 3.2 is "3s", 0.25 is "250ms": as the commands write it, down to microseconds. */
 export function duration(seconds) {
 	if (seconds === null || seconds === undefined || Number.isNaN(Number(seconds))) return "–";
-	/* A millionth at a time: 0.004 * 1e6 is not quite 4000. */
+	/* In millionths: 0.004 * 1e6 is not quite 4000. */
 	let rest = Math.max(0, Math.round(Number(seconds) * 1e6));
 	if (rest === 0) return "0s";
 	const at = UNITS.findIndex(([size]) => rest >= size);
@@ -52,7 +52,7 @@ export function agoText(when, now = Date.now()) {
 	return seconds > 0 ? `${said} ago` : `in ${said}`;
 }
 
-/* 2026-01-02 03:04:05 in the reader's own zone. */
+/* 2026-01-02 03:04:05 in the user's own zone. */
 export function stampText(when) {
 	const at = instant(when);
 	if (!at) return "–";
@@ -63,14 +63,14 @@ export function stampText(when) {
 	);
 }
 
-/* A moment, told exactly; its title has it in UTC. */
+/* A moment as an exact time; its title has it in UTC. */
 export function stamp(when) {
 	const at = instant(when);
 	if (!at) return h("span", { class: "muted" }, "–");
 	return h("time", { datetime: at.toISOString(), title: at.toISOString() }, stampText(at));
 }
 
-/* A moment, told by its age, which goes on counting (tick()). */
+/* A moment as its age, which keeps counting (tick()). */
 export function ago(when) {
 	const at = instant(when);
 	if (!at) return h("span", { class: "muted" }, "never");
@@ -85,7 +85,7 @@ export function ago(when) {
 	);
 }
 
-/* All ages on the page, once a second. */
+/* Update all ages on the page, once a second. */
 export function tick(root = document) {
 	const now = Date.now();
 	for (const time of root.querySelectorAll("time[data-ago]")) {
@@ -94,14 +94,14 @@ export function tick(root = document) {
 	}
 }
 
-/* What a guard says, without its own clock time, where the page says it in the reader's zone. */
+/* A guard's text, without its own clock time if the page shows that in the user's zone. */
 export function guardWords(said) {
 	return said?.replace(/, at \d\d:\d\d:\d\dZ at the latest$/, "") ?? null;
 }
 
 /*
- * Why an entry of the ledger was written. The reason of a report is the sentence that a
- * recovery would have left in the row: here nothing was recovered.
+ * Why an entry of the ledger was written. The reason of a report is the sentence that a recovery
+ * would have written to the row: here nothing was recovered.
  */
 export function whyOf(entry) {
 	if (EVENTS[entry.event]?.remedy !== "report") return entry.reason;
@@ -114,7 +114,7 @@ export function whyOf(entry) {
 
 const numbers = new Intl.NumberFormat("en-US");
 
-/* 12,345; `capped` where there are at least so many; `estimated` where a sample says so. */
+/* 12,345; `capped` if there are at least this many; `estimated` if it comes from a sample. */
 export function count(n, capped = false, estimated = false) {
 	if (n === null || n === undefined) return "–";
 	return (estimated ? "≈ " : "") + numbers.format(estimated ? Number(n.toPrecision(2)) : n) + (capped ? "+" : "");
@@ -127,7 +127,7 @@ export function plural(n, one, many = `${one}s`) {
 
 /* ---- states ---- */
 
-/* Words that have a picture and a tone; anything else is told by its own name alone. */
+/* Words that have a picture and a tone; any other word is shown as it is. */
 const LOOKS = {
 	/* verdicts */
 	dead: ["bad", "cross"],
@@ -208,14 +208,14 @@ export function tone(word) {
 	return (LOOKS[word] ?? LOOKS[String(word).toLowerCase()] ?? ["idle"])[0];
 }
 
-/* NO_LEADER and no_leader are "no leader" for persons. */
+/* NO_LEADER and no_leader are shown as "no leader". */
 export function human(word) {
 	return String(word).replaceAll("_", " ").toLowerCase();
 }
 
 /*
- * A state, verdict, watch status, remedy or event: picture, word and colour. `label` is what
- * is shown instead of the word, `look` the word whose picture and colour are taken.
+ * A state, verdict, watch status, remedy or event: picture, word and colour. `label` is shown
+ * instead of the word; `look` is the word whose picture and colour are used.
  */
 export function chip(word, { label = null, look = word, title = null } = {}) {
 	if (word === null || word === undefined || word === "")
@@ -230,7 +230,7 @@ export function chip(word, { label = null, look = word, title = null } = {}) {
 	);
 }
 
-/* Why a job is on hold, by the API's word for it. */
+/* Why a job is on hold, from the API's word for it. */
 export const HOLD_CAUSES = {
 	"by hand": "an operator holds it",
 	undone: "an operator undid its recovery",
@@ -240,7 +240,7 @@ export const HOLD_CAUSES = {
 	startup: "a worker or daemon held it when it started",
 };
 
-/* How an entry of the ledger is told in a line: made by the daemon from its table of events. */
+/* An entry of the ledger as one line: made by the daemon from its table of events. */
 export { EVENTS };
 
 export function eventChip(event) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * alerts.js: every rule with its limit and how it stands, the messages that were made of it
- * and what their sinks answered, and a test message for each sink.
+ * alerts.js: every rule with its limit and state, its messages and the answers of their sinks, and
+ * a test message for each sink.
  */
 import { get, may, post } from "../lib/api.js";
 import { addressed, choice, databaseChoice, problemBox, telling } from "../lib/controls.js";
@@ -252,7 +252,7 @@ export async function show(root, { query, signal }) {
 		renew(head, summary(got.alerts));
 		rules.refresh(sorted(got.alerts, state.show || "all"));
 		deliveries.refresh(sent.deliveries);
-		/* Answers of tests stay where they are while nothing else is configured. */
+		/* Results of tests stay while the configuration is unchanged. */
 		const names = JSON.stringify(got.sinks);
 		if (named !== names) fill(sinks, sinksCard(got.sinks));
 		named = names;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * health.js: whether defib itself is well: the daemon, its databases, its watches and what
- * operators told them, what the doctor finds, and the configuration in force.
+ * health.js: whether defib itself is well: the daemon, its databases, its watches and their
+ * overrides, doctor's findings, and the configuration in force.
  */
 import { daemonStatus, get, may, onStatus, readStatus } from "../lib/api.js";
 import { problemBox, telling } from "../lib/controls.js";
@@ -119,7 +119,7 @@ function overridesCell(w) {
 	);
 }
 
-/* What a guard says is of interest while it keeps something back. */
+/* A guard is shown while it holds something back. */
 function troubleCell(w) {
 	const guards = w.braking || w.doubting || (w.read?.status ?? w.status) === "held";
 	return user(w.failure ?? (guards ? w.info?.guard : null) ?? null);
@@ -199,7 +199,7 @@ function watchTable() {
 	});
 }
 
-/* With what the database knows of them, where it answers; else what the daemon knows. */
+/* With what the database knows about them, if it answers; else what the daemon knows. */
 async function readWatches(signal) {
 	const { watches } = await get("/watches", { signal });
 	const up = (daemonStatus() ?? (await readStatus(signal))).databases

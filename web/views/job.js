@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * job.js: one job: what is the matter with it in one sentence, its life on one timeline,
- * what it was given and what it gave, its row, and what can be done. It follows the stream:
- * parts that did not change are left alone, so that nothing folds or moves under a hand.
+ * job.js: one job: its problem in one sentence, its life on one timeline, its input and output, its
+ * row, and what can be done. It follows the stream: parts that did not change are left alone, so
+ * that nothing folds or moves under the pointer.
  */
 import { actsOf, commandOf, isHeld, isUndoable } from "../lib/acts.js";
 import { ask, get, jobPath, knownRole, may, part, queryText } from "../lib/api.js";
@@ -23,9 +23,9 @@ export const title = "Job";
 const AGAIN_S = 3;
 const CELL = 2000; /* characters of a column at first */
 
-let shown = null; /* {watch, key, soon} of the job that is shown; a key of several parts is a JSON list, as text */
+let shown = null; /* {watch, key, soon} of the current job; a composite key is a JSON list, as text */
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 async function read({ watch, key, database }, signal) {
 	const query = queryText({ database });
@@ -42,7 +42,7 @@ function card(name, ...children) {
 	return h("section", { class: "card", "aria-label": name }, h("div", { class: "card-head" }, h("h2", name)), children);
 }
 
-/* The sentence, without the name that stands above it, and without what only a command can take. */
+/* The sentence, without the name above it, and without options that only a command has. */
 function sentenceOf(job) {
 	const start = `Job ${job.job} `;
 	const said = job.sentence.startsWith(start) ? `It ${job.sentence.slice(start.length)}` : job.sentence;
@@ -61,7 +61,7 @@ function shadeOf(job) {
 function holdLine(job) {
 	const entry = isHeld(job) && (job.ledger ?? []).findLast((one) => EVENTS[one.event]?.remedy === "hold");
 	if (!entry) return null;
-	/* Those whose loss counted, and the one after which it was held; a failed run is no loss. */
+	/* The losses that counted, and the one after which it was held; a failed run is not a loss. */
 	const lost = entry.rule === "crash-budget" ? (entry.evidence?.recoveries?.length ?? 0) + 1 : 0;
 	return h("p", { class: "muted" }, "Put on hold ", ago(entry.at), " by ", user(entry.actor),
 		entry.rule ? [", by the rule ", user(entry.rule, { class: "mono" })] : null,
@@ -139,7 +139,7 @@ function stepsCard(job, acts) {
 	return card("Steps", h("div", { class: "card-body" }, h("ol", { class: "plain stack" }, job.steps.map((step) => stepRow(job, step, acts)))));
 }
 
-/* ---- the row as it is ---- */
+/* ---- the raw row ---- */
 
 function cellText(value) {
 	if (value === null) return h("span", { class: "muted" }, "null");
@@ -203,7 +203,7 @@ class JobView {
 		return errand(() => this.refresh(), this.signal, QUIETLY);
 	}
 
-	/* What is known of it stays, but nothing can be done to it. */
+	/* What is known about it stays, but nothing can be done to it. */
 	#gone(error) {
 		fill(this.tools);
 		this.named = null;
@@ -225,7 +225,7 @@ class JobView {
 				h("div", { class: "stack" }, place("facts"), place("errors"), place("commands"), place("row"))));
 	}
 
-	/* A part is made anew only where what it tells has changed; `often`: then in place. */
+	/* A part is rebuilt only if its data changed; `often`: then it is updated in place. */
 	#part(name, from, make, often = false) {
 		const { place, from: before } = this.parts.get(name);
 		const now = JSON.stringify(from);
@@ -267,7 +267,7 @@ class JobView {
 			life.length ? drawLife(life, limits, { all: this.all, onAll }) : h("p", { class: "empty" }, "No history: the row has no times and the ledger no entries."));
 	}
 
-	/* They stay as they are under the pointer, but act on the job as it is now. */
+	/* They stay as they are under the pointer, but act on the current job. */
 	#buttons(job) {
 		const acts = [...this.acts.filter((act) => act !== "rollback" || !this.details.builtin || job.steps?.length), ...(job.ledger?.some(isUndoable) ? ["undo"] : [])];
 		const named = JSON.stringify([isHeld(job), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);

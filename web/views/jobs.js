@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * jobs.js: the jobs of a watch, or of all: filtered, sorted, a page at a time by the
- * server's cursor. The filters stand in the address. A count is bounded by the server and
- * says so ("1,000+"). What is selected can be acted on together.
+ * jobs.js: the jobs of a watch, or of all: filtered, sorted, one page at a time by the server's
+ * cursor. The filters are in the address. The server limits counts and marks them ("1,000+").
+ * Selected jobs can be acted on together.
  */
 import { actsOf } from "../lib/acts.js";
 import { get, knownRole, may, part, Problem, queryText } from "../lib/api.js";
@@ -26,13 +26,16 @@ const NAMES = ["watch", "database", "state", "verdict", "kind", "age", "text", "
 const VERDICTS = ["dead", "silent", "overdue", "orphan"];
 const SORTS = [["", "default"], ["age", "age"], ["key", "key"], ["state", "state"]];
 
-/* Where nothing is said of the order: what runs or is stuck comes oldest first, as in a scan, and everything else newest first. */
+/*
+ * The default order: running or stuck jobs come oldest first, as in a scan, everything else newest
+ * first.
+ */
 const OLDEST_FIRST = /^(running|stuck|verdict\b)/;
 
-let refreshSoon = null; /* of the view that is shown */
-let typedIn = null;     /* the field that changed the question: it keeps the focus */
+let refreshSoon = null; /* of the current view */
+let typedIn = null;     /* the field that changed the query: it keeps the focus */
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
 function readFilters(query) {
 	const filters = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
@@ -63,8 +66,8 @@ function question(filters, more = {}) {
 /* ---- pages, of one watch or of all ---- */
 
 /*
- * A list over one or more watches: each has a cursor of its own, a page is what the next
- * page of each gives. What a watch cannot be asked (it knows no such word) is told.
+ * A list over one or more watches: each has its own cursor, and a page consists of the next page of
+ * each. If a watch does not know a term, that is shown.
  */
 class Listing {
 	constructor(watches, filters, signal) {
@@ -105,12 +108,12 @@ class Listing {
 		return pages.flat();
 	}
 
-	/* Tables that take too long to be looked through, and were not to their end. */
+	/* Tables that took too long to read, and were not read to the end. */
 	get partly() {
 		return this.places.filter((place) => place.partly);
 	}
 
-	/* How many there are; null where nobody says. */
+	/* How many there are; null if that is unknown. */
 	async count() {
 		const said = await Promise.all(this.watches.map(({ watch, database }) =>
 			orNothing(get(`/watches/${part(watch)}/jobs`, { query: question(this.filters, { database, limit: 1, count: true, judged: null }), signal: this.signal }))));
@@ -166,7 +169,7 @@ function filterForm(filters, watches, states, go) {
 	return form;
 }
 
-/* The states that there are, from the watch's own numbers; the form does not wait for them. */
+/* The existing states, from the watch's own numbers; the form does not wait for them. */
 async function offerStates(form, watches, filters, signal) {
 	const box = form.elements.state;
 	const said = await Promise.all(watches.slice(0, 20).map(({ watch, database }) =>
@@ -195,7 +198,7 @@ const COLUMNS = [
 	{ name: "shown", title: "Shown", cell: shownText },
 ];
 
-/* Columns that no job has anything for are left out. */
+/* Columns without any value are left out. */
 function columnsFor(rows) {
 	const has = {
 		kind: (job) => job.kind !== null, owner: (job) => job.owner !== null, attempts: (job) => job.attempts !== null,
@@ -204,7 +207,7 @@ function columnsFor(rows) {
 	return COLUMNS.filter((c) => !has[c.name] || rows.length === 0 || rows.some(has[c.name]));
 }
 
-/* ---- what is selected ---- */
+/* ---- the selection ---- */
 
 function intersection(lists) {
 	return lists.length ? lists[0].filter((act) => lists.every((list) => list.includes(act))) : [];
@@ -245,7 +248,7 @@ class Bulk {
 		return errand(() => this.#collect(button), this.view.signal).finally(() => { button.disabled = false; });
 	}
 
-	/* Pages of keys up to a bound: what is acted on is then told by its number. */
+	/* Pages of keys up to a limit: an act on more shows only the number. */
 	async #collect(button) {
 		const all = new Listing(this.view.listing.watches, this.view.listing.filters, this.view.signal);
 		const jobs = [];
@@ -334,7 +337,7 @@ class JobsView {
 		this.#tellProblems();
 	}
 
-	/* The first page again, while no more was asked for; else only what is shown changes. */
+	/* The first page again, unless more was requested; else only what is shown changes. */
 	async refresh() {
 		if (!this.table) return;
 		const shown = this.table.shown().length;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ledger.js: what was decided and done, the newest first, as it happens. An entry opens to
- * its evidence and to the row before and after; a batch can be taken back.
+ * ledger.js: decisions and changes, the newest first, as they happen. An entry opens to its
+ * evidence and to the row before and after; a batch can be undone.
  */
 import { isUndoable } from "../lib/acts.js";
 import { daemonStatus, get, jobHref, may, queryText } from "../lib/api.js";
@@ -164,7 +164,7 @@ function inside(state, entry) {
 	);
 }
 
-/* What it opens to is made when it is opened, and stays open when rows are drawn again. */
+/* Its details are made when it is opened, and stay open when rows are drawn again. */
 function openCell(state, entry, opened) {
 	const isOpen = opened.has(entry.id);
 	const details = h(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * overview.js: how everything is, in a glance: what is stuck, what was recovered, how fast,
- * and what needs a person; the trend; a row a watch; what happened last.
+ * overview.js: everything at a glance: what is stuck, what was recovered, how fast, and what needs
+ * an operator; the trend; one row per watch; the latest events.
  *
- * Watches are told from the daemon's memory and by the stream, so they stand at once and
- * while a database is away; numbers that need a database come behind and are asked again
- * by the clock. How it looks is for lib/glance.js.
+ * Watches come from the daemon's memory and from the stream, so they appear at once and while a
+ * database is unavailable; numbers that need a database come later and are refreshed regularly.
+ * lib/glance.js decides how it looks.
  */
 import { databases, get, part } from "../lib/api.js";
 import { fill, h, renew } from "../lib/dom.js";
@@ -25,11 +25,11 @@ import { every, poke } from "../lib/live.js";
 export const title = "Overview";
 
 const NUMBERS_S = 15; /* how often a database is asked for numbers … */
-const AFTER_EVENT_S = 4; /* … and how soon after something happened */
+const AFTER_EVENT_S = 4; /* … and how soon after an event */
 const AT_ONCE = 3; /* calls at the same time */
 const LATEST = 12; /* events that are shown */
 
-let view = null; /* the one that is shown */
+let view = null; /* the current one */
 
 export async function show(root, { signal }) {
 	const mine = new Overview(root, signal);
@@ -82,7 +82,7 @@ class Overview {
 		this.rows.get(name).watch = watch;
 	}
 
-	/* ---- what happens ---- */
+	/* ---- events ---- */
 
 	take(event) {
 		if (event.type === "watch") {
@@ -98,7 +98,7 @@ class Overview {
 		}
 	}
 
-	/* Many events make one painting. */
+	/* Many events cause one painting. */
 	soon() {
 		this.timer ??= setTimeout(() => {
 			this.timer = null;
@@ -142,13 +142,15 @@ class Overview {
 		);
 	}
 
-	/* What a database does not answer stays as it was; the frame says that it is away. */
+	/*
+	 * If a database does not answer, the old values stay; the frame shows that it is unavailable.
+	 */
 	async tolerate(work) {
 		await errand(work, this.signal, QUIETLY);
 		this.soon();
 	}
 
-	/* Of watches that another daemon leads, only the database knows how they are. */
+	/* Only the database knows the state of watches that another daemon leads. */
 	async readStandings(database) {
 		const { watches } = await get("/watch-status", { query: { database }, signal: this.signal });
 		for (const status of watches) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report.js: what happened in a period, on a page that can be printed: numbers against the
- * period before, recoveries by day, causes, mistakes, what waiting for an operator, advice.
+ * report.js: what happened in a period, on a page that can be printed: numbers compared with the
+ * period before, recoveries by day, causes, mistakes, what waits for an operator, advice.
  */
 import { get, queryText } from "../lib/api.js";
 import { bars } from "../lib/chart.js";
@@ -21,7 +21,7 @@ const PERIODS = [
 	["366d", "last year"],
 ];
 
-/* Numbers of the summary: what is good when it falls, and what is only told. */
+/* Numbers of the summary: those that are good when they fall, and neutral ones. */
 const TOLD = [
 	["recovered", "Recovered", "redo"],
 	["held", "Put on hold", "hand"],
@@ -68,7 +68,7 @@ function dayChart(w) {
 	);
 }
 
-/* A short list of what came most often. */
+/* A short list of the most frequent values. */
 function top(heading, rows, words) {
 	if (!rows?.length) return null;
 	return h(
@@ -87,7 +87,7 @@ function top(heading, rows, words) {
 	);
 }
 
-/* "3 requeued, 1 failed": those that there are, else `nothing`. */
+/* "3 requeued, 1 failed": those that occur, else `nothing`. */
 function listed(pairs, nothing) {
 	return (
 		pairs

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * stuck.js: what is stuck now, over all watches, by cause: jobs of a watch with the same
- * verdict and the same remedy are one card, with the evidence of each in a sentence, what
- * would be done and by which rule, and what keeps it back. Below are the held jobs, which
- * wait for an operator.
- *
- * Cards stay where they are while somebody is in one of them, as rows do in table.js.
+ * stuck.js: what is stuck now, over all watches, by cause: jobs of a watch with the same verdict
+ * and the same remedy are one card, with the evidence of each in a sentence, what would be done and
+ * by which rule, and what holds it back. Below are the held jobs, which wait for an operator. Cards
+ * stay where they are while the user is in one of them, as rows do in table.js.
  */
 import { ACTS, actsOf } from "../lib/acts.js";
 import { get, knownRole, may, part, Problem } from "../lib/api.js";
@@ -27,7 +25,7 @@ const ORDER = ["dead", "silent", "overdue", "orphan"];
 
 let refreshSoon = null;
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 async function eachOf(items, fn) {
 	const results = [];
@@ -39,7 +37,7 @@ async function listOf({ watch, database }, query, signal) {
 	return get(`/watches/${part(watch)}/jobs`, { query: { database, limit: MOST, ...query }, signal });
 }
 
-/* A hold of the built-in queue is a state; of other tables it stands beside them. */
+/* In the built-in queue a hold is a state; in other tables it is shown beside the state. */
 async function heldOf(watch, signal) {
 	const asks = [{ where: "held" }, ...(watch.builtin ? [{ state: "held" }] : [])];
 	const lists = await Promise.all(asks.map((query) => listOf(watch, query, signal)));
@@ -58,7 +56,7 @@ async function read(watch, signal) {
 	}
 }
 
-/* Who paused watches, until when and why: asked only where one is paused. */
+/* Who paused watches, until when and why: requested only if one is paused. */
 async function addPauses(watches, signal) {
 	const paused = watches.filter((w) => w.paused || w.info?.paused);
 	for (const database of new Set(paused.map((w) => w.database))) {
@@ -87,7 +85,7 @@ const WILL = {
 	hold: "hold them for an operator", report: "change nothing: the remedy is report",
 };
 
-/* Which guards keep jobs of a watch back, and until when. */
+/* Which guards hold jobs of a watch back, and until when. */
 function guardLines({ info, paused, pause }) {
 	if (!info) return [];
 	const kept = info.guarded ?? {};
@@ -180,7 +178,7 @@ class Cause {
 	}
 }
 
-/* ---- what waiting for an operator ---- */
+/* ---- what waits for an operator ---- */
 
 function heldBecause(job) {
 	return [HOLD_CAUSES[job.held] ?? (job.held ? user(job.held) : "by its own state"), job.hold_reason ? [": ", user(job.hold_reason)] : null];
@@ -271,7 +269,7 @@ class StuckView {
 		fill(this.clear, n === 0 && !errors ? clearCard(enabled) : null);
 	}
 
-	/* While a database is away, what was found there last stays, beside the word that it is away. */
+	/* While a database is unavailable, what was last found there stays, with a note. */
 	#orBefore(found) {
 		const name = JSON.stringify([found.watch.database, found.watch.watch]);
 		if (!found.error) this.before.set(name, found);
@@ -304,7 +302,7 @@ class StuckView {
 			this.causes.set(cause.key, made);
 			this.cards.append(made.element);
 		}
-		/* The order of causes changes only while nobody is in one. */
+		/* The order of causes changes only while the user is in none of them. */
 		const wanted = causes.map((cause) => this.causes.get(cause.key).element);
 		if (!busy && wanted.some((element, i) => this.cards.children[i] !== element)) this.cards.replaceChildren(...wanted);
 	}

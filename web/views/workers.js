@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workers.js: who works, and who worked until lately: how each beats, what it has in hand,
- * and why those that are gone are gone. One of them, with its jobs, is at ?worker=ID.
+ * workers.js: live workers, and those that ended recently: how each beats, its jobs, and why ended
+ * ones ended. One of them, with its jobs, is at ?worker=ID.
  */
 import { get, jobHref, queryText } from "../lib/api.js";
 import { addressed, databaseChoice, problemBox, telling } from "../lib/controls.js";
@@ -17,9 +17,9 @@ export const title = "Workers";
 
 const REFRESH_S = 3;
 const MOST = 200;
-const SKEW_S = 2; /* clocks that differ by more are told in red */
+const SKEW_S = 2; /* clocks that differ by more are shown in red */
 
-/* ---- what there is to say of one ---- */
+/* ---- facts about one ---- */
 
 function stateChip(w) {
 	return w.state === "alive" && w.expired
@@ -27,7 +27,7 @@ function stateChip(w) {
 		: chip(w.state);
 }
 
-/* Its own clock against the database's, in seconds. */
+/* Its own clock compared with the database's, in seconds. */
 function skewOf(w) {
 	const renewed = instant(w.renewed_at);
 	return typeof w.info?.clock_ms === "number" && renewed
