@@ -189,6 +189,24 @@ bool decide_can_loop(const struct watch *w, const struct decide_options *o)
 	return false;
 }
 
+bool facts_mass(const struct watch *w, const struct facts *facts, int n)
+{
+	const char *owners[MASS_OWNERS];
+	int known = 0;
+	if (!w->owner.text && n > MASS_ROWS)
+		return true;
+	for (int i = 0; i < n; i++) {
+		bool seen = facts[i].owner == NULL;
+		for (int k = 0; k < known && !seen; k++)
+			seen = text_eq(owners[k], facts[i].owner);
+		if (!seen && known == MASS_OWNERS)
+			return true;
+		if (!seen)
+			owners[known++] = facts[i].owner;
+	}
+	return false;
+}
+
 /* By then any growing factor has reached its cap; attempts come from a table and may be huge. */
 #define BACKOFF_STEPS_MAX 1000
 

@@ -40,6 +40,13 @@ enum budget_of { BUDGET_OF_NONE, BUDGET_OF_UNCOUNTED, BUDGET_OF_ALL };
 enum budget_of decide_budget(const struct watch *w);
 /* True if these rules could requeue a job forever. */
 bool decide_can_loop(const struct watch *w, const struct decide_options *o);
+/*
+ * Did many workers disappear at once? More owners than MASS_OWNERS in one look; if the owners are
+ * unknown, more rows than one worker is likely to leave behind. Such crashes count against no job.
+ */
+#define MASS_OWNERS 2
+#define MASS_ROWS 10
+bool facts_mass(const struct watch *w, const struct facts *facts, int n);
 /* The wait before the next try, from the number of attempts so far; `chance` in [0, 1). */
 int64_t backoff_us(const struct backoff *b, int64_t attempts, double chance);
 

@@ -312,24 +312,6 @@ static void open_lanes(struct scanner *p, int n)
 		p->lanes = lanes_open(p->session, &p->carrier);
 }
 
-bool facts_mass(const struct watch *w, const struct facts *facts, int n)
-{
-	const char *owners[MASS_OWNERS];
-	int known = 0;
-	if (!w->owner.text && n > MASS_ROWS)
-		return true;
-	for (int i = 0; i < n; i++) {
-		bool seen = facts[i].owner == NULL;
-		for (int k = 0; k < known && !seen; k++)
-			seen = text_eq(owners[k], facts[i].owner);
-		if (!seen && known == MASS_OWNERS)
-			return true;
-		if (!seen)
-			owners[known++] = facts[i].owner;
-	}
-	return false;
-}
-
 static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct failure *f)
 {
 	defib_err err = DEFIB_OK;

@@ -17,9 +17,6 @@
 #include "watch/settings.h"
 
 #define PAGE_ROWS 10000 /* read by one look */
-/* In one look, more owners than this, or more rows if the owners are unknown, are a mass event. */
-#define MASS_OWNERS 2
-#define MASS_ROWS 10
 
 struct scan_result {
 	int64_t running;
@@ -98,12 +95,6 @@ void scanner_free(struct scanner *p); /* NULL is allowed */
 /* A single pass. */
 defib_err scan_watch(struct session *session, const struct watch *w, const struct scan_options *o,
                      struct scan_result *result);
-
-/*
- * Did many workers disappear at once? More than two owners in one look; if the owners are unknown,
- * more rows than one worker is likely to leave behind.
- */
-bool facts_mass(const struct watch *w, const struct facts *facts, int n);
 
 /* Fill in the judgement and decision for a job, with its texts in the arena. */
 void candidate_prepare(const struct watch *w, const struct facts *f, const struct judgement *j,

@@ -202,9 +202,9 @@ const struct dialect dialect_postgres = {
 			/* Also a lock that is only waited for: writers queue up behind it. */
 			.writes_barred =
 				"SELECT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'relation' AND "
-                "l.database "
+				"l.database "
 				"= (SELECT oid FROM pg_database WHERE datname = current_database()) AND "
-                "(l.relation "
+				"(l.relation "
 				"= to_regclass($1) OR l.relation IN (SELECT relid FROM "
 				"pg_partition_tree(to_regclass($1)))) AND l.mode IN ('ShareLock', "
 				"'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') AND l.pid <> "

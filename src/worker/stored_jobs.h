@@ -20,9 +20,10 @@
 #include "store/store.h"
 #include "worker/queue.h"
 
-#define STORED_JOBS_FOLDER "new" /* not allowed as the name of a worker: it is among their spools  \
-	                              */
-#define STORED_TOKEN_SIZE 33     /* 128 random bits in hex, and the NUL */
+#define STORED_JOBS_FOLDER                                                                         \
+	"new"                    /* not allowed as the name of a worker: it is among their spools      \
+	                          */
+#define STORED_TOKEN_SIZE 33 /* 128 random bits in hex, and the NUL */
 
 struct stored_jobs {
 	const char *folder; /* BASE/new; created when something is stored */
