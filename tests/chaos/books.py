@@ -44,5 +44,6 @@ class Books(Chaos):
         return self.sql(chaos_checks.OPEN) == [(0,)]
 
     def found_wrong(self):
+        self.runs = []
         self.load_evidence()
         return self.violations()

@@ -174,9 +174,9 @@ def test_a_partition_shorter_than_the_lease_costs_nothing(net, way):
 def test_a_partition_longer_than_the_lease_is_one_recovery_and_no_second_settlement(net, way):
     """Who is cut off is fenced when it returns, lives on, and works again."""
     net.books.put(1)
-    script = ('echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ -" >>"$CHAOS_EFFECTS"; '
+    script = ('echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"; '
               'if [ "$DEFIB_EPOCH" = 1 ]; then while [ ! -e go ]; do sleep 0.05; done; fi; '
-              'echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done" >>"$CHAOS_EFFECTS"')
+              'echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done $(date +%s%6N)" >>"$CHAOS_EFFECTS"')
     far = net.work(net.cables[0], "anna", program=["/bin/sh", "-c", script])
     eventually(lambda: net.books.started() == 1)
     net.watcher()
@@ -223,7 +223,7 @@ def test_half_open_the_worker_s_side_is_gone(net):
     or saves nobody; its job is free when its lease is over."""
     net.books.put(1)
     far = net.work(net.cables[0], "anna", program=["/bin/sh", "-c", (
-        'echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ -" >>"$CHAOS_EFFECTS"; '
+        'echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"; '
         'exec sleep 600')])
     eventually(lambda: net.books.started() == 1)
     net.watcher()

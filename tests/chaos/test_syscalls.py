@@ -16,21 +16,22 @@ from workers import eventually
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(3600)]
 
 # Writes what chaos_job.c writes, and stays until it is ended.
-STAYS = 'echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ -" >>"$CHAOS_EFFECTS"; exec sleep 600'
+STAYS = ('echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"; '
+         'exec sleep 600')
 LEAVES = """
-echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ -" >>"$CHAOS_EFFECTS"
+echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"
 if [ "$DEFIB_EPOCH" = 1 ]; then
     while [ "$(wc -l <"$CHAOS_EFFECTS")" -lt 3 ]; do sleep 0.01; done
     [ "$DEFIB_JOB_ID" != 1 ] || { touch leaving; kill -TERM "$PPID"; }
     exec sleep 600
 fi
-echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done" >>"$CHAOS_EFFECTS"
+echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done $(date +%s%6N)" >>"$CHAOS_EFFECTS"
 """
 SPOOLS = """
-echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ -" >>"$CHAOS_EFFECTS"
+echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"
 while [ ! -e "go.$DEFIB_JOB_ID" ]; do sleep 0.01; done
 echo "{\\"epoch\\": $DEFIB_EPOCH}" >&3
-echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done_result" >>"$CHAOS_EFFECTS"
+echo "end $DEFIB_JOB_ID $DEFIB_EPOCH $$ done_result $(date +%s%6N)" >>"$CHAOS_EFFECTS"
 """
 
 
