@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * alert_store_test.c: what is put in is taken by one at a time, in the order of its topic,
- * and comes again until its end is noted; a change of state and its messages are one.
+ * alert_store_test.c: a message is taken by one sender at a time, in the order of its topic, and is
+ * offered again until its end is recorded; a change of state and its messages are one transaction.
  */
 #include "alert/alert_store.h"
 
@@ -256,8 +256,10 @@ static void what_happened_is_counted_once_and_hands_are_left_out(void **state)
 	int64_t cursor = 0;
 	int n = 0;
 	bool more;
-	/* Found 10 s after the exit of its worker, whose lease goes on; 30 s after its deadline. */
-	/* The last is a saga that rolls back because a step failed: nobody found it stuck. */
+	/*
+	 * Found 10 s after the exit of its worker, whose lease is still valid; 30 s after its deadline.
+	 */
+	/* The last is a saga that rolls back because a step failed: it was not found stuck. */
 	struct buf sql = BUF_INIT;
 	buf_addf(&sql,
 	         "INSERT INTO %s (id, batch, watch, job, event, actor, verdict, rule, evidence) VALUES "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message_test.c: what is said of an alert, in the forms that receivers want. */
+/* message_test.c: the text of an alert, in the forms that receivers take. */
 #include "alert/message.h"
 
 #include "base/mem.h"

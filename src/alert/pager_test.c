@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pager_test.c: every default rule from its first crossing to its end, sent as PagerDuty
- * wants it to a real receiver over HTTP, which records what it gets.
+ * pager_test.c: every default rule from its first crossing to its end, sent in PagerDuty's form to
+ * a real receiver over HTTP, which records what it gets.
  */
 #include "alert/message.h"
 #include "alert/rules_world_test.h"
@@ -11,10 +11,10 @@
 #include <arpa/inet.h>
 #include <microhttpd.h>
 
-/* What was received, whole: the server's only thread writes, we read when a call has ended. */
+/* What was received: the server's only thread writes, the test reads when a call has ended. */
 struct pager {
 	struct MHD_Daemon *server;
-	struct buf body; /* of the request under way */
+	struct buf body; /* of the current request */
 	json_t *got;     /* of events */
 	char url[64];
 };
@@ -91,7 +91,7 @@ static const char *member(const json_t *event, const char *name)
 	return text ? text : "";
 }
 
-/* What the daemon does with every change: none is sent twice, because none is told twice. */
+/* As the daemon handles every change: no message is sent twice. */
 static void every_default_rule_triggers_and_resolves_one_incident_of_its_own(void **state)
 {
 	struct pager p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rules_test.c: the life of every default rule, below, at and above its limit; and what
- * flapping, waiting, a restart and a rule that is switched off mean for an alert.
+ * rules_test.c: the life of every default rule, below, at and above its limit; and what flapping,
+ * waiting, a restart and a disabled rule mean for an alert.
  */
 #include "alert/rules_world_test.h"
 
@@ -79,7 +79,7 @@ static void a_large_rate_is_written_out(void **state)
 	                    "200060 jobs were recovered within 1h (alert above 10)");
 }
 
-/* A pass of minutes fires in its middle; who looks at its end sees what it came to. */
+/* A pass that takes minutes fires in its middle; at its end the final number is shown. */
 static void what_fires_shows_the_number_of_now_and_nobody_is_told_again(void **state)
 {
 	struct world *w = a_world();
@@ -256,7 +256,7 @@ static void a_rule_that_is_switched_off_is_over_at_once(void **state)
 	assert_int_equal(ask(w, id), CHANGE_NONE);
 }
 
-/* ---- whoever takes over ---- */
+/* ---- a daemon that takes over ---- */
 
 static void after_a_restart_nothing_fires_twice_and_nothing_is_forgotten(void **state)
 {

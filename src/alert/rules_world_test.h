@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rules_world_test.h: one watch with every default rule, what makes each rule's number,
- * and the life of each: for tests of rules and of what is sent for them.
+ * rules_world_test.h: one watch with every default rule, what produces each rule's number, and the
+ * life of each: for tests of rules and of their messages.
  */
 #ifndef ALERT_RULES_WORLD_TEST_H
 #define ALERT_RULES_WORLD_TEST_H
@@ -35,7 +35,7 @@ static enum alert_change ask(struct world *w, enum alert_id id)
 	return alert_step(&w->rules[id], &m, w->now_us, &w->alerts[id]);
 }
 
-/* ---- what makes each rule's number ---- */
+/* ---- what produces each rule's number ---- */
 
 static void stuck(struct world *w, double n)
 {
@@ -108,7 +108,7 @@ static void aside(struct world *w, double n)
 	w->subject.now.set_aside = n;
 }
 
-/* Quiet below and at the limit (of stuck_doubled: below), firing past it (there: at it). */
+/* Quiet below and at the limit (of stuck_doubled: below), firing above it (there: at it). */
 static const struct {
 	enum alert_id id;
 	void (*make)(struct world *w, double n);
@@ -149,7 +149,7 @@ static const struct {
 };
 _Static_assert(sizeof lives / sizeof *lives == ALERT_COUNT, "each rule has its life");
 
-/* A day later nothing of it is in any window; what is as it is now is made well. */
+/* A day later no window contains it any more; current facts are set to good values. */
 static void a_day_later_all_is_well(struct world *w)
 {
 	w->now_us += 25 * HOUR;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window_test.c: sums and leasts over a span, whatever order numbers come in. */
+/* window_test.c: sums and minimums over a span, in any order of the numbers. */
 #include "alert/rules.h"
 
 #include "base/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address_test.c: which texts are an address, and what is known of it. */
+/* address_test.c: which texts are an address, and its properties. */
 #include "base/address.h"
 
 #include "base/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash_test.c: against the published examples, and every length around a block. */
+/* hash_test.c: compared with the published examples, and every length around a block. */
 #include "base/hash.h"
 
 #include "base/test.h"
@@ -22,7 +22,7 @@ static void the_published_examples(void **state)
 	                    "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-/* 55 and 56 bytes: the length fits behind them, or needs a block of its own. */
+/* 55 and 56 bytes: the length fits into the same block, or needs another one. */
 static void lengths_around_a_block(void **state)
 {
 	char text[129];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * log_test.c: stderr is pointed at a pipe while one event is written.
+ * log_test.c: stderr is redirected to a pipe while one event is written.
  */
 #include "base/log.h"
 
@@ -11,7 +11,7 @@ static char line[1024];
 
 static int pipe_out, saved_stderr;
 
-/* What is written to stderr from here to capture_end lands in `line`. */
+/* Output to stderr from here to capture_end goes to `line`. */
 static void capture_begin(void)
 {
 	int ends[2];
@@ -31,7 +31,7 @@ static void capture_end(void)
 	close(pipe_out);
 }
 
-/* The time differs at every run: check its form and look behind it. */
+/* The time differs at every run: check its form and continue after it. */
 static const char *behind_time(const char *lead)
 {
 	size_t skip = strlen(lead) + strlen("2026-01-02T03:04:05.123Z");

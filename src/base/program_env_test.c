@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program_env_test.c: a program gets what is named, and nothing else of ours. */
+/* program_env_test.c: a program gets the named variables, and no others of ours. */
 #include "base/program_env.h"
 
 #include "base/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test.h: cmocka with what it wants included first. Its macro `fail` goes,
- * because ours is a function (fail.h); fail_msg is freed of it.
+ * test.h: cmocka with the headers that it needs first. Its macro `fail` is removed, because ours is
+ * a function (fail.h); fail_msg does not depend on it.
  */
 #ifndef BASE_TEST_H
 #define BASE_TEST_H

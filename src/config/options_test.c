@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * options_test.c: a table of every type of row, read from documents that are
- * right and wrong; what is set, said, shown and documented.
+ * options_test.c: a table with every type of row, read from valid and invalid documents: what is
+ * set, reported, shown and documented.
  */
 #include "config/options.h"
 
@@ -144,7 +144,7 @@ static void read_right(const char *text)
 		fail_msg("%s", reader.problems[0].text);
 }
 
-/* Reads, and expects exactly this one problem, written as a person sees it. */
+/* Reads, and expects exactly this one problem, as printed. */
 static void assert_problem(const char *text, const char *expected)
 {
 	fresh(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tree_test.c: what a document becomes, where its parts are, and what is
- * refused with which line.
+ * tree_test.c: the tree of a document, the positions of its parts, and what is rejected with which
+ * line.
  */
 #include "config/tree.h"
 
@@ -269,7 +269,7 @@ static void what_cannot_be_read_gives_one_line_with_its_place(void **state)
 		assert_refused(refusals[i][0], refusals[i][1], refusals[i][2]);
 }
 
-/* libfyaml prints by itself unless it is told not to. */
+/* libfyaml prints by itself unless configured otherwise. */
 static void a_refusal_prints_nothing(void **state)
 {
 	(void)state;
@@ -380,7 +380,7 @@ static void a_key_put_into_a_parsed_map_is_added(void **state)
 	assert_scalar(cfg_get(map, "e"), "5");
 }
 
-/* Walks everything, so that a wild pointer shows under a sanitizer. */
+/* Walks everything, so that a bad pointer shows under a sanitizer. */
 static size_t weigh(const struct cfg_node *node)
 {
 	size_t sum = node->kind == CFG_SCALAR ? strlen(node->text) : 1;

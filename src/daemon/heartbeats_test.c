@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heartbeats_test.c: what is remembered of beats, and what is said of what nobody saw. */
+/* heartbeats_test.c: what is remembered of beats, and how unobserved times are shown. */
 #include "daemon/heartbeats.h"
 
 #include "base/test.h"
@@ -75,7 +75,7 @@ static void the_oldest_beats_make_room(void **state)
 	heartbeats_json(beats, "main", 1, (BEATS_KEPT + 5) * SECOND, &out);
 	for (const char *c = buf_text(&out); (c = strchr(c, ',')) != NULL; c++)
 		n++;
-	assert_int_equal(n - 1, BEATS_KEPT); /* one comma stands before the name */
+	assert_int_equal(n - 1, BEATS_KEPT); /* one comma precedes the name */
 	assert_non_null(strstr(buf_text(&out), "[59.0,58.0,"));
 	buf_release(&out);
 }
@@ -99,7 +99,7 @@ static void more_workers_than_there_is_room_for_are_left_out(void **state)
 	heartbeats_note(beats, "main", rows, BEATS_WORKERS_MAX + 1, 0, CLOCK_US);
 	assert_said("main", BEATS_WORKERS_MAX, 1, ",\"beats\":[1.0]");
 	assert_said("main", BEATS_WORKERS_MAX + 1, 1, ",\"beats\":[]");
-	/* … until others were not seen for long. */
+	/* … until others were not seen for a long time. */
 	heartbeats_note(beats, "main", &rows[BEATS_WORKERS_MAX], 1, BEATS_MEMORY_MS + 1,
 	                CLOCK_US + BEATS_MEMORY_MS * 1000);
 	assert_said("main", 1, 1, ",\"beats\":[]");

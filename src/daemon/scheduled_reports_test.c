@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scheduled_reports_test.c: when a report is due, told by the clock alone. */
+/* scheduled_reports_test.c: when a report is due, by the clock alone. */
 #include "daemon/scheduled_reports.h"
 
 #include "base/clock.h"

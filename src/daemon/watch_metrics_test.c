@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watch_metrics_test.c: what happened on a watch, as numbers. Time is handed in; nothing here
- * asks a database.
+ * watch_metrics_test.c: events on a watch, as numbers. Time is a parameter; nothing here queries a
+ * database.
  */
 #include "daemon/watch_metrics.h"
 
@@ -30,7 +30,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* A job that was silent for so long at a threshold of an hour. */
+/* A job that was silent for this long with a threshold of an hour. */
 static struct candidate silent_for(int64_t us, enum outcome outcome)
 {
 	return (struct candidate){
@@ -123,7 +123,7 @@ static void one_that_a_guard_holds_is_found_often_and_detected_once(void **state
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
 }
 
-/* Another may have done it too: what the passes of a daemon do is in the ledger, and told by it. */
+/* Other processes may write entries too: a daemon's own passes are counted from the ledger. */
 static void where_there_is_a_ledger_its_entries_are_counted_whoever_wrote_them(void **state)
 {
 	static const struct event_count entries[] = {
@@ -165,7 +165,7 @@ static void a_report_counts_once_and_a_hold_when_it_is_made(void **state)
 	c.facts.noted = true;
 	watch_metrics_job(&meter, &c, NOW);
 	c = silent_for(3700 * S, OUTCOME_HELD);
-	c.decision.act = false; /* on hold already */
+	c.decision.act = false; /* already on hold */
 	watch_metrics_job(&meter, &c, NOW);
 	pass(&(struct scan_result){.found = 3});
 	assert_true(value(METRIC_DETECTED, "silent") == 1);
@@ -234,7 +234,7 @@ static void lag_is_how_late_a_pass_began_and_interval_what_lies_between(void **s
 	watch_metrics_begin(&meter, 1000, 1250);
 	assert_true(sum(METRIC_LAG) == 0.25);
 	assert_true(value(METRIC_INTERVAL, NULL) == -1);
-	watch_metrics_begin(&meter, 0, 3250); /* somebody asked for it: not late */
+	watch_metrics_begin(&meter, 0, 3250); /* it was requested: not late */
 	assert_true(sum(METRIC_LAG) == 0.25);
 	assert_true(value(METRIC_INTERVAL, NULL) == 2);
 }
@@ -250,7 +250,7 @@ static void what_another_leads_he_shows_and_an_outage_leaves_what_was_seen(void 
 	watch_metrics_away(&meter);
 	assert_true(value(METRIC_LEADER, NULL) == 0);
 	assert_true(value(METRIC_STUCK, NULL) == 4 && value(METRIC_LAST_PASS, NULL) == 1e6);
-	watch_metrics_leads(&meter, false); /* the database is back, and another was first */
+	watch_metrics_leads(&meter, false); /* the database is back, and another daemon was first */
 	assert_true(value(METRIC_STUCK, NULL) == -1 && value(METRIC_LAST_PASS, NULL) == -1);
 	assert_true(value(METRIC_FOUND, NULL) == 4);
 }

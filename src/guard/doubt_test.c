@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doubt_test.c: whom an outage excuses and until when, to the microsecond; and
- * that no number of outages excuses for ever.
+ * doubt_test.c: which silence an outage excuses and until when, to the microsecond; and that no
+ * number of outages excuses forever.
  */
 #include "guard/doubt.h"
 
@@ -12,7 +12,7 @@
 #define S US_PER_S
 #define LIMIT (60 * S)
 #define QUIET (20 * S)
-#define T0 (INT64_C(1767323045) * S) /* times below are seconds behind it */
+#define T0 (INT64_C(1767323045) * S) /* times below are seconds after it */
 
 static int64_t at(int64_t s)
 {
@@ -173,7 +173,7 @@ static void a_clock_set_back_ends_outages_that_lie_ahead_of_it(void **state)
 	assert_int_equal(d.outages[0].end_us, at(120));
 	assert_true(excused(&d, 50, at(140) - 1));
 	assert_false(excused(&d, 50, at(140)));
-	doubt_outage(&d, at(130), "clock stepped"); /* nothing was well in between */
+	doubt_outage(&d, at(130), "clock stepped"); /* all was never well in between */
 	assert_int_equal(d.n, 1);
 	assert_int_equal(d.outages[0].end_us, at(130));
 }
@@ -199,8 +199,8 @@ static void assert_ordered(const struct doubt *d)
 }
 
 /*
- * A link that breaks `n` times: it is well for well_us and away for away_us.
- * Who was alive at T0 and never again is stuck after how much clean time?
+ * A link that breaks `n` times: it works for well_us and is down for away_us. After how much clean
+ * time is an owner stuck that was last alive at T0?
  */
 static int64_t clean_until_stuck(int n, int64_t well_us, int64_t away_us, int64_t alive_us)
 {
@@ -290,7 +290,7 @@ static void first_reading_is_no_outage(void **state)
 	assert_int_equal(v.doubt.n, 0);
 }
 
-/* A database that was down when we came: its workers could not beat either. */
+/* The database was down when we started: its workers could not beat either. */
 static void first_reading_after_failures_ends_an_outage(void **state)
 {
 	(void)state;
@@ -330,7 +330,7 @@ static void a_gap_in_our_own_ticks_means_that_we_were_away(void **state)
 	assert_int_equal(v.doubt.outages[0].end_us, 1040 * S);
 }
 
-/* A watch that is scanned every quarter of an hour is not away in between: the loop ticks. */
+/* A watch that is scanned every quarter of an hour is not absent in between: the loop ticks. */
 static void long_intervals_with_ticks_are_no_outage(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_test.c: who is held, by what and until when; what a person is told of it.
- * The brake has a file of its own.
+ * guard_test.c: which jobs are held, by what and until when; what is reported about it. The brake
+ * has a file of its own.
  */
 #include "guard/guard.h"
 
@@ -240,7 +240,7 @@ static void silence_behind_an_outage_is_doubted_for_two_beats(void **state)
 	struct guard_report r = report(b);
 	assert_true(r.doubting && r.doubt_until_us == at(120) && r.again_us == at(120));
 	assert_string_equal(r.doubt_cause, "session lost");
-	assert_false(r.braking); /* whom doubt excuses is not silent yet */
+	assert_false(r.braking); /* a silence that doubt excuses does not count yet */
 	assert_sentence(b, "held 1 of 1, because this observer was away (session lost); 1 are judged "
 	                   "again by 03:06:05Z");
 	end(b);

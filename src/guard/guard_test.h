@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_test.h: a guard with twenty owners on a bench, for the tests of the guard
- * and of its brake. Times are seconds behind T0; both clocks run together unless
- * a test sets one.
+ * guard_test.h: a guard with twenty owners, for the tests of the guard and of its brake. Times are
+ * seconds after T0; both clocks run together unless a test sets one.
  */
 #ifndef GUARD_GUARD_TEST_H
 #define GUARD_GUARD_TEST_H
@@ -140,7 +139,7 @@ static inline void calm(struct bench *b)
 	end(b);
 }
 
-/* Owners 0..silent fell silent at 0, the others beat on; the pass at s has begun. */
+/* Owners 0..silent fell silent at 0, the others keep beating; the pass at s has begun. */
 static inline void fall_silent(struct bench *b, int silent, int64_t s)
 {
 	beat(b, silent, OWNERS, s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pace_test.c: how many may go at once, how the rate moves, and that it never stops. */
+/* pace_test.c: how many may pass at once, how the rate changes, and that it never stops. */
 #include "guard/pace.h"
 
 #include "base/clock.h"
@@ -173,7 +173,7 @@ static void the_eta_is_when_they_can_go(void **state)
 		later = p;
 		assert_true(pace_take(&later, n, eta_us - 10) < n);
 	}
-	/* More than the bucket holds: at the rate, by somebody who empties it as it fills. */
+	/* More than the bucket holds: at the rate, for a caller that empties it as it fills. */
 	assert_in_range(pace_eta_us(&p, 700, 0), 100 * S, 100 * S + 1);
 }
 

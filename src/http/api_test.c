@@ -232,7 +232,7 @@ static void members_are_checked(void **state)
 	int64_t n = 0;
 	bool flag = false;
 	(void)state;
-	/* The route refuses them before a database is asked; the body is there all the same. */
+	/* The route refuses them before a database is queried; the body is still available. */
 	assert_int_equal(status_of_body("application/json", "{\"text\":\"x\",\"n\":3,\"flag\":true,"
 	                                                    "\"nothing\":null}"),
 	                 400);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uri_test.c: an address taken apart, and what is refused in one. */
+/* api_values_test.c: how an address is parsed, and what is refused in one. */
 #include "http/api.h"
 
 #include "base/test.h"

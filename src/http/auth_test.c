@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* auth_test.c: whose a token is, which requests are meant for us, and who must wait. */
+/* auth_test.c: who owns a token, which requests are meant for us, and who must wait. */
 #include "http/auth.h"
 
 #include "base/test.h"
@@ -226,7 +226,7 @@ static void ten_wrong_tokens_make_an_address_wait(void **state)
 	assert_int_equal(failed_logins_wait_s(&s, bad, 1000), 10);
 	assert_int_equal(failed_logins_wait_s(&s, bad, 10500), 1);
 	assert_int_equal(failed_logins_wait_s(&s, good, 1000), 0);
-	/* One more a period, not ten. */
+	/* One more per period, not ten. */
 	assert_int_equal(failed_logins_wait_s(&s, bad, 11000), 0);
 	failed_logins_add(&s, bad, 11000);
 	assert_int_equal(failed_logins_wait_s(&s, bad, 11000), 10);

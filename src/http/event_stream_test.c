@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_stream_test.c: what a client gets, in which order, and what happens when he is slow. */
+/* event_stream_test.c: what a client gets, in which order, and what happens when it is slow. */
 #include "base/test.h"
 #include "http/event_stream.h"
 
@@ -18,7 +18,7 @@ static void open_at(struct event_stream *s, const char *cursor, const char *watc
 	assert_int_equal(c.n, 0);
 }
 
-/* Everything that waits; the caller frees it. */
+/* Everything in the buffer; the caller frees it. */
 static char *all_of(struct event_stream *s, int64_t now_ms)
 {
 	struct buf got = BUF_INIT;
@@ -150,7 +150,7 @@ static void away_and_back_are_told_once(void **state)
 	event_stream_release(&s);
 }
 
-/* A page that is larger than the room is taken in parts, by reading again from where it stopped. */
+/* A page that is larger than the room is sent in parts, by reading again from where it stopped. */
 static void a_full_stream_falls_behind_and_loses_nothing(void **state)
 {
 	(void)state;

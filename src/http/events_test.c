@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * events_test.c: the threads behind the stream, on a real ledger in an SQLite file:
- * listeners come and go while entries are committed. Run under the thread sanitizer too.
+ * events_test.c: the threads behind the stream, on a real ledger in an SQLite file: listeners join
+ * and leave while entries are committed. Also run under the thread sanitizer.
  */
 #include "base/clock.h"
 #include "base/test.h"
@@ -89,7 +89,7 @@ static struct listener *come(struct world *w, const char *cursor)
 	return l;
 }
 
-/* Takes until `text` is part of what was taken. */
+/* Takes until the taken bytes contain `text`. */
 static void until(struct listener *l, struct buf *got, const char *text)
 {
 	char piece[4096];
@@ -129,7 +129,7 @@ static void everybody_gets_each_entry_once(void **state)
 		all[i] = come(&w, "main=0");
 	for (int i = 1; i <= ENTRIES; i++) {
 		commit(&w, "w", "1");
-		/* One goes in the middle of it and comes again from where he was. */
+		/* One leaves in the middle and reconnects at its position. */
 		if (i % 20 == 0) {
 			snprintf(id, sizeof id, "id: main=%d\n", i - 5);
 			until(all[0], &got[0], id);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_pool_test.c: who is done, who is refused, and that nobody waits for what is not there. */
+/*
+ * request_pool_test.c: which calls run, which are refused, and that none waits for an unavailable
+ * database.
+ */
 #include "http/request_pool.h"
 
 #include "base/clock.h"
@@ -23,7 +26,7 @@ static struct live_settings_box box;
 static struct api api;
 static struct request_pools *pools;
 
-/* A gate that calls wait at, so that a test knows who is at a seat. */
+/* A gate at which calls wait, so that a test knows which threads are busy. */
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate = PTHREAD_COND_INITIALIZER;
 static bool shut;

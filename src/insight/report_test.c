@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_test.c: what a report adds up, without a database. */
+/* report_test.c: the totals of a report, without a database. */
 #include "insight/report.h"
 
 #include "base/clock.h"

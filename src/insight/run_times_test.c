@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_times_test.c: quantiles are within the error that run_times.h promises,
- * over random data of many shapes; parts add up; the old fades; JSON keeps it all.
+ * run_times_test.c: quantiles are within the error that run_times.h promises, for random data of
+ * many shapes; parts add up; old counts fade; JSON keeps everything.
  */
 #include "insight/run_times.h"
 
@@ -45,7 +45,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The exact one, of sorted values: the least that `share` of them do not exceed. */
+/* The exact one, of sorted values: the smallest that `share` of them do not exceed. */
 static int64_t exact(const int64_t *all, int n, double share)
 {
 	int at = (int)((double)n * share);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suggest_test.c: what run times suggest, and in which words. */
+/* suggest_test.c: what run times suggest, and the texts. */
 #include "insight/run_times.h"
 
 #include "base/clock.h"

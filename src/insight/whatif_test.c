@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whatif_test.c: what is on record, weighed under another threshold. */
+/* whatif_test.c: the records, evaluated with another threshold. */
 #include "insight/whatif.h"
 
 #include "base/clock.h"
@@ -39,7 +39,7 @@ static void lost_jobs_would_be_noticed_sooner(void **state)
 	(void)state;
 	assert_true(x.today.recovered == 2 && x.then.recovered == 2 && x.then.wrongly == 0);
 	assert_true(x.today.mean_us == 13 * MIN && x.today.worst_us == 15 * MIN);
-	/* Scans would come as late behind it as they did. */
+	/* Scans would have the same delay after it. */
 	assert_true(x.then.mean_us == 5 * MIN && x.then.worst_us == 7 * MIN);
 	advises(&record, 2 * MIN,
 	        "no living job more would have been recovered; 2 lost jobs would have been noticed 8m "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counts_test.c: numbers of the ledger's tables: each entry is counted once by whoever
- * goes on from where the last call ended.
+ * counts_test.c: numbers from the ledger's tables: a caller that continues where its last call
+ * ended counts each entry once.
  */
 #include "ledger/counts.h"
 
@@ -8,7 +8,7 @@
 #include "ledger/ledger_test.h"
 #include "ledger/retries.h"
 
-/* "pages REQUEUED 2" in the order of the names, and where the next call goes on. */
+/* "pages REQUEUED 2" in the order of the names, and where the next call continues. */
 static const char *counted(struct place *p, int64_t *from)
 {
 	struct event_count *all;
@@ -81,7 +81,7 @@ static void what_waits_is_counted_by_watch(enum store_engine engine)
 	close_place(&p);
 }
 
-/* Every event, judged and not, by a person and not; what SQL and C make of it is the same. */
+/* Every event, judged and not, by an operator and not: SQL and C give the same result. */
 static void the_database_counts_as_the_table_of_events_does(enum store_engine engine)
 {
 	static const unsigned numbers[] = {COUNTS_DETECTED, COUNTS_RECOVERED, COUNTS_HELD,
@@ -115,7 +115,7 @@ static void the_database_counts_as_the_table_of_events_does(enum store_engine en
 		assert_int_equal(asked, want[i]);
 		assert_int_equal(got[i], want[i]);
 	}
-	/* Detected by automation only; recovered by both, without report and hold. */
+	/* Detected by scans only; recovered by both, without report and hold. */
 	assert_int_equal(want[0], 7);
 	assert_int_equal(want[1], 12);
 	assert_int_equal(want[2], 2);
@@ -123,7 +123,7 @@ static void the_database_counts_as_the_table_of_events_does(enum store_engine en
 	close_place(&p);
 }
 
-/* From the evidence alone, so that it is the same whoever found the job. */
+/* From the evidence alone, so that it does not matter who found the job. */
 static void times_to_detection_are_counted_by_bucket(enum store_engine engine)
 {
 	static const double bounds[] = {0.5, 60};
@@ -144,7 +144,7 @@ static void times_to_detection_are_counted_by_bucket(enum store_engine engine)
 		                          signs[i]);
 		append(&p, &e, 1, true);
 	}
-	e.rule = RULE_BY_HAND; /* found by a person: no detection */
+	e.rule = RULE_BY_HAND; /* found by an operator: not a detection */
 	append(&p, &e, 1, true);
 	e = (struct ledger_entry){
 		.job = "b", .event = "HELD", .verdict = "silent", .evidence = "{\"now\":\"?\"}"};

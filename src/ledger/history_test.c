@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* history_test.c: which recoveries count, and what was last noted of a job. */
+/* history_test.c: which recoveries count, and the last report of a job. */
 #include "ledger/ledger_test.h"
 
 #define MASS "{\"mass\": true}"
@@ -68,7 +68,7 @@ static void a_release_wipes_the_slate(enum store_engine engine)
 	close_place(&p);
 }
 
-/* What was taken back, and what a person gave back himself, is no crash of the job. */
+/* An undone recovery, and an operator's requeue, are not crashes of the job. */
 static void a_persons_acts_wipe_the_slate_too(enum store_engine engine)
 {
 	struct ledger_entry recovered = {.job = "1", .event = "REQUEUED", .rule = "attempts-left"};
@@ -152,7 +152,10 @@ static void the_latest_note_of_a_stuck_job_counts(enum store_engine engine)
 	close_place(&p);
 }
 
-/* The planner knows an empty ledger alike by each index: others may fill it while we read. */
+/*
+ * For an empty ledger all indexes look equally good to the planner, but others may fill it
+ * meanwhile.
+ */
 static void an_empty_ledger_is_asked_by_job(void **state)
 {
 	static const char *const jobs[] = {"1", "2", "3"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holds_test.c: holds are made, seen with their job, listed and dropped. */
+/* holds_test.c: holds are created, found with their job, listed and deleted. */
 #include "ledger/ledger_test.h"
 
 static void a_hold_remembers_owner_and_sign(enum store_engine engine)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs_test.c: the index finds every job at its place, whatever the keys look like. */
+/* jobs_test.c: the index finds every job at its position, whatever the keys look like. */
 #include "ledger/jobs.h"
 
 #include "base/test.h"

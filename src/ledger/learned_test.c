@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* learned_test.c: what was learnt is kept, and counted once by whoever writes. */
+/* learned_test.c: what was learnt is stored, and counted once, whichever writer wins. */
 #include "ledger/overrides.h"
 
 #include "ledger/ledger_test.h"

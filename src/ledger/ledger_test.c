@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger_test.c: the ledger is made, appended to, known to be there or not, and read back. */
+/* ledger_test.c: the ledger is created, appended to, detected, and read back. */
 #include "ledger/ledger_test.h"
 #include "ledger/events.h"
 #include "watch/watch.h"
@@ -69,7 +69,7 @@ static void an_epoch_is_kept_where_there_is_one(enum store_engine engine)
 	close_place(&p);
 }
 
-/* As it was before there were pending retries, triggers and seals. */
+/* As it was before pending retries, triggers and seals. */
 static void make_it_older(struct place *p)
 {
 	bool postgres = p->engine == STORE_POSTGRES;
@@ -241,7 +241,7 @@ static void fill(struct place *p)
 		append_as(p, &all[i].ctx, all[i].job, all[i].event);
 }
 
-/* The jobs of what a filter gives, in its order. */
+/* The jobs of the entries that a filter selects, in order. */
 static const char *asked(struct place *p, struct ledger_filter filter)
 {
 	struct ledger_row *rows;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger_test.h: what the tests of the ledger share: its tables on a real
- * database, SQLite in a temporary directory and, where DEFIB_TEST_PG names a
- * server, PostgreSQL, in a database of our own: other tests have a ledger too.
+ * ledger_test.h: what the tests of the ledger share: its tables on a real database, SQLite in a
+ * temporary directory and, if DEFIB_TEST_PG names a server, PostgreSQL, in a separate database,
+ * because other tests have a ledger too.
  */
 #ifndef LEDGER_LEDGER_TEST_H
 #define LEDGER_LEDGER_TEST_H
@@ -99,7 +99,7 @@ static inline void close_place(struct place *p)
 	arena_release(&p->arena);
 }
 
-/* The only way to make entries old: the ledger refuses it otherwise. */
+/* The only way to make entries old: otherwise the ledger refuses it. */
 static inline void make_older(struct place *p, int days, const char *where)
 {
 	bool postgres = p->engine == STORE_POSTGRES;
@@ -158,7 +158,7 @@ static inline void history(struct place *p, const char *const *jobs, int n, int6
 #define ROWS_OF(behaviour)                                                                         \
 	cmocka_unit_test(behaviour##_on_sqlite), cmocka_unit_test(behaviour##_on_postgres),
 
-/* CREATE or DROP the database of our own, where there is a server. */
+/* CREATE or DROP our own database, if there is a server. */
 static inline int change_database(const char *how)
 {
 	const char *server = getenv("DEFIB_TEST_PG");

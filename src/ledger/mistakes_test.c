@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_test.c: which recoveries were mistakes, how many, and noted once. */
+/* mistakes_test.c: which recoveries were mistakes, how many, and that each is recorded once. */
 #include "ledger/counts.h"
 
 #include "ledger/ledger_test.h"

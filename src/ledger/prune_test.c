@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prune_test.c: the ledger only grows, but for the retention command. */
+/* prune_test.c: the ledger only grows, except for retention. */
 #include "ledger/retention.h"
 
 #include "ledger/ledger_test.h"
@@ -27,7 +27,7 @@ static struct prune_plan planned(struct place *p)
 	return plan;
 }
 
-/* All parts of a plan; how many there were. */
+/* Remove all parts of a plan; returns how many there were. */
 static int carry_out(struct place *p, const struct prune_plan *plan, int64_t limit)
 {
 	struct failure f = {0};

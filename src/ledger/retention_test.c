@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retention_test.c: what leaves defib's own tables, and what never does, on both engines. */
+/* retention_test.c: what is removed from defib's own tables, and what never is, on both engines. */
 #include "ledger/retention.h"
 
 #include "ledger/ledger_test.h"
@@ -7,7 +7,7 @@
 
 #define HOUR (INT64_C(3600) * 1000000)
 
-/* Everything old after an hour, but the ledger. */
+/* Everything is old after an hour, except the ledger. */
 static const struct retention policy = {
 	.enabled = true,
 	.every_us = HOUR,
@@ -77,7 +77,7 @@ static struct retention_round round_of(struct place *p, bool force)
 	return r;
 }
 
-/* A job in a state, so many minutes after its end, with all that can belong to it. */
+/* A job in a state, this many minutes after its end, with everything that can belong to it. */
 static void put_job(struct place *p, int id, const char *state, int minutes)
 {
 	bool runs = strcmp(state, "running") == 0 || strcmp(state, "cancelling") == 0;
@@ -121,7 +121,7 @@ static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)
 	close_place(&p);
 }
 
-/* An id is never given again, whatever was removed. */
+/* An id is never reused, whatever was removed. */
 static void ids_go_on_after_the_last_job_went(enum store_engine engine)
 {
 	struct place p;
@@ -153,7 +153,7 @@ static void put_step(struct place *p, const char *job, const char *step, int min
 	                            job, step, minutes)));
 }
 
-/* Epochs of a job rise for ever: its lease goes only when its epoch stands in the floor. */
+/* Epochs of a job always rise: its lease is removed only when its epoch is in the floor. */
 static void leases_leave_their_epoch_as_a_floor(enum store_engine engine)
 {
 	struct place p;
@@ -249,7 +249,9 @@ static void a_round_is_done_by_one_and_leaves_its_numbers(enum store_engine engi
 	close_place(&p);
 }
 
-/* Else the last rule has no turn where the database is slow, and no round is the last one. */
+/*
+ * Otherwise the last rule would get no turn on a slow database, and no round would be the last one.
+ */
 static void a_round_without_time_does_one_step_of_each_rule(enum store_engine engine)
 {
 	struct failure f = {0};

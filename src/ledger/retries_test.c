@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retries_test.c: pending retries are kept, come due by the database's clock, and go. */
+/*
+ * retries_test.c: pending retries are stored, become due by the database's clock, and are removed.
+ */
 #include "ledger/retries.h"
 
 #include "base/clock.h"

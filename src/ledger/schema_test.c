@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema_test.c: an SQLite database of an older installation is brought up to date. */
+/* schema_test.c: an SQLite database of an older installation is upgraded. */
 #include "base/test.h"
 #include "ledger/schema.h"
 
@@ -106,7 +106,7 @@ static void lists_of_an_older_installation_are_exchanged_and_hold(void **state)
 	assert_int_equal(number(s, lists), 0);
 	assert_int_equal(number(s, "SELECT count(*) FROM defib_job WHERE unique_key = 'one'"), 1);
 	assert_int_equal(number(s, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"), 1);
-	/* A session that was open meanwhile, and this one: the same is refused as before. */
+	/* In a session that was open meanwhile, and in this one, the same is refused as before. */
 	assert_int_equal(schema_run(other, insert, &f), DEFIB_CONSTRAINT);
 	assert_int_equal(schema_run(s, insert, &f), DEFIB_CONSTRAINT);
 	assert_int_equal(schema_run(s, "UPDATE defib_job SET state = 'lost'", &f), DEFIB_CONSTRAINT);
@@ -114,7 +114,7 @@ static void lists_of_an_older_installation_are_exchanged_and_hold(void **state)
 	                 DEFIB_CONSTRAINT);
 	run(s, "UPDATE defib_job SET state = 'rolled_back'");
 	run(other, insert);
-	/* The schema is closed to others' hands again. */
+	/* The schema is protected again. */
 	assert_int_not_equal(schema_run(s, "UPDATE sqlite_master SET sql = sql", &f), DEFIB_OK);
 	store_close(other);
 	store_close(s);

@@ -15,7 +15,7 @@ static struct seal_report verified(struct place *p, const char *expected)
 	return r;
 }
 
-/* Statements of one, two and three entries; what else there is depends on `more`. */
+/* Statements of one, two and three entries; the rest depends on `more`. */
 static void fill(struct place *p)
 {
 	static const struct ledger_entry e[] = {
@@ -30,7 +30,7 @@ static void fill(struct place *p)
 		append(p, e, n, true);
 }
 
-/* What an owner of the tables could do, with the guards put aside. */
+/* What an owner of the tables could do, with the guards disabled. */
 static void tamper(struct place *p, const char *postgres, const char *sqlite)
 {
 	bool pg = p->engine == STORE_POSTGRES;
@@ -123,8 +123,7 @@ static void an_end_that_is_cut_off_is_found(enum store_engine engine)
 	run(&p, engine == STORE_POSTGRES ? "DELETE FROM defib.ledger_seal WHERE last_id > 3"
 	                                 : "DELETE FROM defib_ledger_seal WHERE last_id > 3");
 	assert_broken(&p, "the end was cut off");
-	/* Whoever mends the chain too is found by a seal that was kept elsewhere, and by nothing else.
-	 */
+	/* If the chain is repaired too, only a seal that was kept elsewhere reveals it. */
 	run(&p, engine == STORE_POSTGRES
 	            ? "UPDATE defib.ledger_seal SET next_id = NULL WHERE last_id = 3"
 	            : "UPDATE defib_ledger_seal SET next_id = NULL WHERE last_id = 3");
@@ -169,12 +168,12 @@ static void pruning_keeps_the_chain(enum store_engine engine)
 	char kept[SHA256_HEX];
 	snprintf(kept, sizeof kept, "%s", verified(&p, NULL).seal);
 	make_older(&p, 100, "id <= 5");
-	/* Of the last statement one entry is young: it stays whole. */
+	/* One entry of the last statement is new: the whole statement stays. */
 	assert_int_equal(prune(&p, 2), 1);
 	assert_int_equal(prune(&p, 2), 2);
 	assert_int_equal(prune(&p, 2), 0);
 	assert_string_equal(cell(&p, "SELECT count(*) FROM %s WHERE event = 'PRUNED'"), "2");
-	/* The entries' age was forged by the test; what is left is otherwise as it was. */
+	/* The test forged the entries' age; apart from that the rest is unchanged. */
 	tamper(&p, "UPDATE defib.ledger SET at = at + interval '100 days' WHERE id IN (4, 5)",
 	       "UPDATE defib_ledger SET at = strftime('%Y-%m-%dT%H:%M:%fZ', at, '+100 days') WHERE id "
 	       "IN (4, 5)");
@@ -246,7 +245,7 @@ static void what_moves_to_the_next_column_is_found(enum store_engine engine)
 	}
 }
 
-/* As seals were made, and jobs were found, before there were forms. */
+/* As seals and jobs were made before forms existed. */
 static void make_old(struct place *p)
 {
 	run(p, "ALTER TABLE defib.ledger_seal DROP COLUMN form");
@@ -275,7 +274,7 @@ static void seals_of_the_older_form_stay_good(void **state)
 		open_place(&p, STORE_POSTGRES);
 		make_old(&p);
 		fill(&p);
-		assert_null(verified(&p, NULL).broken); /* also by a program that is newer */
+		assert_null(verified(&p, NULL).broken); /* also by a newer program */
 		for (int again = 0; again < 2; again++)
 			assert_int_equal(schema_install(p.store, SCHEMA_LEDGER, &f), DEFIB_OK);
 		fill(&p);

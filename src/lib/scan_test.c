@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public face as a C program meets its own tables: watches set option by option or loaded, a
- * scan dry and with fix, explain, acts, undo, the ledger and the start-up clean-up.
+ * The public library as a C program uses it on its own tables: watches set option by option or
+ * loaded, a scan dry and with fix, explain, acts, undo, the ledger and the start-up clean-up.
  */
 #include "recover/recover_test.h"
 
@@ -367,7 +367,7 @@ static void watches_are_loaded_from_a_string_and_changed(void **state)
 	defib_watches_free(ws);
 }
 
-/* What the program alone reads is left unread, right or wrong; its names are known. */
+/* Sections that only the program reads are skipped, valid or not; their names are known. */
 static void a_file_of_the_program_loads(void **state)
 {
 	static const char sections[] =
@@ -427,7 +427,7 @@ static void *ask_for_too_much(void *arena)
 	return arena_alloc(arena, SIZE_MAX);
 }
 
-/* One that waits for memory, until the reserve is gone. */
+/* Waits for memory until the reserve is used up. */
 static void use_the_reserve(void *ctx, const defib_finding *found)
 {
 	struct arena a = ARENA_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Workflows whose steps are functions of a C program: their order, what they
- * read of each other, rollback, and steps that are settled in a transaction of
- * the program's own. Each function writes on the trace what it was called for.
+ * Workflows whose steps are functions of a C program: their order, the outputs they read, rollback,
+ * and steps that are settled in the program's own transaction. Each function writes to the trace
+ * what it was called for.
  */
 #include "worker/worker_test.h"
 
@@ -183,7 +183,7 @@ static void a_job_that_is_no_workflow_has_no_step(void **state)
 	assert_int_equal(in_state(b, "done"), 1);
 }
 
-/* ---- what is recorded before ---- */
+/* ---- earlier records ---- */
 
 /* A job whose step was done in an earlier epoch. */
 static void enqueue_with_done(struct bench *b, const char *step)
@@ -289,7 +289,7 @@ static void an_undo_sees_what_its_step_gave(void **state)
 	assert_int_equal(steps_in(b, "undone"), 1);
 }
 
-/* ---- settling in a transaction of the handler's own ---- */
+/* ---- settling in the handler's own transaction ---- */
 
 /* Begins, writes the effect of this step and settles in the same transaction. */
 static defib_err write_and_settle(struct own *o, defib_job *job)
@@ -381,7 +381,7 @@ static defib_outcome commits_and_tries_again(defib_job *job, void *ctx)
 	(void)ctx;
 	scene_answer(write_and_settle(&o, job));
 	own_sql(&o, "COMMIT");
-	/* As if the answer to that COMMIT had been lost. */
+	/* As if the reply to that COMMIT had been lost. */
 	scene_answer(write_and_settle(&o, job));
 	own_sql(&o, "ROLLBACK");
 	own_close(&o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The public face as a C program uses it: jobs put in and settled inside the
- * program's own transactions, options of other versions, wrong usage.
+ * The public library as a C program uses it: jobs enqueued and settled inside the program's own
+ * transactions, options of other versions, wrong usage.
  */
 #include "worker/worker_test.h"
 
@@ -26,7 +26,7 @@ static defib_err write_and_settle(struct own *o, defib_job *job)
 	return own_begin(o) && own_sql(o, sql) ? own_settle(o, job) : DEFIB_DATABASE;
 }
 
-/* ---- putting jobs in ---- */
+/* ---- enqueueing ---- */
 
 static void enqueue_in_own_transaction(struct bench *b, const char *end)
 {
@@ -323,7 +323,7 @@ static defib_outcome commits_and_tries_again(defib_job *job, void *ctx)
 	(void)ctx;
 	scene_answer(write_and_settle(&o, job));
 	own_sql(&o, "COMMIT");
-	/* As if the answer to that COMMIT had been lost. */
+	/* As if the reply to that COMMIT had been lost. */
 	scene_answer(write_and_settle(&o, job));
 	own_sql(&o, "ROLLBACK");
 	own_close(&o);
@@ -385,7 +385,7 @@ static void options_of_an_older_program_have_our_defaults(void **state)
 	defib_job_spec job = DEFIB_JOB_SPEC_INIT;
 	job.queue = "q";
 	job.kind = "k";
-	job.priority = 40000; /* lies behind what that program knows */
+	job.priority = 40000; /* beyond what that program knows */
 	job.size = offsetof(defib_job_spec, payload);
 	assert_true(enqueue_job(b, &job) > 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attendance_test.c: what a worker said of itself is there to be read, as long as it is alive
- * and for a while after.
+ * attendance_test.c: a worker's description of itself can be read while it is alive and for a while
+ * after.
  */
 #include "life/attendance.h"
 

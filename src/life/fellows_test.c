@@ -61,7 +61,7 @@ static struct fellows *opened(void)
 	return x;
 }
 
-/* Exactly this one is dead, and nobody else. */
+/* Exactly this one is dead, and no other. */
 static void assert_dead(struct fellows *x, int64_t expected)
 {
 	int64_t id = 0;
@@ -191,7 +191,7 @@ static void one_that_left_the_set_is_not_reported(void **state)
 	pid_t leaver = sleeper(), stayer = sleeper();
 	struct incarnation who[] = {of(leaver), of(stayer)};
 	fellows_set(x, (int64_t[]){1, 2}, who, 2);
-	/* A child that runs no other program holds every descriptor of ours. */
+	/* A child that runs no other program holds all our descriptors. */
 	pid_t holder = sleeper();
 	fellows_set(x, (int64_t[]){2}, &who[1], 1);
 	end(leaver);
@@ -203,7 +203,7 @@ static void one_that_left_the_set_is_not_reported(void **state)
 	fellows_close(x);
 }
 
-/* In a child, because limits cannot be given back. */
+/* In a child, because limits cannot be raised again. */
 static int watch_with_few_descriptors(pid_t pid)
 {
 	struct rlimit few = {.rlim_cur = 24, .rlim_max = 24};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * instances_test.c: who counts as alive for one that starts.
+ * instances_test.c: which workers count as alive for one that starts.
  */
 #include "life/instances.h"
 
@@ -126,7 +126,7 @@ static void a_lease_that_is_over_is_no_life_on_another_host(void **state)
 	assert_true(of(t, "jobs", 0).ever);
 }
 
-/* The database's clock was set forward: its lease is over by that clock alone. */
+/* The database's clock was set forward: only by that clock is its lease over. */
 static void one_whose_session_is_open_lives_whatever_its_lease_says(void **state)
 {
 	struct tables *t = tables_of(state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_test.c: of several daemons one leads, and another does when its time is over. */
+/* leader_test.c: one of several daemons leads, and another takes over when its lease ends. */
 #include "life/leader.h"
 
 #include "watch/queue_test.h"
@@ -15,7 +15,7 @@ static bool leads(struct store *s, const char *holder, const char *watch)
 	return answer;
 }
 
-/* The leader's time ended a second ago. */
+/* The leader's lease expired a second ago. */
 static void expire(const struct tables *t)
 {
 	tables_script(t->store, t->engine == STORE_POSTGRES
@@ -136,7 +136,7 @@ static void a_lease_that_is_over_is_not_renewed(void **state)
 	expire(t);
 	assert_int_equal(renewed(t, "anna", "pages"), 0);
 	assert_true(leads(t->store, "bert", "jobs"));
-	/* Who asks anew has what nobody took. */
+	/* A daemon that asks again gets what no other has taken. */
 	assert_true(leads(t->store, "anna", "pages"));
 	assert_false(leads(t->store, "anna", "jobs"));
 	assert_int_equal(renewed(t, "anna", "pages"), 1);

@@ -128,7 +128,7 @@ static int64_t roll(int64_t below)
 	return (int64_t)(seed % (uint64_t)below);
 }
 
-/* A driver that sleeps exactly as long as told misses no change and never spins. */
+/* A driver that sleeps exactly as long as lease_wait_ms() says misses no change and never spins. */
 static void a_call_that_hangs_leaves_time_for_another_session_and_a_renewal(void **state)
 {
 	(void)state;
@@ -156,7 +156,7 @@ static void sleeping_as_told_misses_nothing(void **state)
 			now += wait;
 			bool sent = lease_renew_due(&l, now);
 			assert_true(sent || wait > 0);
-			if (sent && roll(8) > 0) { /* else the answer is still to come */
+			if (sent && roll(8) > 0) { /* else the reply is still to come */
 				now += roll(3000);
 				lease_renew_answer(&l, roll(3) ? RENEWED : RENEW_FAILED, now);
 			} else if (l.sent_ms && roll(3) == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * life_hosts_test.c: the life of a worker that has others on other hosts: locks and sessions.
+ * life_hosts_test.c: the life of a worker with workers on other hosts: locks and sessions.
  */
 #include "life/life_test.h"
 
@@ -101,7 +101,7 @@ static void a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence(void
 	(void)state;
 	with_far(&w);
 	run(&w, 1000);
-	w.writes = false; /* it cannot be declared dead, nor can anybody renew */
+	w.writes = false; /* it cannot be declared dead, and no worker can renew */
 	w.locked[1] = false;
 	run(&w, 2000);
 	assert_int_equal(w.ndead, 0);
@@ -113,7 +113,10 @@ static void a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence(void
 	life_release(&w.life);
 }
 
-/* Who could not renew closes its session, and its lock goes with it: it had no time to speak. */
+/*
+ * A worker that could not renew closes its session, and its lock disappears: it had no time to
+ * renew.
+ */
 static void a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence(void **state)
 {
 	struct world w;
@@ -154,7 +157,7 @@ static void a_session_that_is_lost_is_opened_at_once_and_tried_for_often(void **
 	struct life_action a = life_next(&w.life, w.now_ms);
 	assert_int_equal(a.what, LIFE_OPEN);
 	tell(&w, &(struct life_event){.what = LIFE_FAILED});
-	/* Within the grace of whoever reads our lock. */
+	/* Within the grace of the worker that reads our lock. */
 	int tries = 0;
 	for (int64_t end = w.now_ms + 200; w.now_ms < end;) {
 		a = life_next(&w.life, w.now_ms);

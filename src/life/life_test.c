@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life_test.c: every rule of a worker's life, by injected time. */
+/* life_test.c: every rule of a worker's life, with injected time. */
 #include "life/life_test.h"
 
 /* ---- itself ---- */
@@ -192,7 +192,7 @@ static void a_newcomer_convicts_nobody_before_a_lease_of_its_own(void **state)
 	life_release(&w.life);
 }
 
-/* Somebody holds SQLite's write lock, or the disk is full: reading goes on. */
+/* Another process holds SQLite's write lock, or the disk is full: reading still works. */
 static void nobody_is_convicted_when_nobody_could_write(void **state)
 {
 	struct world w;
@@ -273,7 +273,7 @@ static void a_clock_that_jumps_convicts_nobody_and_is_an_outage(void **state)
 	}
 }
 
-/* So that whoever judges by the clock hears of us at once. */
+/* So that observers that judge by the clock hear from us at once. */
 static void a_clock_that_jumps_makes_us_renew(void **state)
 {
 	struct world w;
@@ -288,7 +288,7 @@ static void a_clock_that_jumps_makes_us_renew(void **state)
 	life_release(&w.life);
 }
 
-/* Our own lease is an hour: we would not have written for twenty minutes. */
+/* Our own lease is an hour: otherwise we would not write for twenty minutes. */
 static void who_renews_seldom_renews_before_it_convicts(void **state)
 {
 	struct world w;
@@ -392,7 +392,7 @@ static void three_that_end_within_half_a_second_are_one_event(void **state)
 	life_release(&w.life);
 }
 
-/* Each registers, takes the job that killed the one before, and dies of it. */
+/* Each registers, takes the job that killed the previous one, and dies of it. */
 static void newcomers_that_die_one_after_the_other_are_no_mass_event(void **state)
 {
 	struct world w;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * life_test.h: a database of rows and knobs that stands in for the driver of a life: what is done
- * and what is left undone is counted, and time passes as the test says.
+ * life_test.h: a model of a database that replaces the driver of a life: actions are counted, and
+ * time passes as the test says.
  */
 #ifndef LIFE_LIFE_TEST_H
 #define LIFE_LIFE_TEST_H
@@ -15,16 +15,16 @@
 #define LEASE_MS 15000
 #define SELF 4
 
-/* Workers 1…n, of which SELF is ours; those that beat renew every third of their lease. */
+/* Workers 1…n, of which SELF is ours; live ones renew every third of their lease. */
 struct world {
 	struct life life;
 	struct registered rows[MANY];
 	bool beats[MANY], gone[MANY];
 	int n;
-	int64_t now_ms, clock_us; /* ours; the database's is that and clock_us */
+	int64_t now_ms, clock_us; /* ours; the database's is that plus clock_us */
 	int64_t self;             /* 0: not registered yet */
 	bool writes, reads;       /* can we? */
-	bool closed;              /* nobody is registered */
+	bool closed;              /* no worker is registered */
 	bool lock_taken;          /* by an old session of ours */
 	bool leads;               /* a lock to read often is free */
 	bool locked[MANY];        /* whose locks are held */
@@ -125,7 +125,7 @@ static inline struct life_event declared(struct world *w, const struct life_acti
 	return e;
 }
 
-/* What needs the database, and its answer. */
+/* Actions that need the database, and their results. */
 static inline struct life_event answer(struct world *w, const struct life_action *a,
                                        struct registered *rows, int64_t *ids)
 {
@@ -191,7 +191,7 @@ static inline bool can(const struct world *w, enum life_do what)
 	return here[what] || (w->reads && (w->writes || !writes[what]));
 }
 
-/* Those that beat, when it is time for them. */
+/* Live workers renew when it is time. */
 static inline void beat(struct world *w)
 {
 	for (int i = 0; i < w->n; i++) {
@@ -202,7 +202,7 @@ static inline void beat(struct world *w)
 	}
 }
 
-/* As the driver would, for so long. */
+/* As the driver would, for this long. */
 static inline void run(struct world *w, int64_t ms)
 {
 	int64_t end = w->now_ms + ms;

@@ -152,9 +152,9 @@ static int64_t roll(int64_t below)
 }
 
 /*
- * Random schedules. A living worker's session breaks now and then and is back
- * before the grace is over, long enough to be seen by a reading; a mortal one dies at some time; a
- * secret one never takes its lock. The reader has outages and gaps.
+ * Random schedules. A live worker's session breaks now and then and is back before the grace is
+ * over, long enough to be seen by a reading; a mortal one dies at some time; a secret one never
+ * takes its lock. The reader has outages and gaps.
  */
 enum fate { LIVING, MORTAL, SECRET };
 #define WORKERS 12
@@ -164,7 +164,7 @@ struct actor {
 	int64_t dies_ms;       /* MORTAL */
 	int64_t away_until_ms; /* LIVING: reconnecting */
 	bool seen;             /* by a reading */
-	int64_t absent_ms;     /* first reading without it, since it was held or trouble ended */
+	int64_t absent_ms; /* first reading without it, since it was held or the last outage ended */
 	int reported;
 };
 
@@ -203,7 +203,7 @@ static bool holds(struct actor *a, int64_t now)
 	return false;
 }
 
-/* The reader's time passes: mostly 20 ms or so, at times an outage or a gap. */
+/* The reader's time passes: usually about 20 ms, sometimes an outage or a gap. */
 static void pass_time(struct world *w)
 {
 	int64_t before = w->now_ms;
@@ -218,7 +218,7 @@ static void pass_time(struct world *w)
 		w->trouble_ms = w->now_ms;
 		for (int i = 0; i < WORKERS; i++) {
 			w->actors[i].absent_ms = 0;
-			w->actors[i].reported = 0; /* what was reported before proves nothing: again */
+			w->actors[i].reported = 0; /* earlier reports prove nothing: again */
 		}
 	}
 }
@@ -278,7 +278,7 @@ static void random_schedules_report_the_dead_in_time_and_nobody_else(void **stat
 		}
 		locks_release(&w.x);
 	}
-	assert_true(reported > 200); /* the schedules were worth their name */
+	assert_true(reported > 200); /* the schedules were interesting enough */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part_test.c: everybody is watched by somebody, and nobody reads more than a few rows for it. */
+/* part_test.c: every worker is watched, and none reads more than a few rows for it. */
 #include "life/part.h"
 
 #include "base/test.h"
@@ -9,7 +9,7 @@
 static struct registered all[MANY];
 static int nall;
 
-/* Workers 1…n on so many hosts, in turn; they serve "a" and "b" in turn. */
+/* Workers 1…n on this many hosts, in turn; they serve "a" and "b" in turn. */
 static void world(int n, int hosts)
 {
 	nall = n;
@@ -114,7 +114,9 @@ static void nobody_watches_itself_or_another_host_s_process(void **state)
 	part_release(&p);
 }
 
-/* Everybody but one is killed at once: it sees the ends of those that it watches, then the next. */
+/*
+ * All but one are killed at once: it sees the ends of those that it watches, then of the next ones.
+ */
 static void one_that_is_left_comes_to_all(void **state)
 {
 	struct part p;
@@ -235,7 +237,7 @@ static void each_watch_is_swept_by_one(void **state)
 	silence_release(&s);
 }
 
-/* Its id is lower than ours for as long as it is not declared dead. */
+/* Its id is lower than ours until it is declared dead. */
 static void one_that_is_silent_or_recovers_nothing_does_not_stand_before_us(void **state)
 {
 	struct silence s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* programs_test.c: names of sessions, and whether anybody of a process group is left. */
+/* programs_test.c: names of sessions, and whether a process group has members left. */
 #include "life/programs.h"
 
 #include "base/test.h"
@@ -52,7 +52,7 @@ static void a_group_lives_until_its_last_process_ends(void **state)
 	pid_t pid = group_of_one();
 	assert_true(group_lives(pid));
 	kill(pid, SIGKILL);
-	/* It has ended, and nobody has collected it: that is no life. */
+	/* It has ended but is not reaped: it does not count as alive. */
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 	assert_false(group_lives(pid));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);

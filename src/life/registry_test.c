@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * registry_test.c: one incarnation is one row: alive, then over for ever; and
- * of those who would declare it so, one wins.
+ * registry_test.c: one incarnation is one row: alive, then ended forever; and of several that
+ * declare it dead, one wins.
  */
 #include "life/registry.h"
 
@@ -123,7 +123,7 @@ static void a_lease_that_is_over_shows_until_it_is_renewed(void **state)
 	assert_false(row.expired);
 }
 
-/* After a fail-over that lost the last commits the sequence gives the id once more. */
+/* After a failover that lost the last commits, the sequence assigns the id again. */
 static void an_id_that_was_given_twice_is_its_last_owner_s(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -190,7 +190,7 @@ static void one_that_left_is_neither_alive_nor_dead(void **state)
 	assert_false(dead(t->store, id, 0));
 }
 
-/* Its session vanished two seconds ago; its old one may only have lingered until then. */
+/* Its session disappeared two seconds ago; its old one may only have lingered until then. */
 static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -204,7 +204,7 @@ static void one_that_renewed_since_its_session_vanished_is_not_dead(void **state
 	assert_int_equal(renew(t->store, id), DEFIB_OK);
 }
 
-/* As if it had renewed so much earlier. */
+/* As if it had renewed this much earlier. */
 static void heard_earlier(struct tables *t, int64_t id, int64_t ms)
 {
 	char sql[160];
@@ -231,7 +231,7 @@ static void one_that_was_last_heard_before_its_session_vanished_is_dead(void **s
 
 /*
  * Its session had been gone for two seconds when that was decided, a second ago; it has renewed
- * since. Whoever decided was stopped meanwhile, or its statement was long on the way.
+ * since. The deciding process was stopped meanwhile, or its statement was delayed.
  */
 static void a_declaration_that_is_late_convicts_nobody_who_has_renewed_since(void **state)
 {
@@ -251,7 +251,7 @@ static void a_declaration_that_is_late_convicts_nobody_who_has_renewed_since(voi
 	assert_true(won);
 }
 
-/* It renewed in time; that it is long ago says only a clock that was set forward. */
+/* It renewed in time; only a clock that was set forward says that it was long ago. */
 static void nobody_is_dead_by_a_clock_that_jumped(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -469,7 +469,7 @@ static void a_session_s_lock_shows_until_the_session_ends(void **state)
 	assert_int_equal(n, 1);
 	assert_int_equal(ids[0], 7);
 	store_close(life);
-	/* The server frees it when it notices: wait for that by asking for the same lock. */
+	/* The server frees it when it notices: wait for that by requesting the same lock. */
 	tables_script(t->store, "SELECT pg_advisory_lock(1684366954, 7);"
 	                        "SELECT pg_advisory_unlock(1684366954, 7)");
 	if (registry_locks_held(t->store, &a, &ids, &n, &leads, &f))

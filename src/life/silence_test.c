@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * silence_test.c: silence of few is death, silence of most is doubt, and doubt ends. What counts
- * is what we read and wrote ourselves, by our own clock.
+ * silence_test.c: silence of few is death, silence of most is doubt, and doubt ends. Only what we
+ * read and wrote ourselves counts, by our own clock.
  */
 #include "life/silence.h"
 
@@ -10,7 +10,7 @@
 #define S 1000LL
 #define MANY 20
 
-/* Workers 1…n, and one who looks at them. */
+/* Workers 1…n, and one that observes them. */
 struct world {
 	struct registered all[MANY];
 	int n;
@@ -24,7 +24,7 @@ static void begin(struct world *w, int n)
 	silence_init(&w->silence, LEASE_MS, 0);
 }
 
-/* Time goes on; the first `beating` and ourselves renew our leases; then a list is read. */
+/* Time passes; the first `beating` and ourselves renew our leases; then a list is read. */
 static void pass_by(struct world *w, int64_t ms, int beating, int64_t server_us)
 {
 	w->now_ms += ms;
@@ -234,7 +234,7 @@ static void their_return_lets_go_and_whoever_stays_away_is_convicted(void **stat
 	pass(&w, LEASE_MS + S, 1);
 	assert_true(silence_holds(&w.silence));
 	pass(&w, S, 18);
-	assert_int_equal(convicted(&w), 0); /* the last may be a moment behind the others */
+	assert_int_equal(convicted(&w), 0); /* the last ones may be slightly behind the others */
 	pass(&w, LEASE_MS, 18);
 	assert_false(silence_holds(&w.silence));
 	assert_int_equal(convicted(&w), 2);
@@ -260,7 +260,7 @@ static void the_ceiling_lets_go_and_the_same_silence_is_not_held_again(void **st
 	silence_release(&w.silence);
 }
 
-/* All are cut off at one moment, at which their last beats lie up to a third of a lease back. */
+/* All are cut off at one moment; their last beats are up to a third of a lease old. */
 static void the_first_whose_lease_ends_is_held_with_the_rest(void **state)
 {
 	struct world w;
@@ -289,7 +289,7 @@ static void without_a_brake_all_are_convicted(void **state)
 	silence_release(&w.silence);
 }
 
-/* Twenty died while nobody was there. Whoever starts then has a backlog before it, not an event. */
+/* Twenty died while no worker ran. A worker that starts then has a backlog, not an event. */
 static void those_who_were_silent_before_we_came_are_no_mass(void **state)
 {
 	struct world w;
@@ -306,7 +306,7 @@ static void those_who_were_silent_before_we_came_are_no_mass(void **state)
 	silence_release(&w.silence);
 }
 
-/* We start while the others are cut off, and their leases are not over yet. */
+/* We start while the others are cut off, and their leases have not expired yet. */
 static void those_who_were_fresh_when_we_came_and_then_fell_silent_are_held(void **state)
 {
 	struct world w;
@@ -338,7 +338,10 @@ static void outages_of_our_own_do_not_have_a_silence_held_again(void **state)
 	silence_release(&w.silence);
 }
 
-/* One falls silent every lease, and we are away too often to convict it: they are not one event. */
+/*
+ * One falls silent every lease, and we are absent too often to declare it dead: they are not one
+ * event.
+ */
 static void silences_that_began_apart_are_no_mass_after_an_outage(void **state)
 {
 	struct world w;
@@ -358,7 +361,7 @@ static void silences_that_began_apart_are_no_mass_after_an_outage(void **state)
 	silence_release(&w.silence);
 }
 
-/* One brings a lease of an hour, ours is of seconds: each is judged by its own. */
+/* One has a lease of an hour, ours is of seconds: each is judged by its own. */
 static void a_longer_lease_is_not_silent_sooner(void **state)
 {
 	struct world w;

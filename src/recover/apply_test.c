@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * apply_test.c: a row that changes at any point of apply is left alone.
  *
- * The session under test is wrapped: right before a chosen statement of apply
- * another session acts, as a worker that comes back at the worst moment. What
- * it can no longer do at that point, because the row is locked, is shown too.
+ * The session under test is wrapped: right before a chosen statement of apply another session acts,
+ * like a worker that comes back at the worst moment. The tests also show what it can no longer do
+ * at that point, because the row is locked.
  */
 #include "recover/apply.h"
 
@@ -11,7 +11,7 @@
 #include "recover/look.h"
 #include "recover/recover_test.h"
 
-/* The moments at which the world may move. */
+/* The moments at which the other session may act. */
 enum point { BEFORE_BEGIN, BEFORE_LOCK, BEFORE_REREAD, BEFORE_WRITE, NEVER };
 
 struct hooked {
@@ -40,7 +40,7 @@ static void fire(struct hooked *h, bool now)
 	h->answer = run(h->rig->other, h->act, &f);
 }
 
-/* Batches are written whole where they can be, and singly else: each test is run by both ways. */
+/* Batches are written as a whole if possible, otherwise singly: each test runs both ways. */
 static bool singly;
 
 /* Lock, second reading and write in one. */
@@ -243,7 +243,7 @@ static void deleted_row_is_left(void **state)
 	left_when(state, "DELETE FROM jobs");
 }
 
-/* An undo, and the second phase of a retry, go by columns that are no facts. */
+/* An undo, and the second phase of a retry, depend on columns that are not facts. */
 static void column_that_was_expected_otherwise_is_left(void **state)
 {
 	struct trial *t = *state;
@@ -262,7 +262,7 @@ static void column_that_is_as_expected_is_no_hindrance(void **state)
 	assert_int_equal(rig_requeued(&t->rig), 1);
 }
 
-/* An operator's hold is a row of ours, and leaves the job's as it was. */
+/* An operator's hold is a row of ours, and leaves the job's row unchanged. */
 static void job_that_was_put_on_hold_is_left(void **state)
 {
 	struct trial *t = *state;
@@ -283,7 +283,7 @@ static void change_before_begin_is_left(void **state)
 	leaves(t, BEFORE_BEGIN, "UPDATE jobs SET owner = 'w9'");
 }
 
-/* What is not judged may change: the row is recovered and keeps it. */
+/* Columns that are not judged may change: the row is recovered and keeps the change. */
 static void other_columns_do_not_matter(void **state)
 {
 	struct trial *t = *state;
@@ -312,7 +312,7 @@ static void beat_in_another_table_that_may_not_be_locked_is_seen(void **state)
 	leaves(t, BEFORE_REREAD, BEAT);
 }
 
-/* The row of the beat is locked with the job: from there to the commit no beat can slip in. */
+/* The row of the beat is locked with the job: until the commit no beat can arrive. */
 static void beat_in_another_table_waits_for_the_commit(void **state)
 {
 	struct trial *t = *state;
@@ -335,8 +335,8 @@ static void beat_in_another_table_that_is_under_way_is_left(void **state)
 }
 
 /*
- * From the lock to the commit nobody else can change the row, so nothing is missed. Only the single
- * statements leave a moment between them.
+ * From the lock to the commit no other session can change the row, so nothing is missed. Only the
+ * single statements leave a moment between them.
  */
 static void locked_row_cannot_change(void **state)
 {
@@ -353,7 +353,7 @@ static void locked_row_cannot_change(void **state)
 	}
 }
 
-/* On SQLite the whole database is locked, the tables of beats too. */
+/* On SQLite the whole database is locked, including the tables of beats. */
 static void no_beat_comes_between_on_sqlite(void **state)
 {
 	struct trial *t = *state;

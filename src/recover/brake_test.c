@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * brake_test.c: when the brake engages, whom it holds, and that it lets go: seen
- * through the guard, as the daemon uses it.
+ * brake_test.c: when the brake engages, which owners it holds, and that it releases them: through
+ * the guard, as the daemon uses it.
  */
 #include "guard/brake.h"
 
@@ -142,7 +142,7 @@ static void it_lets_go_when_owners_return(void **state)
 	end(b);
 	beat(b, 2, OWNERS, 80); /* two stay silent */
 	begin(b, 80);
-	assert_int_equal(held_of(b, 2), 2); /* they may be a moment behind the others */
+	assert_int_equal(held_of(b, 2), 2); /* they may be slightly behind the others */
 	end(b);
 	beat(b, 2, OWNERS, 140);
 	begin(b, 140);

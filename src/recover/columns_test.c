@@ -32,7 +32,7 @@ static void only_those_that_the_expression_names_speak_against_it(void **state)
 	assert_false(same_in("{\"status\":\"held\"}", "{\"status\":\"done\"}"));
 	assert_false(same_in("{\"STATUS\":\"held\"}", "{\"STATUS\":\"done\"}"));
 	assert_false(same_in("{\"Kind\":1}", "{\"Kind\":2}"));
-	/* Quoted, it is another column; and a word in a string is none. */
+	/* Quoted, it is another column; and a word in a string is not a column. */
 	assert_true(same_in("{\"kind\":1}", "{\"kind\":2}"));
 	assert_true(same_in("{\"running\":1}", "{\"running\":2}"));
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decide_table_test.c: the whole table of decisions. Every combination of what
- * a decision depends on is tried against an answer that is worked out in the
- * words of the design, not in those of decide.c: which rule speaks is written
- * down by hand for each list of rules.
+ * decide_table_test.c: the whole table of decisions. Every combination of what a decision depends
+ * on is compared with an answer that is derived from the design, not from decide.c: the matching
+ * rule is written by hand for each list of rules.
  */
 #include "recover/decide.h"
 
@@ -14,7 +13,7 @@
 
 #define BUDGET 3
 #define FLAGS 8
-#define NO_ONE REMEDY_COUNT /* nobody chose a remedy by hand */
+#define NO_ONE REMEDY_COUNT /* no operator chose a remedy */
 
 enum attempts { NOT_COUNTED, UNKNOWN, LEFT, EXHAUSTED, ATTEMPTS };
 enum budget { BUDGET_STANDARD, BUDGET_GIVEN, BUDGET_OFF, BUDGETS };
@@ -28,20 +27,20 @@ struct combination {
 	bool mass, condition, ledger, held;
 	enum remedy by_hand; /* or NO_ONE */
 	enum budget budget;
-	bool own_hold;   /* the table has words of its own for a hold */
+	bool own_hold;   /* the user's table records holds */
 	bool two_phases; /* a retry waits in our tables */
-	bool retries;    /* the watch says how to retry */
-	bool released;   /* a person ended a hold of it, and nothing has changed since */
+	bool retries;    /* the watch defines retry */
+	bool released;   /* an operator ended a hold of it, and nothing has changed since */
 };
 
-/* ---- lists of rules, each with what it means ---- */
+/* ---- lists of rules, each with its meaning ---- */
 
-/* The number of the rule that speaks; 0: none does. */
+/* The number of the rule that matches; 0: none does. */
 struct list {
 	struct rule rules[3];
 	int n;
 	int (*speaks)(const struct combination *c);
-	bool gives_back_the_exhausted; /* attempts do not bound it */
+	bool gives_back_the_exhausted; /* attempts do not limit it */
 	bool cannot_requeue;
 };
 
@@ -127,7 +126,7 @@ static const struct list lists[] = {
 };
 #define LISTS (sizeof lists / sizeof *lists)
 
-/* ---- the answer, in the words of the design ---- */
+/* ---- the answer, according to the design ---- */
 
 struct answer {
 	enum remedy remedy;
@@ -149,7 +148,7 @@ static bool gives_back(enum remedy r)
 	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
 }
 
-/* What the watch says, before any bound. */
+/* What the watch says, before any limit. */
 static struct answer by_watch(const struct combination *c)
 {
 	char rule[24];
@@ -166,7 +165,7 @@ static struct answer by_watch(const struct combination *c)
 	return answer(c->list->rules[speaks - 1].remedy, rule, "rule");
 }
 
-/* The budget counts where it was asked for, else where attempts do not bound. */
+/* The budget counts if it was configured, or if attempts do not limit. */
 static bool budget_counts(const struct combination *c)
 {
 	bool bounded =
@@ -174,7 +173,7 @@ static bool budget_counts(const struct combination *c)
 	return c->ledger && (c->budget == BUDGET_GIVEN || (c->budget == BUDGET_STANDARD && !bounded));
 }
 
-/* Holds stand in our tables unless the table has words for them; so do retries that wait. */
+/* Holds are in our tables unless the user's table records them; so are waiting retries. */
 static bool needs_our_tables(const struct combination *c, enum remedy r)
 {
 	return (r == REMEDY_HOLD && !c->own_hold) || (r == REMEDY_RETRY && c->two_phases);
@@ -190,7 +189,7 @@ static struct answer due(const struct combination *c)
 		a.act = false;
 	if (!by_hand && gives_back(a.remedy) && budget_counts(c) && crash_number(c) >= BUDGET)
 		a = answer(REMEDY_HOLD, "crash-budget", "poison");
-	/* What a person let go is given back where that is possible, whatever would hold it. */
+	/* A job that an operator released is requeued if possible, whatever would hold it. */
 	if (!by_hand && !c->held && a.remedy == REMEDY_HOLD && c->released)
 		a = answer(!c->list->cannot_requeue ? REMEDY_REQUEUE
 		           : c->retries             ? REMEDY_RETRY
@@ -304,7 +303,7 @@ static void is_the_answer_due(const struct combination *c, const struct decision
 	}
 }
 
-/* ---- what must hold of them all ---- */
+/* ---- what must hold for all of them ---- */
 
 static const char *const own[] = {"already-held",       "chosen-by-hand",  "attempts-left",
                                   "attempts-exhausted", "crash-budget",    "no-rule",
@@ -332,13 +331,13 @@ static void names_one_rule(const struct combination *c, const struct decision *d
 	assert_int_equal(known, 1);
 }
 
-/* Without a bound nothing is given back, unless somebody switched the bounds off. */
+/* Without a limit nothing is requeued, unless the limits were switched off. */
 static void is_bounded(const struct combination *c, const struct decision *d)
 {
 	bool unbounded = c->attempts == NOT_COUNTED || c->list->gives_back_the_exhausted;
 	if (!gives_back(d->remedy) || c->by_hand != NO_ONE || !unbounded || c->budget == BUDGET_OFF)
 		return;
-	if (c->released) /* once: then its facts are others */
+	if (c->released) /* once: then its facts differ */
 		return;
 	struct watch w = watch_of(c);
 	struct decide_options o = {.ledger = c->ledger};
@@ -354,7 +353,7 @@ static void was_all_seen(const struct seen *seen)
 	for (size_t k = 0; k < LISTS; k++)
 		for (int i = 0; i < lists[k].n; i++)
 			assert_true(seen->rules[k][i] || text_eq(lists[k].rules[i].kind, "scrape"));
-	/* Who reads RETRIES_EXHAUSTED next to an event finds an end there, never another try. */
+	/* Where RETRIES_EXHAUSTED accompanies an event, that event is an end, never another try. */
 	assert_true(with[REMEDY_FAIL] && with[REMEDY_HOLD] && with[REMEDY_ROLLBACK]);
 	assert_false(with[REMEDY_REQUEUE] || with[REMEDY_RETRY] || with[REMEDY_REPORT]);
 }
@@ -371,7 +370,7 @@ static void every_combination_has_one_rule_and_its_remedy(void **state)
 		is_the_answer_due(&c, &d);
 		names_one_rule(&c, &d, &seen);
 		is_bounded(&c, &d);
-		/* What is held is left to a person. */
+		/* A held job is left to an operator. */
 		assert_false(c.held && c.by_hand == NO_ONE && d.act);
 		if (d.exhausted)
 			seen.exhausted[d.remedy] = true;

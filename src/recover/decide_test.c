@@ -234,7 +234,7 @@ static void a_condition_of_another_rule_does_not_count(void **state)
 	assert_decided(&w, &f, &with_ledger, REMEDY_REPORT, "no-rule");
 }
 
-/* The answer in words of the design, not of the code. */
+/* The answer according to the design, not the code. */
 static const char *expected_rule(const struct facts *f, const struct decide_options *o, bool counts,
                                  enum remedy *remedy)
 {

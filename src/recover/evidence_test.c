@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * evidence_test.c: evidence is valid JSON whatever the row holds, masks what
- * the watch masks, and reads as a sentence.
+ * evidence_test.c: evidence is valid JSON whatever the row holds, masks what the watch masks, and
+ * reads as a sentence.
  */
 #include "recover/evidence.h"
 
@@ -68,7 +68,7 @@ static void evidence_says_the_law_the_times_and_the_limit(void **state)
 	json_decref(json);
 }
 
-/* What the time to recover counts from, as seconds before the reading; -1: it is not known. */
+/* Where the time to recover counts from, as seconds before the reading; -1: not known. */
 static int64_t lost_before(struct facts f, enum verdict verdict)
 {
 	const struct judgement j = {.verdict = verdict, .rule = &law};
@@ -80,7 +80,7 @@ static int64_t lost_before(struct facts f, enum verdict verdict)
 #define AT(sign_, before) .has_sign[sign_] = true, .sign_us[sign_] = NOW - (before)*US_PER_S
 #define LOST(before) .has_lost = true, .lost_us = NOW - (before)*US_PER_S
 
-/* "time to recover median -3s": it was counted from the end of a lease that was still to come. */
+/* "time to recover median -3s": it was counted from the future end of a lease. */
 static void a_job_is_lost_since_what_was_seen_of_its_worker_and_never_since_the_future(void **state)
 {
 	static const struct {
@@ -92,7 +92,7 @@ static void a_job_is_lost_since_what_was_seen_of_its_worker_and_never_since_the_
 		{{LOST(12), AT(SIGN_EXPIRES, 5)}, VERDICT_SILENT, 12}, /* its lease ran out; last renewal */
 		{{AT(SIGN_ALIVE, 90), AT(SIGN_STARTED, 900)}, VERDICT_SILENT, 90},
 		{{AT(SIGN_EXPIRES, 7)}, VERDICT_SILENT, 7},
-		{{AT(SIGN_EXPIRES, -7)}, VERDICT_DEAD, -1}, /* a lease that goes on says nothing */
+		{{AT(SIGN_EXPIRES, -7)}, VERDICT_DEAD, -1}, /* a lease that is still valid says nothing */
 		{{AT(SIGN_EXPIRES, -7), AT(SIGN_STARTED, 30)}, VERDICT_DEAD, 30},
 		{{LOST(1), AT(SIGN_ALIVE, 2), AT(SIGN_STARTED, 900)}, VERDICT_OVERDUE, 900},
 		{{AT(SIGN_ALIVE, -60)}, VERDICT_DEAD, 0}, /* written by a clock that runs ahead */
@@ -189,7 +189,7 @@ static void only_columns_that_running_names_have_named_states(void **state)
 	assert_shown("paid", "1", "paying (1)");
 	assert_shown("Order", "1", "paying (1)");
 	assert_shown("paid", "2", "2");
-	assert_shown("id", "1", "1"); /* stands in "paid", and in a text */
+	assert_shown("id", "1", "1"); /* occurs in "paid", and in a text */
 	assert_shown("aid", "1", "1");
 }
 

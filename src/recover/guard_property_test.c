@@ -44,7 +44,7 @@ static int64_t clean_us(const struct world *w, int64_t from_us, int64_t to_us)
 	return clean;
 }
 
-/* Whether the silence may be confirmed now, by the words of the rule and without a ring. */
+/* Whether the silence may be confirmed now, by the rule itself and without the ring. */
 static bool quiet_is_over(const struct world *w, int64_t sign_us)
 {
 	int64_t deadline_us = sign_us + limit_us(w);
@@ -58,10 +58,10 @@ static bool quiet_is_over(const struct world *w, int64_t sign_us)
 }
 
 /*
- * The clean time within which who is gone is let through, from the end of its
- * limit: quiet (four windows beyond the outages that are kept one by one), a pass
- * until it is first seen, the beat until the second look, one ceiling, its turn
- * at the slowest rate, and a pass at each end.
+ * The clean time within which the job of a dead worker is let through, from the end of its limit:
+ * quiet (four windows beyond the outages that are kept individually), a pass until it is first
+ * seen, the beat until the second look, one ceiling, its turn at the slowest rate, and a pass at
+ * each end.
  */
 static int64_t bound_us(const struct world *w)
 {
@@ -73,7 +73,7 @@ static int64_t bound_us(const struct world *w)
 	slowest = slowest < g->pace_per_s ? slowest : g->pace_per_s;
 	if (w->watch.beat_us && !g->off)
 		bound += g->brake_ceiling_us;
-	/* A bucket smaller than a pass's worth is emptied once a pass. */
+	/* A bucket smaller than one pass's worth is emptied once per pass. */
 	int64_t burst = g->pace_burst < 1 ? 1 : g->pace_burst;
 	if (!g->off && g->pace_per_s > 0)
 		bound += (int64_t)((double)w->njobs / slowest * 1e6) + w->njobs / burst * step_us;
@@ -146,7 +146,7 @@ static int census_of(struct world *w, struct census_row *census)
 	return n;
 }
 
-/* However the brake comes and goes: one silence is held for one ceiling at most. */
+/* However the brake engages and releases: one silence is held for at most one ceiling. */
 static void expect_held_justly(struct world *w, struct man *m)
 {
 	if (m->held_us == 0 || m->held_beat_us != m->beat_us)
@@ -317,7 +317,7 @@ static void script(struct world *w)
 		script_database(w, span_us);
 	for (int64_t i = between(w, -2, 3); i > 0; i--)
 		world_event(w, between(w, 0, span_us), PAUSE, between(w, 1, 3 * limit_us(w)));
-	/* All one way: nobody can see two that cancel each other between two readings. */
+	/* All in one direction: two that cancel each other between two readings cannot be seen. */
 	int64_t way = chance(w, 50) ? 1 : -1;
 	if (chance(w, 25))
 		for (int64_t i = between(w, 1, 4); i > 0; i--)
@@ -341,7 +341,10 @@ static struct world *random_world(uint64_t seed)
 	g->pace_burst = between(w, 1, 150);
 	w->failing_percent = chance(w, 20) ? 20 : 0;
 	script(w);
-	/* What befell the database before our first look nobody can tell from a stale backlog. */
+	/*
+	 * What happened to the database before our first look cannot be distinguished from a stale
+	 * backlog.
+	 */
 	for (int i = 0; i < w->nevents; i++)
 		if (w->events[i].kind >= DOWN)
 			w->events[i].t_us += w->every_us;
@@ -360,7 +363,7 @@ static void any_world(uint64_t seed)
 		back_us += e->kind == STEP && e->arg < 0 ? -e->arg : 0;
 	}
 	world_run(w, last_us);
-	/* Batches that fail leave the bound where it is, but for the rate and another try. */
+	/* Batches that fail do not change the bound, except for the rate and another try. */
 	int64_t tries = w->failing_percent ? 3 : 1;
 	world_run(w, last_us + limit_us(w) + 2 * back_us + tries * (bound_us(w) + quiet_us(w)));
 	EXPECT(w, w->up, "the database is up in the end");
@@ -368,7 +371,7 @@ static void any_world(uint64_t seed)
 	world_free(w);
 }
 
-/* ---- worlds that people ask about ---- */
+/* ---- worlds of interest ---- */
 
 static void two_of_twenty(uint64_t seed)
 {
@@ -417,7 +420,7 @@ static void all_stopped_and_back(uint64_t seed)
 		world_event(w, stop_us + between(w, 90, 600) * S, RETURN, i);
 	}
 	world_begin(w);
-	/* The brake lets go once under 55 % are missing: until then nobody is confirmed. */
+	/* The brake releases once less than 55 % are missing: until then none is confirmed. */
 	world_run(w, stop_us + 90 * S);
 	EXPECT(w, w->brakes == 1 && w->confirmed == 0,
 	       "all stopped: the brake holds until they return");
@@ -463,7 +466,7 @@ static uint64_t number(const char *name, uint64_t standard)
 	return text && int_parse(text, &n) && n >= 0 ? (uint64_t)n : standard;
 }
 
-/* One in `part` of all seeds, or the one that was asked for. */
+/* One in `part` of all seeds, or the requested one. */
 static void for_seeds(void (*property)(uint64_t seed), uint64_t part)
 {
 	uint64_t one = number("DEFIB_SEED", UINT64_MAX), n = number("DEFIB_SEEDS", SEEDS) / part;

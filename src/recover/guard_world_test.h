@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * guard_world_test.h: a world on a virtual clock for the properties of the guard:
- * workers that beat, die, stall and return; a database that goes down and whose
- * clock is set; a daemon that is stopped. The daemon is the real one as far as
- * it is pure: absence, judge and guard.
+ * guard_world_test.h: a world on a virtual clock for the properties of the guard: workers that
+ * beat, die, stall and return; a database that goes down and whose clock is set; a daemon that is
+ * stopped. The daemon is the real one as far as it is pure: absence, judge and guard.
  *
- * A living worker beats once in a beat's worth of time in which the database is
- * up: one whose beat failed tries again as soon as it answers. True time is our
- * own clock; the database's is `ahead_us` ahead of it.
+ * A live worker beats once per beat interval in which the database is up: if its beat failed, it
+ * tries again as soon as the database answers. True time is our own clock; the database's is
+ * `ahead_us` ahead of it.
  */
 #ifndef RECOVER_GUARD_WORLD_TEST_H
 #define RECOVER_GUARD_WORLD_TEST_H
@@ -33,9 +32,9 @@ enum man_state { WELL, STALLED, GONE };
 struct man {
 	char name[16];
 	enum man_state state;
-	bool known_dead;                    /* its end was seen */
-	bool pending;                       /* it lives, but the database was down when it last tried */
-	bool seen_fresh;                    /* by a census of the daemon */
+	bool known_dead; /* its end was seen */
+	bool pending;    /* it is alive, but the database was down when it last tried */
+	bool seen_fresh; /* by a census of the daemon */
 	int64_t phase_us, beat_us, sign_us; /* beat: true time of the last; sign: as written */
 	int64_t held_us, held_beat_us;      /* since when the brake holds it, and for which silence */
 	int running;                        /* jobs it still has */
@@ -59,7 +58,7 @@ struct event {
 struct world {
 	uint64_t seed, dice;
 	struct watch watch;
-	int64_t interval_us; /* at which men beat, also where the watch does not say so */
+	int64_t interval_us; /* at which workers beat, also if the watch does not say so */
 	int64_t t_us, up_us, ahead_us, end_us;
 	bool up;
 	struct man men[MEN_MOST];
@@ -186,7 +185,7 @@ static inline void beat_now(struct world *w, struct man *m)
 	m->sign_us = database_us(w);
 }
 
-/* Nothing happens until t but beats: the last of each is what can be seen. */
+/* Only beats happen until t: the last one of each is visible. */
 static inline void world_advance(struct world *w, int64_t t_us)
 {
 	int64_t before_us = w->up_us;

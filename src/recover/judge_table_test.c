@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * judge_table_test.c: the whole table of verdicts. Three signs of life, each
- * not watched, null, fresh, at its limit or past it; what is known of the
- * owner; what a missing sign means; and limits that are given, differ by kind
- * or are absent. The answer to each is worked out from what the words mean.
+ * judge_table_test.c: the whole table of verdicts. Three signs of life, each not watched, null,
+ * fresh, at its limit or past it; what is known of the owner; what a missing sign means; and limits
+ * that are given, differ by kind or are absent. The answer to each is derived from the definitions.
  */
 #include "recover/judge.h"
 
@@ -24,7 +23,7 @@ struct combination {
 	bool running, orphans;
 };
 
-/* ---- the answer, in words ---- */
+/* ---- the answer, by definition ---- */
 
 /* The limit that counts for the job; 0: none. */
 static int64_t limit_us(const struct combination *c, enum sign s)
@@ -48,7 +47,7 @@ static bool is_there(const struct combination *c, enum sign s)
 	return c->age[s] != NOT_WATCHED && c->age[s] != MISSING;
 }
 
-/* An orphan lacks the first sign that its watch goes by. */
+/* An orphan lacks the first sign that its watch uses. */
 static bool is_orphan(const struct combination *c)
 {
 	for (int s = 0; s < SIGN_COUNT; s++)
@@ -157,7 +156,7 @@ static bool combination(unsigned i, struct combination *out)
 	return rest == 0;
 }
 
-/* A configuration without any sign is refused, unless owner_alive speaks for all. */
+/* A configuration without any sign is rejected, unless it has owner_alive. */
 static bool is_possible(const struct combination *c)
 {
 	return c->age[SIGN_ALIVE] != NOT_WATCHED || c->age[SIGN_EXPIRES] != NOT_WATCHED ||
@@ -206,7 +205,7 @@ static void every_rule_is_the_one_that_speaks_somewhere(void **state)
 			fail_msg("%s never speaks", judge_rules[i].id);
 }
 
-/* What is measured is what the verdict rests on, against the limit of the job's kind. */
+/* What is measured is what the verdict is based on, compared with the limit of the job's kind. */
 static void a_verdict_by_age_says_what_was_measured(void **state)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * judge_test.c: the whole law as a table, its borders to the microsecond, and
- * what must hold for any facts at all.
+ * judge_test.c: all rules as a table, their borders to the microsecond, and what must hold for any
+ * facts.
  */
 #include "recover/judge.h"
 
@@ -15,7 +15,7 @@
 #define SLACK (10 * US_PER_S)
 #define LONGEST (600 * US_PER_S)
 
-/* A watch of the signs that are asked for. */
+/* A watch with the given signs. */
 static struct watch watch_of(bool alive, bool expires, bool started)
 {
 	struct watch w = {.name = "w"};

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * races_test.c: a job that is completed, beaten, claimed anew or deleted at any
- * moment between look and commit is never overwritten, with the sign of life
- * in the row and in another table (races_test.h says how that is told). Leases
- * beside a table: worker/races_lease_test.c.
+ * races_test.c: a job that is completed, beaten, claimed again or deleted at any moment between
+ * look and commit is never overwritten, with the sign of life in the row and in another table
+ * (races_test.h explains how that is checked). Leases beside a table: worker/races_lease_test.c.
  */
 #include "recover/races_test.h"
 
 #define FRESH "2000000000"
 #define OURS "id = $1 AND status = 'running' AND owner = 'w' || id"
 
-/* A deed as SQL: `check` is a statement of its own, new after what `write` may have waited for. */
+/* A deed as SQL: `check` is a separate statement, which sees what `write` may have waited for. */
 struct deed {
 	enum look meant;
-	const char *write, *check; /* the last of them returns a row if the job was the rival's */
+	const char *write, *check; /* the last of them returns a row if the job belonged to the rival */
 };
 
 static const struct deed row_deeds[] = {
@@ -25,7 +24,7 @@ static const struct deed row_deeds[] = {
 	{LOOK_GONE, "DELETE FROM jobs WHERE " OURS " RETURNING id", NULL},
 };
 
-/* The job's own row says nothing of a beat. */
+/* The job's own row does not show a beat. */
 static const struct deed table_deeds[] = {
 	{LOOK_DONE, "UPDATE jobs SET status = 'done' WHERE " OURS " RETURNING id", NULL},
 	{LOOK_BEATEN, "UPDATE beats SET at = " FRESH " WHERE job = $1",

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * races_test.h: many jobs, one recovery, and rivals that reach for the same
- * jobs at the same time.
+ * races_test.h: many jobs, one recovery, and rivals that change the same jobs at the same time.
  *
- * A round makes RACE_JOBS stuck jobs and lets a scan look at them. The moment
- * the look is over, rivals, each in a thread with a session of its own, do
- * something to every one of these jobs: complete it, beat, claim it anew,
- * delete it, or begin to and think better of it. Scan and rivals pause for a
- * random blink between their statements, so that each meets the other at every
- * point.
+ * A round makes RACE_JOBS stuck jobs and lets a scan look at them. As soon as the look is over,
+ * rivals, each in a thread with a session of its own, do something to every one of these jobs:
+ * complete it, beat, claim it again, delete it, or begin to and roll back. Scan and rivals pause
+ * for a random moment between their statements, so that they meet at every point.
  *
- * Nothing needs to be known about the order of commits. A rival does as a
- * careful worker does: it writes only where the job is still its own, and
- * learns in its own transaction whether it was. So each job has one owner of
- * its fate:
- *   the rival's deed took effect    the row shows it, and the ledger knows no recovery
+ * The order of commits need not be known. A rival acts like a careful worker: it writes only if the
+ * job is still its own, and learns in its own transaction whether it was. So exactly one side
+ * decides about each job:
+ *   the rival's deed took effect    the row shows it, and the ledger has no recovery
  *   the rival was refused           the row was recovered, and the ledger says so once
- *   the rival changed its mind      recovered, or as it was; never in between
+ *   the rival rolled back           recovered, or unchanged; never in between
  */
 #ifndef RECOVER_RACES_TEST_H
 #define RECOVER_RACES_TEST_H
@@ -33,7 +29,7 @@
 #define RACE_BLINK_US 400 /* the longest pause between two statements */
 #define RACE_YAWN_US 3000 /* the longest before a batch: the rivals' time */
 
-/* What a job looks like in the end; X(enum, in words). GONE is no row; before it are columns. */
+/* The final state of a job; X(enum, in words). GONE is no row; before it are columns. */
 #define LOOK_LIST(X)                                                                               \
 	X(DONE, "completed")                                                                           \
 	X(BEATEN, "beaten")                                                                            \
@@ -50,9 +46,9 @@ enum look {
 		LOOK_COLUMNS = LOOK_GONE
 };
 
-/* What a rival made of a job. */
+/* What a rival did to a job. */
 struct fate {
-	enum look meant; /* how the job looks if the rival has its way */
+	enum look meant; /* the state of the job if the rival wins */
 	bool tried;      /* the rival's transaction was committed … */
 	bool took;       /* … and the job was its own */
 };
@@ -101,7 +97,7 @@ static inline uint64_t race_draw(uint64_t *chance, uint64_t below)
 	return (*chance >> 11) % below;
 }
 
-/* Half of the time not at all: a pause must not make a rhythm. */
+/* Half of the time not at all: pauses must not make a rhythm. */
 static inline void race_blink(uint64_t *chance)
 {
 	uint64_t us = race_draw(chance, 2 * RACE_BLINK_US);
@@ -109,14 +105,14 @@ static inline void race_blink(uint64_t *chance)
 		usleep((useconds_t)us);
 }
 
-/* Within a transaction; on SQLite that would only keep all others waiting. */
+/* Within a transaction; on SQLite that would only make all others wait. */
 static inline void race_blink_in(struct store *s, uint64_t *chance)
 {
 	if (s->engine == STORE_POSTGRES)
 		race_blink(chance);
 }
 
-/* What a test writes need not outlive the machine; waiting for the disk is no part of a race. */
+/* Test data need not survive the machine; waiting for the disk is not part of a race. */
 static inline struct store *race_hasty(struct store *s)
 {
 	struct failure f = {0};
@@ -125,7 +121,7 @@ static inline struct store *race_hasty(struct store *s)
 	return s;
 }
 
-/* ---- the gate: a session that tells when the look is over ---- */
+/* ---- the gate: a session that reports when the look is over ---- */
 
 struct gate_store {
 	struct store base;
@@ -134,7 +130,7 @@ struct gate_store {
 	uint64_t chance;
 };
 
-/* A session's opener is given no context; one race runs at a time. */
+/* A session's opener gets no context; one race runs at a time. */
 static struct race *race_now;
 
 static inline struct gate_store *gate_of(struct store *s)
@@ -254,7 +250,7 @@ static inline void race_init(struct race *r, struct rig *g, const struct race_ki
 	pthread_mutex_init(&r->mutex, NULL);
 	pthread_cond_init(&r->opens, NULL);
 	for (int i = 0; i < RACE_RIVALS; i++) {
-		/* They wait for as long as a lock is held; nobody holds one for long. */
+		/* They wait as long as a lock is held; none is held for long. */
 		struct store_options o = {.url = g->url, .statement_ms = 20000, .lock_ms = 20000};
 		r->rivals[i] = (struct rival){.race = r,
 		                              .number = i,
@@ -369,7 +365,7 @@ static inline void race_round(struct race *r, struct scanner *scanner)
 	for (int i = 0; i < RACE_RIVALS; i++)
 		assert_int_equal(pthread_create(&r->rivals[i].thread, NULL, race_rival, &r->rivals[i]), 0);
 	defib_err err = scanner_pass(scanner, &result);
-	race_open(r); /* also if the scan never came so far */
+	race_open(r); /* also if the scan never got that far */
 	for (int i = 0; i < RACE_RIVALS; i++)
 		pthread_join(r->rivals[i].thread, NULL);
 	if (err)
@@ -398,7 +394,7 @@ static inline void race_run(struct race *r, const struct watch *w)
 	struct scanner *scanner = scanner_new(&session, w, &o);
 	int64_t start_ms = clock_boot_ms();
 	struct scan_result first;
-	/* The first pass of all makes the ledger, which is a transaction of its own. */
+	/* The very first pass creates the ledger, which is a transaction of its own. */
 	if (scanner_pass(scanner, &first))
 		fail_msg("%s", first.failure.what);
 	while (r->found < race_count())
@@ -406,7 +402,7 @@ static inline void race_run(struct race *r, const struct watch *w)
 	print_message("%lld races in %lld ms: %lld recovered, %lld left to a rival\n",
 	              (long long)r->found, (long long)(clock_boot_ms() - start_ms),
 	              (long long)r->recovered, (long long)r->lost);
-	/* Neither side may win so often that the other is hardly tried. */
+	/* Neither side may win so often that the other is hardly tested. */
 	assert_true(r->recovered >= r->found / 20);
 	assert_true(r->lost >= r->found / 20);
 	scanner_free(scanner);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recover_test.h: what the tests of apply and scan share: a table of jobs on
- * either engine, a watch over it, and what must hold whatever happened.
+ * recover_test.h: what the tests of apply and scan share: a table of jobs on either engine, a watch
+ * over it, and what must always hold.
  *
- * PostgreSQL is named by DEFIB_TEST_PG; each test has a database of its own
- * there. SQLite is a file of its own.
+ * DEFIB_TEST_PG names the PostgreSQL server; each test has its own database there. SQLite is a file
+ * of its own.
  */
 #ifndef RECOVER_RECOVER_TEST_H
 #define RECOVER_RECOVER_TEST_H
@@ -84,7 +84,7 @@ static inline struct rig *rig_of(void **state)
 		return rig_setup(state, STORE_SQLITE, sizeof(type), prepare);                              \
 	}
 
-/* The same where the rig is all there is. */
+/* The same if the rig is all there is. */
 #define RIG(prepare)                                                                               \
 	RIG_SETUP(struct rig, prepare)                                                                 \
 	static int teardown(void **state)                                                              \
@@ -141,7 +141,7 @@ static inline int64_t rig_requeued(struct rig *g)
 	                        "AND error = 'it was stuck'");
 }
 
-/* Entries that recover; 0 also where there is no ledger yet. */
+/* Entries that recover; 0 also if there is no ledger yet. */
 static inline int64_t rig_entries(struct rig *g)
 {
 	static const char *const there[] = {
@@ -155,7 +155,7 @@ static inline int64_t rig_entries(struct rig *g)
 	return number(g->other, there[g->engine]) ? number(g->other, entries[g->engine]) : 0;
 }
 
-/* Rows and ledger tell the same: each requeued row has one entry, no other row has any. */
+/* Rows and ledger agree: each requeued row has one entry, no other row has any. */
 static inline void rig_agrees(struct rig *g)
 {
 	static const char *const wrong[] = {

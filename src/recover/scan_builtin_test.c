@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan_builtin_test.c: the built-in queue through the pipeline: what the dead had, freed once. */
+/*
+ * scan_builtin_test.c: the built-in queue through the pipeline: jobs of dead workers, recovered
+ * once.
+ */
 #include "ledger/schema.h"
 #include "recover/recover_test.h"
 #include "watch/settings.h"

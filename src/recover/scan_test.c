@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scan_test.c: a scan whose database fails at any call, in any way.
  *
- * Each class of failure is injected before and after each begin, statement
- * and commit of a scan of six jobs. Whatever the answer, rows and ledger must
- * agree, nothing may be recovered twice, what is reported is what was done,
- * and a second scan must finish the rest.
+ * Each class of failure is injected before and after each begin, statement and commit of a scan of
+ * six jobs. Whatever the result, rows and ledger must agree, nothing may be recovered twice, what
+ * is reported is what was done, and a second scan must finish the rest.
  */
 #include "recover/scan.h"
 
@@ -20,7 +19,7 @@ int usleep(useconds_t us)
 	return 0;
 }
 
-/* What the next session that is opened runs into. */
+/* The faults of the next session that is opened. */
 static struct fault_plan *plan;
 static int opened, refused;
 
@@ -68,7 +67,7 @@ static void start_over(struct rig *g)
 {
 	rig_sql(g, "UPDATE jobs SET status = 'running', owner = 'w' || id, error = NULL");
 	if (g->engine == STORE_POSTGRES) {
-		/* Past its triggers, without a lock on the table that autovacuum could be in the way of. */
+		/* Without its triggers, and without a lock on the table that autovacuum could hold. */
 		rig_sql(g, "SET session_replication_role = replica");
 		rig_sql(g, "DELETE FROM defib.ledger");
 		rig_sql(g, "SET session_replication_role = origin");
@@ -112,9 +111,9 @@ static bool possible(enum fault_call call, int when, defib_err code)
 }
 
 /*
- * What is tested stands above the store and is the same on both engines. A scan costs
- * PostgreSQL ten times as much, so there each call fails in each way, but not each way of
- * failing comes before and after each call.
+ * The tested code is above the store and the same on both engines. A scan on PostgreSQL costs ten
+ * times as much, so there each call fails in each way, but not every failure comes before and after
+ * each call.
  */
 static bool left_to_sqlite(const struct rig *g, const struct fault_plan *p)
 {
@@ -144,7 +143,7 @@ static void everywhere(struct rig *g, enum fault_call call, defib_err code)
 		}
 }
 
-/* One code for each reaction, then those that are met as one of these is. */
+/* One code for each reaction, then those that are handled like one of these. */
 static const defib_err codes[] = {
 	DEFIB_CONNECTION, DEFIB_LOCKED,     DEFIB_CONSTRAINT, DEFIB_IO,   DEFIB_UNKNOWN_OUTCOME,
 	DEFIB_TIMEOUT,    DEFIB_PERMISSION, DEFIB_READ_ONLY,  DEFIB_FULL, DEFIB_BAD_SQL,
@@ -194,7 +193,9 @@ static void lost_reply_while_the_ledger_is_made_is_sorted_out(void **state)
 	}
 }
 
-/* The reply to a commit is lost and the database is away for a moment: still counted, once. */
+/*
+ * The reply to a commit is lost and the database is unavailable for a moment: still counted, once.
+ */
 static void lost_reply_is_resolved_after_a_failed_reconnection(void **state)
 {
 	struct rig *g = *state;
@@ -211,7 +212,7 @@ static void lost_reply_is_resolved_after_a_failed_reconnection(void **state)
 	rig_agrees(g);
 }
 
-/* It stays away: the answer says that the outcome of a batch is not known, and which. */
+/* It stays unavailable: the result says that the outcome of a batch is unknown, and which. */
 static void unresolved_outcome_is_said(void **state)
 {
 	struct rig *g = *state;
@@ -291,7 +292,7 @@ static void note_change(void *ctx, const struct watch *w, const struct candidate
 	assert_non_null(strstr(c->after, "queued"));
 }
 
-/* Several batches are written by lanes, and told when the next ones are under way. */
+/* Several batches are written by lanes, and reported while the next ones are in progress. */
 static void what_was_written_can_still_be_read_when_it_is_told(void **state)
 {
 	struct rig *g = *state;

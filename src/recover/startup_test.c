@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * startup_test.c: whose rows a start-up takes, page by page, what it leaves to
- * those who came meanwhile, and that a failing database makes nothing twice.
+ * startup_test.c: which rows a start-up takes, page by page, what it leaves to workers that came
+ * meanwhile, and that a failing database causes no double effect.
  */
 #include "recover/startup.h"
 
@@ -19,7 +19,7 @@ int usleep(useconds_t us)
 }
 
 static struct fault_plan *plan;
-static struct rig *deed_rig; /* where a rival acts before the first write, once */
+static struct rig *deed_rig; /* if a rival acts before the first write, once */
 static const char *deed;
 static struct store_ops meddled;
 static const struct store_ops *plain;
@@ -104,7 +104,7 @@ static void rows_without_a_sign_of_life_are_taken_too(void **state)
 	assert_int_equal(rig_requeued(g), JOBS);
 }
 
-/* They may be in the hands of workers that know nothing of defib. */
+/* They may belong to foreign workers. */
 static void by_default_fresh_rows_that_never_had_a_lease_are_left(void **state)
 {
 	struct rig *g = rig_of(state);
@@ -151,7 +151,7 @@ static void a_worker_that_the_watch_knows_to_live_keeps_its_job(void **state)
 	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE status = 'running'"), 2);
 }
 
-/* When the start-up has begun somebody takes job 5, which it has read already. */
+/* After the start-up has begun, a worker takes job 5, which it has already read. */
 static bool claim_another(void *ctx)
 {
 	struct rig *g = ctx;
@@ -187,7 +187,7 @@ static void a_job_that_is_claimed_between_look_and_write_is_left_alone(void **st
 {
 	struct rig *g = rig_of(state);
 	struct startup_result r;
-	/* The ledger is made by a write of its own, which is not the one to meddle with. */
+	/* The ledger is created by a separate write, which must not be disturbed. */
 	rig_sql(g, "UPDATE jobs SET status = 'done' WHERE id > 2");
 	deed = "UPDATE jobs SET owner = 'new', attempts = 2 WHERE id = 1";
 	assert_int_equal(start(g, SMALL, &worker, &r), DEFIB_OK);

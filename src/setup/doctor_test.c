@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_test.c: what real databases at hand cannot show: servers that are
- * too old, and sessions that break in the middle of an examination. The
- * findings about tables and privileges are shown end to end.
+ * doctor_test.c: what the available real databases cannot show: servers that are too old, and
+ * sessions that break in the middle of an examination. End-to-end tests show the findings about
+ * tables and privileges.
  */
 #include "setup/doctor.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* propose_test.c: what is proposed for which table: facts in, lines out. */
+/* propose_test.c: what is proposed for which table, from facts to lines. */
 #include "setup/propose.h"
 
 #include "base/test.h"
@@ -243,7 +243,7 @@ static void a_table_of_customers_is_no_queue(void **state)
 	}
 }
 
-/* As if 10 rows of the table, 4 of them in work, had been looked at. */
+/* As if 10 rows of the table, 4 of them running, had been read. */
 static void tell_contents(struct table_facts *t, const char *name, int64_t filled, int64_t in_work,
                           int64_t least)
 {
@@ -274,7 +274,7 @@ static void a_column_that_nobody_writes_is_no_sign_of_life(void **state)
 	struct proposal p = proposed(t, &a);
 	assert_string_equal(line_of(&p, "alive_at"), "updated_at");
 	assert_int_equal(proposal_line(&p, "alive_at")->nothers, 0);
-	/* Written once, but not in the rows that are in work. */
+	/* Written once, but not in running rows. */
 	tell_contents(&t, "claimed_at", 6, 1, 0);
 	p = proposed(t, &a);
 	assert_string_equal(line_of(&p, "alive_at"), "updated_at");
@@ -292,7 +292,7 @@ static void where_no_row_in_work_has_any_sign_there_is_none(void **state)
 	tell_contents(&t, "expires_at", 6, 0, 0);
 	struct proposal p = proposed(t, &a);
 	assert_int_equal(p.nmissing, 1);
-	/* With nothing in work the name speaks, and a person is asked. */
+	/* If no row is running, the name decides, and the user must check it. */
 	t.in_work = 0;
 	facts_column(&t, "expires_at")->filled = 0;
 	p = proposed(t, &a);
@@ -316,7 +316,7 @@ static void attempts_are_raised_by_requeue_where_only_failures_are_counted(void 
 	assert_string_equal(
 		line_of(&p, "requeue"),
 		"status = 'queued', retry_count = coalesce(retry_count, 0) + 1, locked_until = NULL");
-	/* How many are enough is nobody's to guess. */
+	/* The right maximum cannot be guessed. */
 	assert_string_equal(line_of(&p, "max_attempts"), "5");
 	assert_non_null(proposal_line(&p, "max_attempts")->check);
 	facts_column(&t, "retry_count")->newest = "25";
@@ -360,7 +360,7 @@ static void marks_that_other_things_have_too_make_no_queue(void **state)
 		{"id number! | name text! | locked bool! | updated_at instant!", false},
 		{"id number! | seat text! | reserved bool! | updated_at instant!", false},
 		{"id number! | to text! | body text! | delivered_at instant", false},
-		/* The same beside something of work. */
+		/* The same with further evidence of work. */
 		{"id number! | locked_at instant | locked_by text", true},
 		{"id number! | queue text! | reserved_at number ~1731700000", true},
 		{"id number! | picked bool! | picked_by text | last_heartbeat instant", true},

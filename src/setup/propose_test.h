@@ -3,8 +3,8 @@
  *
  *   id number! | status text =queued,running @queued | seen number ~1731700000000
  *
- * A column is its name, its class with ! (never null) or nothing, then its values
- * behind =, its default behind @ and its newest value behind ~.
+ * A column is its name, its class with ! (never null) or nothing, then its values after =, its
+ * default after @ and its newest value after ~.
  */
 #ifndef SETUP_PROPOSE_TEST_H
 #define SETUP_PROPOSE_TEST_H
@@ -23,7 +23,7 @@ static inline enum column_class told_class(const char *word)
 	return CLASS_OTHER;
 }
 
-/* One part behind the class. */
+/* One part after the class. */
 static inline void told_part(struct table_column *c, char *part, struct arena *a)
 {
 	char *rest = NULL;

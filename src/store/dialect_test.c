@@ -50,7 +50,7 @@ static void test_a_piece_takes_its_arguments_in_order(void **state)
 	assert_becomes(STORE_SQLITE, "({between_bytes batch|$1|$2})", "(batch >= ?1 AND batch < ?2)");
 }
 
-/* What one engine can say must have a form in every other. */
+/* What one engine can express must have a form in every other. */
 static void test_every_dialect_has_every_piece(void **state)
 {
 	(void)state;

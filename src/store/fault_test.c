@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault_test.c: each class, before and after the database acts, and what is left behind. */
+/* fault_test.c: each class, before and after the database acts, and the remaining state. */
 #include "store/fault_test.h"
 #include "base/test.h"
 
@@ -49,7 +49,7 @@ static bool loses(defib_err code)
 	return code == DEFIB_CONNECTION || code == DEFIB_UNKNOWN_OUTCOME;
 }
 
-/* Every class at every call: the answer is that class, and the rows are what the moment says. */
+/* Every class at every call: the result is that class, and the rows depend on the moment. */
 static void assert_fault(enum fault_call call, enum fault_when when, defib_err code, int64_t rows)
 {
 	struct store *inner = open_memory();

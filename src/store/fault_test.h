@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fault_test.h: a store that fails on purpose, at one chosen call.
  *
- * It stands in front of a real session and looks like one. `before`: the
- * database never sees the call. `after`: the database does it and the good
- * answer is hidden, as when the reply to a COMMIT is lost.
+ * It wraps a real session and looks like one. `before`: the database never sees the call. `after`:
+ * the database executes it and the successful reply is hidden, as when the reply to a COMMIT is
+ * lost.
  *
- * A lost session takes its open transaction with it: the inner session is
- * rolled back at that moment, as the server would, and stays usable for the
- * test to look at what was really done.
+ * A lost session ends its open transaction: the inner session is rolled back at that moment, as the
+ * server would do, and stays usable for the test to see what was really done.
  */
 #ifndef STORE_FAULT_TEST_H
 #define STORE_FAULT_TEST_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * postgres_connect_test.c: hosts that never answer, lists of hosts, passwords
- * that must not show, and poolers.
+ * postgres_connect_test.c: hosts that never answer, lists of hosts, passwords that must not be
+ * shown, and poolers.
  */
 #include "base/clock.h"
 #include "base/text.h"
@@ -13,7 +13,7 @@
 
 #define SOON_MS 5000 /* far above any deadline used here, far below a hang */
 
-/* A listener that takes connections and never says a word. */
+/* A listener that accepts connections and never sends anything. */
 static int silent_server(int *port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -47,7 +47,8 @@ static void stop(pid_t pid)
 	}
 }
 
-/* Let it go on, and wait until it has seen that its client is gone: it may still write till then.
+/*
+ * Continue it, and wait until it has seen that its client is gone: until then it may still write.
  */
 static void resume(pid_t pid)
 {
@@ -322,7 +323,7 @@ static void stopped_server_leaves_a_write_unknown(void **state)
 	(void)state;
 	need_server();
 	struct store *s = open_to_be_stopped(&pid);
-	/* Once before, so that it is prepared and only running it is left. */
+	/* Once before, so that it is prepared and only execution is left. */
 	assert_int_equal(run(s, "INSERT INTO store_test.t SELECT count(*) FROM store_test.t", NULL),
 	                 DEFIB_OK);
 	stop(pid);
@@ -471,7 +472,7 @@ static defib_err add_then(struct store *s, const char *id, const char *then)
 	                       &f);
 }
 
-/* The first pair prepares, the second travels together; so for the ones below. */
+/* The first pair prepares, the second is sent together; likewise below. */
 static void what_follows_is_done_after_the_commit_whatever_became_of_it(void **state)
 {
 	static const char seen[] = "INSERT INTO store_test.t SELECT 100 + count(*) FROM store_test.t";

@@ -65,7 +65,10 @@ static int mode_of(const char *file)
 	return stat(path, &st) == 0 ? (int)(st.st_mode & 0777) : -1;
 }
 
-/* Jobs may hold anything: what we make is for its owner alone, whatever the umask lets through. */
+/*
+ * Jobs may hold sensitive data: files that we create are only for their owner, whatever the umask
+ * allows.
+ */
 static void a_file_that_is_made_is_its_owners_alone(void **state)
 {
 	char path[128];
@@ -78,7 +81,7 @@ static void a_file_that_is_made_is_its_owners_alone(void **state)
 	assert_int_equal(mode_of("private.db-wal"), 0600);
 	assert_int_equal(mode_of("private.db-shm"), 0600);
 	store_close(s);
-	/* One that is there keeps its mode. */
+	/* An existing one keeps its mode. */
 	snprintf(path, sizeof(path), "%s/private.db", dir);
 	assert_int_equal(chmod(path, 0640), 0);
 	store_close(open_new("private.db"));
@@ -303,7 +306,7 @@ static void full_database_is_full(void **state)
 	store_close(s);
 }
 
-/* Writing past the limit on a file's size is an I/O error, made at the commit by a WAL. */
+/* Writing past the limit on a file's size is an I/O error, which a WAL raises at the commit. */
 static defib_err commit_with_io_error(struct store *s)
 {
 	struct rlimit old, tiny;

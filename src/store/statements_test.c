@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* statements_test.c: the list of prepared statements finds, forgets and makes room. */
+/* statements_test.c: the list of prepared statements finds, forgets and replaces. */
 #include "base/test.h"
 #include "store/statements.h"
 

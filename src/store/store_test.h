@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store_test.h: what the tests of a session on a real server share. The server
- * is named by DEFIB_TEST_PG; without it these tests are skipped and say so.
+ * store_test.h: what the tests of a session on a real server share. DEFIB_TEST_PG names the server;
+ * without it these tests are skipped and say so.
  */
 #ifndef STORE_STORE_TEST_H
 #define STORE_STORE_TEST_H
@@ -113,7 +113,7 @@ static inline void place_close(const struct place *p)
 		rmdir(p->folder);
 }
 
-/* Where there is no server, tests on it are skipped. */
+/* Without a server, tests on it are skipped. */
 static inline bool place_possible(enum store_engine engine)
 {
 	return engine == STORE_SQLITE || getenv("DEFIB_TEST_PG");

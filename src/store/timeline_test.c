@@ -85,7 +85,7 @@ static void the_next_process_knows(void **state)
 	assert_int_equal(see(7, 2), DEFIB_OK);
 }
 
-/* Nothing is written where nothing is new: a session that is opened costs no sync. */
+/* Nothing is written if nothing is new: opening a session costs no sync. */
 static void only_an_advance_is_written(void **state)
 {
 	(void)state;

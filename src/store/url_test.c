@@ -59,7 +59,7 @@ static void three_slashes_come_before_a_relative_path_and_four_before_others(voi
 	(void)state;
 	assert_read("sqlite:///no-such-file.db", "sqlite:no-such-file.db", "relative path");
 	assert_read("sqlite:////srv/jobs.db", "sqlite:/srv/jobs.db", NULL);
-	/* Nobody has that file in a folder "etc" of his own, and here it is. */
+	/* A relative directory "etc" with that file is unlikely, and here the absolute one exists. */
 	assert_read("sqlite:///etc/passwd", "sqlite:/etc/passwd", "write sqlite:/etc/passwd");
 	assert_read("file:dev.db?mode=ro", "sqlite:dev.db", "file: is read as sqlite:");
 }

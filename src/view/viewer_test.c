@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* viewer_test.c: what is masked, for whom, wherever it stands. */
+/* viewer_test.c: what is masked, for whom, wherever it occurs. */
 #include "view/viewer.h"
 
 #include "base/test.h"
@@ -71,7 +71,7 @@ static void what_has_nothing_to_mask_is_left_as_it_is(void **state)
 	assert_string_equal(text_seen(ROLE_VIEWER, "title", "[ERROR] it broke"), "[ERROR] it broke");
 }
 
-/* A number that cannot be read must not open what stands beside it. */
+/* A number that cannot be read must not reveal what is beside it. */
 static void json_that_cannot_be_read_is_not_shown_in_part(void **state)
 {
 	(void)state;
@@ -86,7 +86,7 @@ static void json_that_cannot_be_read_is_not_shown_in_part(void **state)
 	assert_string_equal(text_seen(ROLE_ADMIN, "title", "it said [\"a\", nonsense"), "it said ****");
 }
 
-/* Words have no names of their own: what stands behind one is masked, and JSON in them. */
+/* Free text has no names: what follows a masked name is masked, and JSON in the text. */
 static void words_are_masked_too(void **state)
 {
 	(void)state;

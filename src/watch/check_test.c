@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * check_test.c: every demand on a watch beyond its option table, with the
- * words in which it is refused.
+ * check_test.c: every check of a watch beyond its option table, with the message of its rejection.
  */
 #include "base/text.h"
 #include "watch/watch_test.h"
@@ -18,7 +17,7 @@ static void open_as(enum store_engine engine, struct reading *r, const char *key
 	reading_open_watch(r, engine == STORE_POSTGRES ? POSTGRES_URL : SQLITE_URL, keys);
 }
 
-/* Each of these must be refused, on one line of its own. */
+/* Each of these must be rejected, with one line of its own. */
 static void assert_refused(enum store_engine engine, const struct demand *demands, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -325,7 +324,7 @@ static void problems_name_the_line_they_are_on(void **state)
 	(void)state;
 	open_as(STORE_SQLITE, &r, PLAIN "requeue: (a\n");
 	assert_int_equal(r.reader.nerrors, 1);
-	/* Three lines lead, and requeue is the sixth of the keys. */
+	/* There are three lines before, and requeue is the sixth of the keys. */
 	assert_int_equal(r.reader.problems[0].at.line, 9);
 	assert_int_equal(r.reader.problems[0].at.col, 14);
 	reading_release(&r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* claim_sql_test.c: what the trigger takes for a claim, and that its text is safe. */
+/* claim_sql_test.c: what the trigger treats as a claim, and that its text is safe. */
 #include "watch/lease_sql.h"
 
 #include "base/test.h"
@@ -31,13 +31,13 @@ static void a_claim_is_told_by_what_changes_with_it(void **state)
 	w.owner.text = "locked_by";
 	w.started_at.text = "started_on";
 	assert_non_null(strstr(body_of(&w, &out), "ROW(1, (locked_by), (started_on))::text"));
-	/* A beat is no claim. */
+	/* A beat is not a claim. */
 	w.alive_at.text = "beat_at";
 	assert_null(strstr(body_of(&w, &out), "beat_at"));
 	buf_release(&out);
 }
 
-/* A subtransaction that writes takes a transaction id; more than 64 of them slow everybody. */
+/* A subtransaction that writes takes a transaction id; more than 64 of them slow all sessions. */
 static void what_may_fail_is_caught_and_only_reads(void **state)
 {
 	struct buf out = BUF_INIT;

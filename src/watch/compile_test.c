@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * compile_test.c: the statements that a watch becomes, word for word where a
- * reader sees them, and the parts that matter elsewhere.
+ * compile_test.c: the statements of a watch, word for word where users see them, and the parts that
+ * matter elsewhere.
  */
 #include "watch/compile.h"
 #include "watch/lease_sql.h"
@@ -222,7 +222,7 @@ static void each_reason_to_be_stuck_is_a_condition(void **state)
 	reading_release(&x.reading);
 }
 
-/* EXISTS is never null: what it says of a row that no worker has yet is no evidence. */
+/* EXISTS is never null: its result for a row that no worker has yet is not evidence. */
 static void a_row_without_an_owner_has_no_worker_that_could_be_dead(void **state)
 {
 	struct bench x;

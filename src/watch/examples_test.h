@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * examples_test.h: the examples that the language of watches must always express,
- * one document: the five systems it was made for, and strangers.
+ * examples_test.h: the examples that the language of watches must always express, in one document:
+ * the five systems it was made for, and others.
  */
 #ifndef WATCH_EXAMPLES_TEST_H
 #define WATCH_EXAMPLES_TEST_H

@@ -85,7 +85,7 @@ static void another_bound_on_attempts_is_a_change(void **state)
 	assert_false(same(now));
 }
 
-/* A claim that leaves all else as it was: the same worker, the same second. */
+/* A claim that changes nothing else: the same worker, the same second. */
 static void another_epoch_is_a_change(void **state)
 {
 	struct facts now = judged();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grants_test.c: which GRANTs a watch's own words lead to. */
+/* grants_test.c: which GRANTs follow from a watch. */
 #include "watch/watch.h"
 
 #include "base/text.h"
@@ -35,7 +35,7 @@ static void the_columns_of_set_lists_are_named_and_no_others(void **state)
 	              OWN "GRANT UPDATE (\"status\", \"B c\") ON \"app\".\"jobs\" TO \"r\";\n");
 }
 
-/* A row is locked by who may update any of its columns. */
+/* Locking a row requires the privilege to update any of its columns. */
 static void a_remedy_without_a_set_list_needs_a_column_to_lock_by(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * lexer_test.c: what the lexer takes for a string, a name, a comment and a
- * parameter, on each engine; and that no text at all makes it stumble.
+ * lexer_test.c: what the lexer treats as a string, a name, a comment and a parameter, on each
+ * engine; and that no text makes it fail.
  */
 #include "watch/lexer.h"
 
@@ -223,7 +223,7 @@ static void empty_text_is_refused(void **state)
 	assert_refused(STORE_SQLITE, " -- nothing\n", "empty");
 }
 
-/* They would read the values that we bind for ourselves. */
+/* They would refer to the values that we bind. */
 static void the_databases_own_parameters_are_refused(void **state)
 {
 	static const char *const sqlite[] = {"a = ?", "a = ?1", "a = $x", "a = @x"};

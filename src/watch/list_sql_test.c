@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * list_sql_test.c: the statement behind a list: every value a parameter, pages
- * by comparison, and the state that `running` asks about.
+ * list_sql_test.c: the statement of a list: every value is a parameter, pages by comparison, and
+ * the state that `running` tests.
  */
 #include "watch/list_sql.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * queue_test.h: a fresh database with defib's own tables, on either engine,
- * for tests of rooms that stand left of what installs them. PostgreSQL is
- * named by DEFIB_TEST_PG; SQLite is a file of its own.
+ * queue_test.h: a fresh database with defib's own tables, on either engine, for tests of rooms
+ * below the one that installs them. DEFIB_TEST_PG names PostgreSQL; SQLite is a file of its own.
  */
 #ifndef WATCH_QUEUE_TEST_H
 #define WATCH_QUEUE_TEST_H

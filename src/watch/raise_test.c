@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * raise_test.c: hours of high load: where they begin and end, over midnight, and
- * which one holds when several do.
+ * raise_test.c: hours of high load: where they begin and end, across midnight, and which one
+ * applies if several do.
  */
 #include "base/clock.h"
 #include "watch/watch_test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * settings_test.c: whole configurations: the examples of the language, the
- * forms of each richer value, presets, and what is refused.
+ * settings_test.c: whole configurations: the examples of the language, the forms of each structured
+ * value, presets, and what is rejected.
  */
 #include "watch/settings.h"
 
@@ -28,7 +28,7 @@ static const struct watch *read_keys(const char *keys)
 	return only_watch(&reading);
 }
 
-/* Reads keys that must be refused, with these words. */
+/* Reads keys that must be rejected, with these words. */
 static void refuse(const char *keys, const char *words)
 {
 	reading_open_watch(&reading, SQLITE_URL, keys);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * terms_test.c: what may stand behind --where, what it means, and how a slip
- * is answered.
+ * terms_test.c: what may follow --where, what it means, and the answer to a typo.
  */
 #include "watch/terms.h"
 
@@ -34,7 +33,7 @@ static void good(const char *keys, const char *text, enum term_what what, enum t
 	reading_release(&r);
 }
 
-/* Refused, with these words in what is said; `other`: another watch may know it. */
+/* Rejected, with these words in the message; `other`: another watch may know it. */
 static void refused(const char *keys, const char *text, const char *words, bool other)
 {
 	struct reading r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * timesql_test.c: the SQL of each way to write time, on each engine, word for
- * word: cutoffs, microseconds and values.
+ * timesql_test.c: the SQL of each form of time, on each engine, word for word: cutoffs,
+ * microseconds and values.
  */
 #include "watch/timesql.h"
 
@@ -76,7 +76,7 @@ static void kinds_become_a_case_with_quoted_literals(void **state)
 	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH, &t, "type",
 	              "CAST(strftime('%s', 'now') AS INTEGER) + 1 - CASE (type) WHEN 'scrape' THEN 300 "
 	              "WHEN 'o''brien' THEN 60 ELSE 1800 END");
-	/* Without the expression it is the least limit of all: what an index can serve. */
+	/* Without the expression it is the smallest limit of all: an index can use it. */
 	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, NULL,
 	              "statement_timestamp() - interval '60 seconds'");
 }

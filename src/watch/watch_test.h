@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watch_test.h: what the tests of watches share: a configuration read from a
- * text, and the questions that tests ask about what reading it said.
+ * watch_test.h: what the tests of watches share: a configuration read from a text, and checks on
+ * the reported problems.
  */
 #ifndef WATCH_WATCH_TEST_H
 #define WATCH_WATCH_TEST_H
@@ -44,7 +44,7 @@ static inline void reading_release(struct reading *r)
 	arena_release(&r->arena);
 }
 
-/* A document of one watch, whose keys are written one a line without indent. */
+/* A document of one watch, whose keys are written one per line without indent. */
 static inline void reading_open_watch(struct reading *r, const char *url, const char *keys)
 {
 	struct buf yaml = BUF_INIT;
@@ -58,7 +58,7 @@ static inline void reading_open_watch(struct reading *r, const char *url, const 
 	buf_release(&yaml);
 }
 
-/* Whether a problem holds these words; a warning counts where `warning` says so. */
+/* Whether a problem contains these words; a warning counts if `warning` is set. */
 static inline bool reading_said(const struct reading *r, const char *words, bool warning)
 {
 	for (int i = 0; i < r->reader.nproblems; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ended_test.c: jobs that are over reach the one who turns: all, in order, and in time. */
+/* ended_test.c: ended jobs reach the turn thread: all, in order, and in time. */
 #include "base/test.h"
 #include "worker/worker_inside.h"
 
@@ -89,7 +89,7 @@ static void *push_many(void *arg)
 	return NULL;
 }
 
-/* It sleeps for as long as it takes: one lost wake-up and it never ends. */
+/* It sleeps as long as it takes: after one lost wake-up it would never end. */
 static void no_wake_up_is_lost_between_many_who_push_and_one_who_sleeps(void **state)
 {
 	static struct job jobs[PUSHERS][JOBS];

@@ -18,7 +18,7 @@ static void end_after(struct rig *r, char key, int64_t ran_ms)
 	rig_end(r, (char[]){key, '\0'});
 }
 
-/* One job after the other has run for so long; the last, z, is over and in the turn. */
+/* Jobs ran one after the other for this long; the last, z, has ended and is in the turn. */
 static struct rig open_ran(int64_t ahead, int64_t ran_ms)
 {
 	struct rig r = open_ahead(1, ahead);
@@ -66,7 +66,7 @@ static void with_more_slots_longer_jobs_are_claimed_ahead(void **state)
 	static const int64_t ran_ms[] = {40, 100, 101}, ahead[] = {4, 1, 0};
 	for (size_t i = 0; i < sizeof(ran_ms) / sizeof(ran_ms[0]); i++) {
 		struct rig r = open_ahead(SHORT_RUNS, 16);
-		r.now += 5 * MILLI; /* that the claim took: ends wait so long for each other */
+		r.now += 5 * MILLI; /* duration of the claim: ends wait this long for each other */
 		rig_claim(&r, "abcdefgh");
 		for (char key = 'a'; key <= 'h'; key++)
 			end_after(&r, key, ran_ms[i]);
@@ -162,7 +162,7 @@ static void ends_do_not_wait_while_turns_take_as_long_as_what_is_ahead(void **st
 {
 	(void)state;
 	struct rig r = open_short(4);
-	r.now += 2 * MILLI; /* that the turn took: until the next is answered, all four may begin */
+	r.now += 2 * MILLI; /* duration of the turn: until the next one completes, all four may begin */
 	rig_claim(&r, "bcdef");
 	rig_forget(&r);
 	end_after(&r, 'b', 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_life_test.c: what the engine does with jobs in hand when its worker is declared dead,
- * told to stop, or cannot serve them; beats, cancels, progress, and jobs that run alone.
+ * engine_life_test.c: what the engine does with jobs in hand when its worker is declared dead, told
+ * to stop, or cannot run them; beats, cancels, progress, and jobs that run alone.
  */
 #include "worker/engine_test.h"
 
-/* True once where it was said, however often. */
+/* True once if the action was issued, however often. */
 static bool says(struct rig *r, const char *what)
 {
 	bool said = strstr(buf_text(&r->said), what) != NULL;
@@ -17,7 +17,7 @@ static struct rig rig_of(struct engine_pool pool)
 	return rig_with((struct engine_options){.pools = &pool, .npools = 1, .grace_ms = 5000});
 }
 
-/* Answer turns, and give time to those that come, until none is due soon. */
+/* Complete turns, with time for those that follow, until none is due soon. */
 static void settle_down(struct rig *r)
 {
 	for (int i = 0; i < 100 && (r->turn || engine_wait_us(r->e, r->now) < 50 * MILLI); i++) {
@@ -86,7 +86,7 @@ static void a_claimer_that_is_gone_waits_for_a_new_incarnation(void **state)
 	rig_forget(&r);
 	rig_answer(&r);
 	assert_said(&r, "stop a");
-	rig_life(&r, SELF, CONTACT_GOOD); /* it has not heard of it yet */
+	rig_life(&r, SELF, CONTACT_GOOD); /* it does not know yet */
 	rig_tell(&r, EVENT_WOKEN);
 	rig_after(&r, 10 * SECOND);
 	assert_said(&r, "");
@@ -197,7 +197,7 @@ static void the_second_stop_is_at_once_and_ends_are_recorded_first(void **state)
 	struct turn_part *p = rig_part(&r, 0);
 	assert_int_equal(p->room, 0);
 	assert_int_equal(p->nends, 1);
-	assert_int_equal(p->ends[0].as, SETTLE_STOPPED); /* handed back */
+	assert_int_equal(p->ends[0].as, SETTLE_STOPPED); /* released */
 	rig_accept(&r);
 	assert_int_equal(rig_part(&r, 0)->ends[0].as, SETTLE_DONE);
 	assert_false(engine_finished(r.e));
@@ -239,7 +239,7 @@ static void a_job_that_its_handler_settled_is_forgotten_and_counted(void **state
 	rig_close(&r);
 }
 
-/* ---- served, and what the host lacks ---- */
+/* ---- sessions, and what the host lacks ---- */
 
 static void tell_times(struct rig *r, enum engine_event_kind kind, bool yes, int n)
 {
@@ -267,7 +267,8 @@ static void while_jobs_get_no_session_one_at_a_time_is_tried(void **state)
 	rig_claim(&r, "p");
 	rig_tell(&r, EVENT_WOKEN);
 	if (r.turn)
-		assert_int_equal(rig_part(&r, 0)->room, 0); /* until the probe tells, or its pause ends */
+		assert_int_equal(rig_part(&r, 0)->room,
+		                 0); /* until the probe's result, or the end of its pause */
 	settle_down(&r);
 	rig_forget(&r);
 	tell_times(&r, EVENT_SERVED, true, 1);
@@ -311,7 +312,10 @@ static void claim_alone(struct rig *r, const char *keys, int which)
 	rig_accept(r);
 }
 
-/* Whoever is lost with it in hand is blamed: it is not in hand beside them at all. */
+/*
+ * A worker that is lost with it in hand is blamed: so it is not in hand together with others at
+ * all.
+ */
 static void a_job_that_is_to_be_alone_is_handed_back_while_others_run(void **state)
 {
 	(void)state;
@@ -399,7 +403,7 @@ static void the_only_job_of_a_claim_runs_alone_at_once(void **state)
 	rig_close(&r);
 }
 
-/* Claims go on when 30 s were in vain, and do not wait for it again so soon. */
+/* Claims continue after 30 s without success, and do not wait for it again so soon. */
 static void claims_do_not_wait_for_ever_for_a_job_that_is_to_be_alone(void **state)
 {
 	(void)state;

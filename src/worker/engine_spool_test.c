@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_spool_test.c: turns that fail, ends that cannot be recorded, answers that were lost,
- * and servers that lost what they had answered.
+ * engine_spool_test.c: turns that fail, ends that cannot be recorded, lost replies, and servers
+ * that lost what they had committed.
  */
 #include "worker/engine_test.h"
 
 static const struct failure refused = {.code = DEFIB_CONSTRAINT, .what = "the table refuses it"};
 static const struct failure behind = {.code = DEFIB_CONNECTION, .what = "those before it wait"};
 
-/* Of the part of pool 0: why each end cannot be recorded; a space: it can. */
+/* For the part of pool 0: why each end cannot be recorded; a space: it can. */
 static void refuse(struct rig *r, const char *ends, const struct failure *why)
 {
 	struct turn_part *p = rig_part(r, 0);
@@ -294,14 +294,14 @@ static void what_was_spooled_during_a_drain_is_not_forgotten(void **state)
 	rig_answer(&r);
 	rig_end(&r, "b"); /* a turn, while a is being spooled */
 	assert_true(rig_part(&r, 0)->drain);
-	rig_part(&r, 0)->spooled = 0; /* as it was before a came into it */
+	rig_part(&r, 0)->spooled = 0; /* as it was before a was added to it */
 	rig_spooled(&r, true);
 	rig_accept(&r);
 	rig_after(&r, SECOND);
 	rig_close(&r);
 }
 
-/* ---- answers that were lost ---- */
+/* ---- lost replies ---- */
 
 static void a_lost_answer_of_a_claim_makes_it_compare(void **state)
 {
@@ -427,7 +427,7 @@ static void a_job_that_is_over_while_it_compares_is_no_stray(void **state)
 	rig_close(&r);
 }
 
-/* ---- fail-over ---- */
+/* ---- failover ---- */
 
 static void claims_that_a_fail_over_lost_are_stopped(void **state)
 {
@@ -447,7 +447,7 @@ static void claims_that_a_fail_over_lost_are_stopped(void **state)
 	rig_close(&r);
 }
 
-/* Claimed anew it has the same epoch: the end of the first run would pass for the second's. */
+/* Claimed again it has the same epoch: the end of the first run would be taken for the second's. */
 static void the_end_of_a_claim_that_a_fail_over_lost_is_not_presented(void **state)
 {
 	(void)state;
@@ -479,7 +479,8 @@ static void nothing_is_claimed_before_the_comparison_after_a_fail_over(void **st
 	rig_close(&r);
 }
 
-/* What was kept before it may be the end of a claim that was lost, and would pass for the next's.
+/*
+ * What was stored before it may be the end of a lost claim, and would be taken for the next one's.
  */
 static void nothing_is_claimed_after_a_fail_over_before_the_spool_is_empty(void **state)
 {

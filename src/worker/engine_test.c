@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine_test.c: turns, claims, company, stops and life of the engine, with a time of our own. */
+/* engine_test.c: turns, claims, common ends, stops and life of the engine, with injected time. */
 #include "worker/engine_test.h"
 
 /* ---- turns ---- */
@@ -104,7 +104,7 @@ static void ends_of_an_older_incarnation_have_a_part_of_their_own(void **state)
 	rig_close(&r);
 }
 
-/* ---- company ---- */
+/* ---- ends that wait for each other ---- */
 
 static void jobs_that_came_together_end_together(void **state)
 {

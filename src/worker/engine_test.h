@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_test.h: an engine under test: events go in with a time of our own, what it says to
- * do is written down, and its turns are answered by hand.
+ * engine_test.h: an engine under test: events go in with injected time, its actions are recorded,
+ * and the test completes its turns.
  */
 #ifndef WORKER_ENGINE_TEST_H
 #define WORKER_ENGINE_TEST_H
@@ -18,7 +18,7 @@ struct rig {
 	int64_t now;
 	double chance;
 	struct turn *turn;      /* under way */
-	struct buf said;        /* what was to be done since it was last looked at */
+	struct buf said;        /* actions since the last check */
 	struct job *runs[2048]; /* started, and not ended */
 	int nruns;
 	struct job *spool; /* of the last ACTION_SPOOL */
@@ -103,7 +103,7 @@ static inline void rig_close(struct rig *r)
 	engine_free(r->e);
 }
 
-/* What was to be done, once. */
+/* The actions, once. */
 #define assert_said(r, text)                                                                       \
 	do {                                                                                           \
 		assert_string_equal(buf_text(&(r)->said), text);                                           \
@@ -149,7 +149,7 @@ static inline struct settlement *rig_keys(struct rig *r, const char *keys, int *
 	return all;
 }
 
-/* The turn was done, as it stands; ends are accepted where nothing else was said of them. */
+/* The turn is complete as it is; ends are accepted unless set otherwise. */
 static inline void rig_answer(struct rig *r)
 {
 	struct turn *t = r->turn;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_walk_test.c: random walks of two engines over a small model of a database that loses
- * requests and replies, refuses rows, goes away, declares workers dead and fails over to a
- * copy that is behind. What must always hold is looked at after each step; then everything is
- * healed, and all jobs must come to their end. A walk is made by its seed alone:
- * DEFIB_WALK=seed runs one.
+ * requests and replies, refuses rows, becomes unavailable, declares workers dead and fails over to
+ * a copy that is behind. Invariants are checked after each step; then everything is healed, and all
+ * jobs must end. A walk depends only on its seed: DEFIB_WALK=seed runs one.
  */
 #include "worker/engine_walk_test.h"
 
@@ -54,7 +53,7 @@ static struct job *take_waiting(struct runner *r, int i)
 	return j;
 }
 
-/* Those that there is a place for; what was asked to stop ends without having begun. */
+/* Those that there is a place for; a job that was asked to stop ends without having begun. */
 static void begin(struct world *w, struct runner *r)
 {
 	for (int i = 0; i < r->nwaits;) {
@@ -133,7 +132,7 @@ static void end_run(struct world *w, struct runner *r, int i)
 	begin(w, r);
 }
 
-/* What the answer does not name and a fail-over may have lost must not go on. */
+/* A job that the result does not name, and that a failover may have lost, must not continue. */
 static void check_unseen(struct world *w, const struct runner *r, const struct turn_part *p)
 {
 	for (int i = 0; i < r->nruns; i++) {
@@ -177,7 +176,7 @@ static void step_turn(struct world *w, struct runner *r)
 	r->executed = true;
 }
 
-/* Who was declared dead hears of it some time, and comes back as somebody else. */
+/* A worker that was declared dead learns it some time later, and returns as a new incarnation. */
 static void step_life(struct world *w, struct runner *r)
 {
 	if (r->timeline && !w->away && !r->turn) {
@@ -204,7 +203,7 @@ static void step_life(struct world *w, struct runner *r)
 	}
 }
 
-/* The registry counts more jobs than we have: an answer may have been lost. */
+/* The registry counts more jobs than we have: a reply may have been lost. */
 static void step_count(struct world *w, struct runner *r)
 {
 	int64_t owned = 0;
@@ -235,7 +234,7 @@ static void check_runner(struct world *w, const struct runner *r)
 	check(w, engine_holding(r->e) >= r->nruns, "a job runs that is not in hand");
 }
 
-/* Of those that began before a fail-over nobody can know until they are compared. */
+/* Jobs that began before a failover are uncertain until they are compared. */
 static void check_one_run_a_job(struct world *w)
 {
 	int runs[JOBS] = {0};
@@ -361,7 +360,7 @@ static bool all_over(const struct world *w)
 	return true;
 }
 
-/* Those that nobody is any more are declared dead by their silence. */
+/* Incarnations that no longer exist are declared dead by their silence. */
 static void heal(struct world *w)
 {
 	w->healed = true;

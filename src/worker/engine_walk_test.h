@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine_walk_test.h: the world of a random walk: a small model of a database that loses requests
- * and replies, refuses rows, goes away, declares workers dead and fails over to a copy that is
- * behind; and what each engine's driver knows.
+ * and replies, refuses rows, becomes unavailable, declares workers dead and fails over to a copy
+ * that is behind; and the state of each engine's driver.
  */
 #ifndef WORKER_ENGINE_WALK_TEST_H
 #define WORKER_ENGINE_WALK_TEST_H
@@ -46,7 +46,7 @@ struct runner {
 	enum lease_contact contact;
 	struct turn *turn;
 	bool executed;
-	bool timeline, told[POOLS]; /* there was a fail-over; it was told, and nobody has compared */
+	bool timeline, told[POOLS]; /* there was a failover; it was reported, and not compared yet */
 	struct job *runs[64];
 	int64_t begun[64]; /* in which timeline */
 	int nruns;
@@ -93,7 +93,7 @@ static inline int number(const char *key)
 	return (int)strtol(key, NULL, 10);
 }
 
-/* Pools 0 and 1 have the same jobs, told apart by kind; pool 2 has others. */
+/* Pools 0 and 1 have the same jobs, distinguished by kind; pool 2 has others. */
 static inline int pool_of(int job)
 {
 	return job % POOLS;
@@ -114,7 +114,7 @@ static inline void declare_dead(struct world *w, int64_t id)
 			w->db.jobs[i].state = READY;
 }
 
-/* Whether it is accepted; again, what was accepted before. */
+/* Whether it is accepted; a repeated settlement that was accepted before is accepted again. */
 static inline bool settle(struct world *w, int job, int64_t worker, int64_t epoch,
                           enum settle_as as)
 {
@@ -210,7 +210,7 @@ static inline void lose(struct turn_part *p, defib_err err)
 	p->away = true;
 }
 
-/* All of a part, or nothing of it; and what it says may be lost. */
+/* All of a part, or nothing of it; and its reply may be lost. */
 static inline void do_part(struct world *w, struct runner *r, struct turn_part *p, struct arena *a)
 {
 	if (w->away || fault(w, 12)) {
@@ -240,7 +240,7 @@ static inline void do_part(struct world *w, struct runner *r, struct turn_part *
 	lose(p, DEFIB_UNKNOWN_OUTCOME);
 }
 
-/* The standby that takes over has not heard of the last few changes. */
+/* The standby that takes over lacks the last few changes. */
 static inline void fail_over(struct world *w)
 {
 	w->db = w->copy;

@@ -20,7 +20,7 @@ static pid_t waiting_leader(void)
 	return pid;
 }
 
-/* The signal that ended it; TERM is sent so that a spared one ends too. */
+/* The signal that ended it; TERM is sent so that a survivor ends too. */
 static int ended_by(pid_t pid)
 {
 	int status;

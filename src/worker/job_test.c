@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_test.c: a job in hand: its own texts, its step, and what it says of its progress. */
+/* job_test.c: a job in hand: its own texts, its step, and its progress. */
 #include "base/test.h"
 #include "worker/job.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * keeper_test.c: a fake worker starts a keeper and children and is killed.
- * This process is the reaper of orphans, so every process of a group ends up
- * as its child: waiting until the group has no more of them is waiting for the
- * condition itself. An alarm ends a test that would wait for ever.
+ * keeper_test.c: a fake worker starts a keeper and children and is killed. This process reaps
+ * orphans, so every process of a group becomes its child: waiting until the group has no more of
+ * them is waiting for the condition itself. An alarm ends a test that would wait forever.
  */
 #include "worker/keeper.h"
 
@@ -81,7 +80,7 @@ static void kill_worker(const struct fake_worker *w)
 	assert_int_equal(waitpid(w->pid, NULL, 0), w->pid);
 }
 
-/* Returns when all of it has died; how many died by `signal`. */
+/* Returns when all of it has died; returns how many died by `signal`. */
 static int wait_group(pid_t group, int signal)
 {
 	int status, n = 0;

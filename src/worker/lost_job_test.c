@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lost_job_test.c: what became of a job of a lost worker is said once per change. */
+/* lost_job_test.c: the outcome for a job of a lost worker is logged once per change. */
 #include "worker/sweeper.h"
 
 #include "base/test.h"

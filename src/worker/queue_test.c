@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue_test.c: what is put into the built-in queue, on both engines. */
+/* queue_test.c: enqueueing into the built-in queue, on both engines. */
 #include "worker/queue.h"
 
 #include "worker/source_test.h"
@@ -166,9 +166,9 @@ static void a_batch_with_a_bad_job_puts_in_nothing(void **state)
 	assert_false(b->rig.other->in_tx);
 }
 
-/* ---- never without a number (PostgreSQL) ---- */
+/* ---- never without an id (PostgreSQL) ---- */
 
-/* What the holder of key "u" does just after an insert found its key taken, and before. */
+/* What the holder of key "u" does just before and after an insert found its key taken. */
 static void when_tried(struct bench *b, const char *before, const char *after)
 {
 	const char *parts[] = {before, after}, *const when[] = {"BEFORE", "AFTER"};
@@ -188,7 +188,9 @@ static void when_tried(struct bench *b, const char *before, const char *after)
 	}
 }
 
-/* The insert meets the holder; the holder ends; nobody is found: once the answer was NULL. */
+/*
+ * The insert conflicts with the holder; the holder ends; none is found: the result used to be NULL.
+ */
 static void a_unique_key_whose_holder_ends_at_that_moment_is_enqueued(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -217,7 +219,7 @@ static void what_can_neither_be_inserted_nor_found_is_an_error(void **state)
 	assert_int_equal(jobs_with(b, "true"), 0);
 }
 
-/* After a restore or a fail-over: an id of the past, and no word of it. */
+/* After a restore or a failover: an id of the past, without a record of it. */
 static void a_sequence_behind_its_table_is_said_and_nothing_enqueued(void **state)
 {
 	struct bench *b = bench_of(state);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * races_lease_test.c: the same races where the lease stands beside the table
- * (recover/races_test.h). What rivals do is what defib's own workers do: settle
- * through the table's source, renew through the registry, claim a job whose
- * worker was declared dead. The row itself says nothing of a renewal or a new
- * claim: only leases and workers do.
+ * races_lease_test.c: the same races with leases beside the table (recover/races_test.h). Rivals do
+ * what defib's own workers do: settle through the table's source, renew through the registry, claim
+ * a job whose worker was declared dead. The row itself does not show a renewal or a new claim: only
+ * leases and workers do.
  *
  * Three sorts of jobs, by id % 3:
- *   CLAIMABLE  its worker was declared dead; any rival may claim it anew
+ *   CLAIMABLE  its worker was declared dead; any rival may claim it again
  *   SILENT     its worker was silent for an hour, and comes back to renew or to settle
  *   DEAD       its worker was declared dead, and comes back with a result
  */
@@ -17,7 +16,7 @@
 
 enum sort { CLAIMABLE, SILENT, DEAD, SORTS };
 
-/* What each rival has: the table's source, and a living worker for new claims. */
+/* What each rival has: the table's source, and a live worker for new claims. */
 struct claimer {
 	struct source *source;
 	int64_t worker;
@@ -25,7 +24,7 @@ struct claimer {
 
 static int64_t workers[RACE_JOBS]; /* of the round's jobs */
 
-/* Outside of a transaction: which jobs come is for the database to say. */
+/* Outside a transaction: the database decides which jobs are claimed. */
 static defib_err claim_any(struct rival *by, struct failure *f)
 {
 	struct claimer *own = by->own;
@@ -152,7 +151,7 @@ static void fill(struct race *r)
 	for (int i = 0; i < rows.nrows; i++)
 		workers[row_int(&rows, i, 0, 0) - r->first] = row_int(&rows, i, 1, 0);
 	for (int i = 0; i < RACE_JOBS; i++)
-		r->fates[i].meant = LOOK_CLAIMED; /* until a rival means something else */
+		r->fates[i].meant = LOOK_CLAIMED; /* unless a rival intends something else */
 	arena_release(&a);
 }
 

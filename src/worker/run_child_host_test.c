@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_child_host_test.c: what the host lacks is told apart from what is wrong with a program. Each
- * case runs in a process of its own, whose limits it lowers.
+ * run_child_host_test.c: a lack of resources on the host is distinguished from a problem with a
+ * program. Each case runs in a process of its own, whose limits it lowers.
  */
 #include "worker/run_child.h"
 
@@ -29,7 +29,7 @@ static void limit(int what, rlim_t most)
 		_exit(99);
 }
 
-/* What a case answers, from a process of its own. */
+/* The result of a case, from a process of its own. */
 static int apart(defib_err (*run)(void))
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_child_test.c: real programs, mostly shells. Time limits are tested by
- * handing in a later time, so nothing waits for a clock; what has to be waited
- * for is waited for through the descriptor, and an alarm ends a test that hangs.
+ * run_child_test.c: real programs, mostly shells. Time limits are tested by passing a later time,
+ * so nothing waits for a clock; other waits use the descriptor, and an alarm ends a test that
+ * hangs.
  */
 #include "worker/run_child.h"
 
@@ -88,7 +88,7 @@ static const char *result(void)
 	return child_result(child, &len);
 }
 
-/* ---- ends */
+/* ---- ends ---- */
 
 static void exit_0_is_done_and_brings_the_result(void **state)
 {
@@ -178,7 +178,7 @@ static void a_stolen_exit_code_is_a_failure_that_says_so(void **state)
 	assert_non_null(strstr(child_error(child), "another part of this process collected"));
 }
 
-/* ---- what goes in */
+/* ---- input ---- */
 
 static void a_payload_that_is_not_read_blocks_nothing(void **state)
 {
@@ -252,7 +252,7 @@ static void a_child_starts_with_default_signals(void **state)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	assert_int_equal(finish_at(child, 0), CHILD_DONE);
 	assert_non_null(strstr(result(), "SigBlk:\t0000000000000000\n"));
-	/* 32 and 33 are libc's own: a posix_spawn() somewhere above us leaves them ignored. */
+	/* 32 and 33 are libc's own: a posix_spawn() above us leaves them ignored. */
 	const char *ignored = strstr(result(), "SigIgn:\t");
 	assert_non_null(ignored);
 	assert_int_equal(strtoull(ignored + strlen("SigIgn:\t"), NULL, 16) & ~(UINT64_C(3) << 31), 0);
@@ -287,7 +287,7 @@ static void a_worker_without_standard_descriptors_can_start_children(void **stat
 	assert_int_equal(status, 0);
 }
 
-/* ---- what comes out */
+/* ---- output ---- */
 
 static void what_it_prints_goes_to_our_stderr(void **state)
 {
@@ -330,7 +330,7 @@ static void a_grandchild_that_holds_the_pipes_delays_nothing_and_is_killed(void 
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
-/* ---- stopping */
+/* ---- stopping ---- */
 
 static void the_time_limit_sends_term(void **state)
 {
@@ -371,7 +371,7 @@ static void without_grace_it_is_killed_at_once(void **state)
 static void a_stop_lets_it_clean_up(void **state)
 {
 	(void)state;
-	/* It spins because a shell puts a trap off until the program it waits for has ended. */
+	/* It spins because a shell delays a trap until the program it waits for has ended. */
 	start("trap 'echo cleaned >&3; exit 0' TERM; echo ready >&4; while :; do :; done",
 	      (struct child_options){.grace_ms = 100});
 	wait_progress();
@@ -426,7 +426,7 @@ static void freeing_a_running_child_ends_it(void **state)
 	assert_int_equal(kill((pid_t)grandchild, 0), -1);
 }
 
-/* ---- what cannot be started */
+/* ---- what cannot be started ---- */
 
 static void assert_refused(char *program, defib_err code, const char *what)
 {
@@ -475,7 +475,7 @@ static void a_process_that_ignores_its_children_is_refused(void **state)
 	signal(SIGCHLD, SIG_DFL);
 }
 
-/* ---- many */
+/* ---- many ---- */
 
 static int open_descriptors(void)
 {
@@ -487,7 +487,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* Orphans that earlier tests left are ours, and dying. */
+/* Orphans of earlier tests are our children, and dying. */
 static void reap_orphans(void)
 {
 	while (waitpid(-1, NULL, 0) > 0) {

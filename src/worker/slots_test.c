@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slots_test.c: when a pool may take a job; as cases, and as what holds at every step. */
+/* slots_test.c: when a pool may take a job; as cases, and as invariants of every step. */
 #include "base/test.h"
 #include "worker/claim_limits.h"
 
@@ -146,7 +146,7 @@ static void walk_give(struct walk *w)
 		return;
 	int64_t then = slots_free_with(&w->s, 1, slots_again(&w->s, i, w->now_ms), w->now_ms);
 	slots_give(&w->s, i);
-	assert_int_equal(slots_free(&w->s, w->now_ms), then); /* as it was foretold */
+	assert_int_equal(slots_free(&w->s, w->now_ms), then); /* as predicted */
 	w->busy[i] = false;
 	w->nbusy--;
 }

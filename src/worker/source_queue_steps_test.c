@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_queue_steps_test.c: the rules of workflows in the database, the same
- * on both engines, although one has them as functions and the other as
- * statements: what is recorded, where the job goes, and what the ledger says.
+ * source_queue_steps_test.c: the rules of workflows in the database, the same on both engines,
+ * although one has functions and the other statements: what is recorded, the next state of the job,
+ * and the ledger entries.
  */
 #include "worker/queue.h"
 #include "worker/source_test.h"
@@ -51,7 +51,7 @@ static bool settle(struct bench *b, int64_t worker, const struct claimed *job, e
 	return s.accepted;
 }
 
-/* Claim the job and settle it so. */
+/* Claim the job and settle it like this. */
 static struct claimed step(struct bench *b, int64_t worker, enum settle_as as,
                            const struct step_end *end, const char *said)
 {
@@ -91,7 +91,7 @@ static int64_t noted(struct bench *b, const char *event, const char *like)
 	             event, like);
 }
 
-/* To where b and a are to be undone. */
+/* Up to the point where b and a must be undone. */
 static void begin_rollback(struct bench *b, int64_t w)
 {
 	step(b, w, SETTLE_DONE, &run_a, "1");
@@ -412,7 +412,7 @@ static void kinds_that_were_not_named_stay_queued(void **state)
 	assert_int_equal(bench_claim(b, w, 9, &jobs), 0);
 }
 
-/* A job that is given back stands above what was claimed since, and is not passed over. */
+/* A released job is above what was claimed since, and is not skipped. */
 static void next_step_is_claimed_at_once(void **state)
 {
 	int64_t w;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_queue_test.c: the built-in queue as a source: one set of rules on
- * both engines, although one has them as functions and the other as
- * statements.
+ * source_queue_test.c: the built-in queue as a source: one set of rules on both engines, although
+ * one has functions and the other statements.
  */
 #include "worker/source_test.h"
 
@@ -214,7 +213,7 @@ static void stale_epoch_is_refused_and_kept_as_evidence(void **state)
 	enqueue(b, "", "");
 	int64_t one = bench_worker(b), two = bench_worker(b);
 	struct claimed job = bench_one(b, one);
-	/* It was recovered and is with another by now. */
+	/* It was recovered and another worker has it by now. */
 	bench_sql(b, "UPDATE " JOBS_TABLE " SET state = 'queued', owner = NULL, cause = 'lost'");
 	struct claimed again = bench_one(b, two);
 	assert_false(bench_settle(b, one, &job, SETTLE_DONE, NULL, NULL));
@@ -249,7 +248,7 @@ static void repeated_settlement_is_accepted(void **state)
 	assert_int_equal(bench_late(b), 1);
 }
 
-/* Its answer was lost, and its time to be tried again came before it was repeated. */
+/* Its reply was lost, and its next attempt became due before it was repeated. */
 static void repeated_failure_is_accepted_when_the_job_is_queued_again(void **state)
 {
 	struct bench *b = queue_of(state);
@@ -263,7 +262,7 @@ static void repeated_failure_is_accepted_when_the_job_is_queued_again(void **sta
 	assert_int_equal(in_state(b, "queued"), 1);
 	assert_true(bench_settle(b, w, &job, SETTLE_FAILED, NULL, "e"));
 	assert_int_equal(bench_late(b), 0);
-	/* Another end than it had is none of a repetition. */
+	/* A different end is not a repetition. */
 	assert_false(bench_settle(b, w, &job, SETTLE_TIMED_OUT, NULL, "e"));
 	assert_int_equal(bench_late(b), 1);
 }
@@ -341,7 +340,7 @@ static void several_settle_in_one_call_each_with_its_answer(void **state)
 	assert_int_equal(in_state(b, "running"), 1);
 }
 
-/* Its worker was thought silent, and has claimed it again while the first run goes on. */
+/* Its worker was considered silent, and has claimed it again while the first run continues. */
 static void two_epochs_of_a_job_in_one_call_are_told_apart(void **state)
 {
 	struct bench *b = queue_of(state);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_settle_test.c: the rules of what an end means stand in C (workflow.h) and as SQL: the
- * same for every outcome, state and number of attempts, on both engines.
+ * source_settle_test.c: the rules of what an end means exist in C (workflow.h) and as SQL: they
+ * must agree for every outcome, state and number of attempts, on both engines.
  */
 #include "worker/source_test.h"
 #include "worker/workflow.h"
@@ -34,7 +34,7 @@ static void add_job(struct bench *b, int id, const struct settle_facts *f)
 	bench_sql(b, sql);
 }
 
-/* What has become of a job, in words. */
+/* The resulting state of a job, as text. */
 static const char *became(struct bench *b, int id)
 {
 	const char *sql = bench_text(
@@ -95,7 +95,7 @@ static void ends_are_written_as_the_rule_says(void **state)
 	}
 }
 
-/* The short way of those that are done, and nothing else is said of, leads to the same. */
+/* The short path for ends that are simply done gives the same result. */
 static void plain_ends_are_written_as_the_rule_says(void **state)
 {
 	struct bench *b = bench_of(state);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_settle_test.c: how jobs of a user's table end: in the user's own
- * words, once, and only by whoever has the lease; and how those of a dead
- * worker are freed.
+ * source_table_settle_test.c: how jobs of a user's table end: by the user's own lists, once, and
+ * only by the holder of the lease; and how jobs of a dead worker are recovered.
  */
 #include "worker/tables_test.h"
 
@@ -174,7 +173,7 @@ static void repeated_settlement_is_accepted_and_writes_nothing(void **state)
 	                                 "'2026-01-01 00:00:00'"),
 	                 1);
 	assert_int_equal(bench_late(b), 0);
-	/* The same words of another worker are not. */
+	/* The same settlement by another worker is refused. */
 	assert_false(bench_settle(b, bench_worker(b), &job, SETTLE_DONE, NULL, NULL));
 	assert_int_equal(bench_late(b), 1);
 }
@@ -192,7 +191,7 @@ static void released_job_stays_settled_after_another_claims_it(void **state)
 	assert_int_equal(bench_number(b, "SELECT owner FROM " LEASES " WHERE job = '2'"), two);
 }
 
-/* The row runs again, by the same worker: only the epoch tells its claims apart. */
+/* The row runs again, with the same worker: only the epoch distinguishes its claims. */
 static void end_of_an_earlier_claim_of_the_same_worker_is_refused(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -229,7 +228,7 @@ static void row_that_moved_on_is_left_alone_and_its_lease_ends(void **state)
 		1);
 }
 
-/* A poisonous answer must not keep its job, and those settled with it, from being settled. */
+/* A malformed result must not prevent its job, and those settled with it, from being settled. */
 static void any_bytes_can_be_settled(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -291,7 +290,7 @@ static void *settle_and_wait(void *arg)
 	return NULL;
 }
 
-/* PostgreSQL: what was true before the wait for a lock is not what counts. */
+/* PostgreSQL: the state before the wait for a lock does not count. */
 static void settlement_that_waited_for_a_recovery_is_refused(void **state)
 {
 	struct bench *b = bench_of(state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_steps_test.c: workflows on a user's own table: one step a claim,
- * recorded with the settlement; rows that are undone under a lease alone; and
- * the user's statements that run while a job is in hand, and at its end.
+ * source_table_steps_test.c: workflows on a user's own table: one step per claim, recorded with the
+ * settlement; rows that are undone under a lease alone; and the user's statements that run while a
+ * job is in hand, and at its end.
  */
 #include "worker/tables_test.h"
 #include "worker/workflow.h"
@@ -113,7 +113,7 @@ static void no_wait(struct bench *b)
 	bench_sql(b, "UPDATE " LEASES " SET run_at = NULL");
 }
 
-/* An order whose first two steps are done and whose last one failed for good. */
+/* An order whose first two steps are done and whose last one failed permanently. */
 static int64_t open_failed(struct bench *b)
 {
 	open_orders(b);

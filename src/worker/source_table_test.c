@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table_test.c: who gets which rows of a user's table, and what does not
- * fit it.
+ * source_table_test.c: which worker gets which rows of a user's table, and what does not fit it.
  */
 #include "worker/tables_test.h"
 
@@ -64,7 +63,7 @@ static void two_workers_never_get_the_same_row(void **state)
 	assert_int_equal(bench_number(b, "SELECT max(epoch) FROM " LEASES), 1);
 }
 
-/* PostgreSQL: a row that another session has in its hands is passed over, without waiting. */
+/* PostgreSQL: a row that another session has locked is skipped, without waiting. */
 static void locked_rows_are_skipped(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -80,7 +79,7 @@ static void locked_rows_are_skipped(void **state)
 
 #define LABS 120
 
-/* One of several that claim all there is, each with a session and a source of its own. */
+/* One of several that claim everything, each with its own session and source. */
 struct claimer {
 	const char *url;
 	int64_t worker;
@@ -134,7 +133,7 @@ static void claimers_at_once_share_the_rows(void **state)
 		assert_false(all[i].bad);
 		total += all[i].claimed;
 	}
-	/* One that finds the last rows locked may leave before they are its own or another's. */
+	/* One that finds the last rows locked may end before they are claimed. */
 	assert_int_equal(total, LABS);
 	assert_int_equal(
 		bench_number(b, "SELECT count(*) FROM " LEASES " WHERE epoch = 1 AND attempts = 1"), LABS);
@@ -168,7 +167,7 @@ static void dead_worker_claims_nothing(void **state)
 	                 3);
 }
 
-/* Labs stay `ending` until they are done: the dead worker's lease is all that is between. */
+/* Labs stay `ending` until they are done: only the dead worker's lease protects them. */
 static struct claimed lose_and_claim_again(struct bench *b, int64_t *worker)
 {
 	bench_dies(b, *worker);
@@ -196,7 +195,7 @@ static void a_job_that_two_workers_in_a_row_died_with_runs_alone(void **state)
 	assert_true(lose_and_claim_again(b, &w).alone);
 }
 
-/* Somebody writes meanwhile: on SQLite that is a lock on the whole database. */
+/* Another session writes meanwhile: on SQLite that locks the whole database. */
 static void idle_look_takes_no_lock(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -353,7 +352,7 @@ static void what_is_missing_is_said(void **state)
 	bench_sql(b, "DROP TABLE " LEASES);
 	assert_int_equal(source_table(named("labs"), NULL, b->rig.other, &none, &f), DEFIB_CONFIG);
 	assert_non_null(strstr(f.next, "defib init"));
-	/* A scan goes on without. */
+	/* A scan continues without. */
 	assert_int_equal(scan(b, "labs").found, 5);
 	labs_with("");
 	assert_int_equal(source_table(named("labs"), NULL, b->rig.other, &none, &f), DEFIB_CONFIG);

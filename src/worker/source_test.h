@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_test.h: what the tests of both sources share: a database with
- * defib's tables on either engine, workers by hand, and short words for
- * claiming and settling.
+ * source_test.h: what the tests of both sources share: a database with defib's tables on either
+ * engine, workers made by hand, and helpers for claiming and settling.
  */
 #ifndef WORKER_SOURCE_TEST_H
 #define WORKER_SOURCE_TEST_H

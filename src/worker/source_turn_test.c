@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_turn_test.c: a turn of each source: ends, claims and what is asked, in one go, with one
- * answer to each.
+ * source_turn_test.c: a turn of each source: ends, claims and queries in one call, with one result
+ * for each.
  */
 #include "worker/tables_test.h"
 
@@ -137,7 +137,7 @@ static void a_turn_whose_answer_was_lost_is_accepted_when_repeated(void **state)
 		for (int i = 0; i < 3; i++)
 			assert_true(p.ends[i].accepted);
 	}
-	/* The one that was handed back was claimed again since. */
+	/* The released one was claimed again since. */
 	assert_int_equal(in_state(b, "done"), 2);
 	assert_int_equal(in_state(b, "scheduled"), 1);
 	assert_int_equal(bench_late(b), 0);
@@ -273,7 +273,7 @@ static void job_that_was_lost_twice_runs_alone(void **state)
 	struct bench *b = queue_of(state, 4);
 	int64_t w = bench_worker(b);
 	bench_sql(b, "UPDATE " JOBS_TABLE " SET cause = 'lost', crashes = id - 1 WHERE id < 4");
-	/* Its own process crashed, and nobody else's. */
+	/* Its own process crashed, and no other. */
 	bench_sql(b, "UPDATE " JOBS_TABLE " SET cause = 'crash', crashes = 3 WHERE id = 4");
 	struct turn_part p = claim(b, w, 4);
 	assert_true(!p.claims[0].alone && !p.claims[1].alone && p.claims[2].alone &&
@@ -309,7 +309,10 @@ static void payload_and_progress_of_an_earlier_attempt_come_with_the_claim(void 
 	assert_string_equal(p.claims[0].step, "parse");
 }
 
-/* What others claimed meanwhile is passed over, not an error: whatever the database's default. */
+/*
+ * Jobs that others claimed meanwhile are skipped, without an error, whatever the database's
+ * default.
+ */
 static void default_of_the_database_does_not_change_how_a_turn_runs(void **state)
 {
 	struct bench *b = queue_of(state, 1);
@@ -392,7 +395,7 @@ static void claims_that_fail_cost_the_ends_nothing(void **state)
 	assert_true(p.ends[0].accepted);
 	assert_int_equal(p.nclaims, 0);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " LEASES " WHERE owner IS NOT NULL"), 0);
-	/* Alone they fail for themselves. */
+	/* Alone they fail by themselves. */
 	p = (struct turn_part){.claimer = w, .room = 9};
 	assert_int_not_equal(source_turn(b->source, b->rig.other, &p, &b->arena), DEFIB_OK);
 	assert_int_equal(p.err, p.f.code);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool_crash_test.c: whatever a process was told about its spool holds after
- * its death, whenever that comes.
+ * spool_crash_test.c: what a spool acknowledged to a process holds after its death, whenever that
+ * comes.
  */
 #include "worker/spool_test.h"
 
@@ -18,8 +18,8 @@ static int64_t roll(int64_t below)
 }
 
 /*
- * A child appends records 1, 2, 3… and takes some, tells of each call that
- * returned, and is killed. What it told must hold afterwards.
+ * A child appends records 1, 2, 3… and takes some, reports each call that returned, and is killed.
+ * What it reported must hold afterwards.
  */
 struct override {
 	int64_t appended, taken; /* highest record */
@@ -61,7 +61,7 @@ static void child_runs(int out, struct override from, size_t most, int steps)
 	_exit(0);
 }
 
-/* Check the spool against what was told, take some, and return what is so now. */
+/* Check the spool against what was reported, take some, and return the new state. */
 static struct override check_told(struct override t, size_t most, int64_t leave)
 {
 	const char *bytes;

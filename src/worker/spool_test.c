@@ -279,7 +279,7 @@ static void a_flipped_bit_anywhere_costs_one_record(void **state)
 	}
 }
 
-/* What is behind a damaged record is kept however long that one was, and comes in order. */
+/* What comes after a damaged record is kept, however long that one was, and in order. */
 static void what_is_behind_damage_is_kept_in_order(void **state)
 {
 	(void)state;
@@ -289,7 +289,7 @@ static void what_is_behind_damage_is_kept_in_order(void **state)
 	off_t begins[N + 1] = {0};
 	struct spool *s = opened();
 	memset(large, 'D', 200000);
-	memcpy(large + 70000, "DSP1", 4); /* looks like a record, and is none */
+	memcpy(large + 70000, "DSP1", 4); /* looks like a record, but is not */
 	for (int i = 0; i < N; i++) {
 		snprintf(text, sizeof text, "record %d", i);
 		if (i == 7) {
@@ -413,7 +413,7 @@ static void errors_of_the_disk_are_told_and_leave_the_spool_usable(void **state)
 	spool_close(s);
 }
 
-/* Else a crash of the machine may bring the old file back, without what came since. */
+/* Otherwise a crash of the machine may bring the old file back, without later records. */
 static void a_file_that_was_replaced_has_its_folder_synced(void **state)
 {
 	(void)state;

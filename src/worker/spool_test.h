@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool_test.h: a spool in a folder of its own for each test, on a disk that
- * fails when told to. Included once a test program: it replaces pwrite and
- * fdatasync.
+ * spool_test.h: a spool in its own directory for each test, on a disk that fails on request.
+ * Included once per test program: it replaces pwrite and fdatasync.
  */
 #ifndef WORKER_SPOOL_TEST_H
 #define WORKER_SPOOL_TEST_H
@@ -78,7 +77,7 @@ static inline int setup(void **state)
 {
 	(void)state;
 	memset(&plan, 0, sizeof plan);
-	/* The deaths are those of processes: memory keeps what they wrote, and syncs at once. */
+	/* Only processes die: memory keeps what they wrote, and syncs at once. */
 	const char *memory = getenv("DEFIB_TEST_MEMORY");
 	snprintf(folder, sizeof folder, "%s/defib-spool-XXXXXX", memory ? memory : "/tmp");
 	return mkdtemp(folder) ? 0 : -1;

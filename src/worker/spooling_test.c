@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spooling_test.c: what goes into the spools, and how it comes out, by a database that has a plan.
+/*
+ * spooling_test.c: what goes into the spools, and how it is drained, with a database that follows a
+ * plan.
  */
 #include "worker/spool_test.h"
 
@@ -10,7 +12,7 @@
 
 static struct spools *spools;
 
-/* How the database answers, and what it took. */
+/* How the database answers, and what it accepted. */
 static struct {
 	bool away;
 	const char *barred, *source_barred; /* a key that is refused; the reason for which all are */
@@ -140,7 +142,7 @@ static void a_source_that_takes_one_again_is_offered_what_it_refused(void **stat
 	assert_now("a", 0, 0);
 }
 
-/* It may be busy for ever and never take that row. */
+/* It may be busy forever and never accept that row. */
 static void a_row_that_was_refused_waits_for_its_minute(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spools_crash_test.c: whatever a process was told about its spools holds after its death,
- * whenever that comes: no result is lost, and none is there twice.
+ * spools_crash_test.c: what the spools acknowledged to a process holds after its death, whenever
+ * that comes: no result is lost, and none is stored twice.
  */
 #include "worker/spool_test.h"
 
@@ -15,7 +15,7 @@
 
 static const char *const sources[] = {"mail", "rooms/2"};
 
-/* Where each job's end is, and where it will be when the call that has begun returns. */
+/* Where each job's end is, and where it will be when the current call returns. */
 enum place { GONE, WAITING, ASIDE };
 struct override {
 	enum place now[2][JOBS], then[2][JOBS];
@@ -122,7 +122,7 @@ static void empty_folder(void)
 	assert_int_equal(mkdir(folder, 0700), 0);
 }
 
-/* What a child told before it died at the nth write or sync; false: it did not die. */
+/* What a child reported before it died at the nth write or sync; false: it did not die. */
 static bool dies(enum fault kind, int nth, struct override *t)
 {
 	int ends[2], status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spools_test.c: one spool a source, and what is set aside. */
+/* spools_test.c: one spool per source, and results that are set aside. */
 #include "worker/spool_test.h"
 
 #include "worker/spools.h"
@@ -128,7 +128,7 @@ static void any_name_is_safe_and_itself_again(void **state)
 	char long_a[400], long_b[400];
 	memset(long_a, 'x', sizeof long_a);
 	memset(long_b, 'x', sizeof long_b);
-	long_a[398] = 'a'; /* they differ where a folder's name has no room any more */
+	long_a[398] = 'a'; /* they differ beyond the length of a directory's name */
 	long_b[398] = 'b';
 	long_a[399] = long_b[399] = '\0';
 	const char *names[] = {"../../etc",
@@ -276,7 +276,7 @@ static void when_the_aside_list_cannot_be_written_nothing_moves(void **state)
 	assert_list("mail", SPOOLS_ASIDE, "x");
 }
 
-/* ---- what others left ---- */
+/* ---- what other processes left ---- */
 
 static void the_one_spool_of_before_is_split(void **state)
 {
@@ -325,7 +325,7 @@ static void what_cannot_be_understood_is_shown_and_can_be_set_aside(void **state
 	assert_string_equal(got.result.end.key, "");
 	take("mail", SPOOLS_WAITING, 1, refused);
 	open_again();
-	/* The folder is opened once, whatever its records say of themselves. */
+	/* The directory is opened once, whatever its records say. */
 	put("mail", "b", NULL);
 	assert_int_equal(spools_aside(spools, "mail"), 1);
 	assert_list("mail", SPOOLS_WAITING, "b");

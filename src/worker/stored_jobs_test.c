@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored_jobs_test.c: new work that waits goes in once and in order, whatever happens. */
+/* stored_jobs_test.c: stored jobs are enqueued once and in order, whatever happens. */
 #include "worker/stored_jobs.h"
 
 #include "base/clock.h"
@@ -25,7 +25,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
-/* The folder lives as long as the program; each test begins without what was in it. */
+/* The directory lives as long as the program; each test begins with an empty one. */
 static struct stored_jobs queue_of(struct bench *b)
 {
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
@@ -161,7 +161,7 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " TOKENS " WHERE token LIKE '%two'"), 0);
 }
 
-/* A child of its own: puts, drains now and then, and answers by its exit code. */
+/* A child process: stores, drains now and then, and reports by its exit code. */
 static void be_a_process(struct bench *b, struct stored_jobs q, int number)
 {
 	struct store *s = open_with((struct store_options){.url = b->rig.url, .lock_ms = 60000});
@@ -198,7 +198,7 @@ static void several_processes_fill_and_drain_it_at_once(void **state)
 	}
 	drained(&q, b->rig.other);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE), CHILDREN * PUTS);
-	/* Of each its own order, and each once. */
+	/* Each sender's jobs in order, and each once. */
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " JOBS_TABLE " AS a JOIN " JOBS_TABLE
 	                                 " AS b ON substr(a.kind, 1, 2) = substr(b.kind, 1, 2) WHERE "
 	                                 "a.id < b.id AND a.kind >= b.kind"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tables_test.h: the tables of the systems that the language of watches was
- * made for, as sources of jobs: their own columns, their own words.
+ * tables_test.h: the tables of the systems that the language of watches was made for, as sources of
+ * jobs, with their own columns and values.
  */
 #ifndef WORKER_TABLES_TEST_H
 #define WORKER_TABLES_TEST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* token_test.c: tokens differ over fail-overs, and sort as claims do. */
+/* token_test.c: tokens differ across failovers, and sort like claims. */
 #include "base/test.h"
 #include "worker/source.h"
 

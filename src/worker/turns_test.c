@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * turns_test.c: a turn as calls of the database: what is refused is found and costs nobody
- * else anything, what waits in a spool goes first, and what is kept there is not forgotten.
- * The session is real; the sources answer by a plan.
+ * turns_test.c: a turn as database calls: a refused end is found and does not affect others, what
+ * waits in a spool goes first, and what is stored there is not lost. The session is real; the
+ * sources follow a plan.
  */
 #include "base/test.h"
 #include "base/text.h"
@@ -16,8 +16,8 @@
 #define SEEN_MAX 64
 
 static struct {
-	bool away;          /* nothing is taken */
-	const char *barred; /* the key of a job that its table does not take as done … */
+	bool away;          /* nothing is accepted */
+	const char *barred; /* the key of a job that its table does not accept as done … */
 	bool wholly;        /* … nor as failed */
 	bool lost;          /* progress is of a job that is no longer ours */
 	char seen[SEEN_MAX][16];
@@ -253,18 +253,18 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 	struct turn_part both[2] = {part, part};
 	(void)state;
 	turn = (struct turn){.parts = both, .nparts = 2};
-	w.turn_thread.timeline = 41; /* of the server that was */
+	w.turn_thread.timeline = 41; /* of the previous server */
 	turns_do(&w, &turn);
 	assert_int_equal(both[0].err, DEFIB_CONNECTION);
 	assert_int_equal(both[1].err, DEFIB_CONNECTION);
 	assert_int_equal(base.nseen, 0);
 	assert_true(w.turn_thread.failed_over);
-	w.turn_thread.failed_over = false; /* it was told */
+	w.turn_thread.failed_over = false; /* it was reported */
 	turns_do(&w, &turn);
 	assert_int_equal(both[1].err, DEFIB_OK);
 }
 
-/* Claimed anew they have the same epochs: they would pass for the ends of the later claims. */
+/* Claimed again they have the same epochs: they would be taken for the ends of later claims. */
 static void set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped(void **state)
 {
 	(void)state;

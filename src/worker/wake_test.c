@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wake_test.c: a word to idle workers arrives, once, on both engines. */
+/* wake_test.c: a wake-up reaches idle workers, once, on both engines. */
 #include "worker/queue.h"
 
 #include "worker/source_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker_beat_test.c: the beats of a whole worker for the jobs that it has in
- * hand: as often as the watch says, sooner after a failure, and never at a
- * job's expense. The table is real; only the call of a beat can be made to fail.
+ * worker_beat_test.c: the beats of a whole worker for its jobs in hand: as often as the watch says,
+ * sooner after a failure, and never at a job's expense. The table is real; only the call of a beat
+ * can be made to fail.
  */
 #include "watch/settings.h"
 #include "worker/tables_test.h"
@@ -10,7 +10,7 @@
 
 #define HOUR_MS 3600000
 
-/* A beat that fails as often as the test says, and then is the source's own. */
+/* A beat that fails as often as the test says, and then calls the source's own. */
 static struct {
 	const struct source_ops *real;
 	int calls, fails; /* guarded by the scene's lock */
@@ -99,7 +99,7 @@ static void start(struct shift *w, struct bench *b, int fails, int64_t then_ms)
 	assert_int_equal(pthread_create(&w->thread, NULL, run_worker, w->worker), 0);
 }
 
-/* The job is let go and must have ended well. */
+/* The job is released and must have succeeded. */
 static void finish(struct shift *w, struct bench *b)
 {
 	scene_go();

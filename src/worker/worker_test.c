@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A whole worker with handlers in threads, on both engines: what becomes of
- * jobs, stopping in all its forms, lost leases, and what it costs to have many
- * jobs in hand.
+ * A whole worker with handlers in threads, on both engines: outcomes of jobs, stopping in all its
+ * forms, lost leases, and the cost of many jobs in hand.
  */
 #include "worker/worker_test.h"
 
@@ -177,7 +176,7 @@ static defib_outcome tells(defib_job *job, void *ctx)
 {
 	char longer[1200];
 	(void)ctx;
-	/* Cut in the middle of a character it would not be text any more. */
+	/* Cut in the middle of a character it would no longer be valid text. */
 	memset(longer, 'x', sizeof longer);
 	memcpy(longer + 1022, "é", 2);
 	longer[sizeof longer - 1] = '\0';
@@ -363,7 +362,7 @@ static void a_worker_declared_dead_stops_its_work_and_registers_anew(void **stat
 	scene_reaches(&scene.begun, 1);
 	bench_sql(b, "UPDATE " WORKERS " SET state = 'dead'");
 	scene_reaches(&scene.stopped, 1);
-	/* What the dead one had is recovered like anybody's, and run by the new one. */
+	/* The jobs of the dead incarnation are recovered like any other, and the new one runs them. */
 	becomes(b, STATE_IS("done"), 1);
 	beside_stop(&w);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " WORKERS), 2);
@@ -377,7 +376,7 @@ static void a_job_that_is_ours_but_not_in_hand_is_released_and_run(void **state)
 	defib_pool pool = quick_pool(echoes);
 	o.lease_ms = 900;
 	pool.kind = "k";
-	/* Of another kind at first, so that only we ourselves can claim it, by hand. */
+	/* With another kind at first, so that only the test can claim it. */
 	enqueue_kind(b, "q", "lost");
 	struct beside w = beside_start(&o, &pool, 1);
 	becomes(b, "SELECT count(*) FROM " WORKERS " WHERE state = 'alive'", 1);

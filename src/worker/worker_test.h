@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker_test.h: what the tests of a whole worker share: one that runs in a
- * thread beside the test, a scene on which handlers and the test meet, and a
- * handler's own connection. Only the test's thread asserts; handlers leave
- * what they saw on the scene.
+ * worker_test.h: what the tests of a whole worker share: a worker in a thread beside the test, a
+ * scene through which handlers and the test communicate, and a handler's own connection. Only the
+ * test's thread asserts; handlers record what they saw.
  */
 #ifndef WORKER_WORKER_TEST_H
 #define WORKER_WORKER_TEST_H
@@ -30,7 +29,7 @@ struct scene {
 	int stopped;      /* those that saw that they should stop */
 	int answers[8];   /* what calls returned, in order */
 	int nanswers;
-	bool go; /* the test lets handlers go on */
+	bool go; /* the test lets handlers continue */
 	struct bench *bench;
 };
 
@@ -76,7 +75,7 @@ static inline void scene_go(void)
 	pthread_mutex_unlock(&scene.lock);
 }
 
-/* For handlers: until the test lets them go on. */
+/* For handlers: wait until the test lets them continue. */
 static inline void scene_wait_go(void)
 {
 	pthread_mutex_lock(&scene.lock);
@@ -106,7 +105,7 @@ static inline void pause_ms(int64_t ms)
 	nanosleep(&t, NULL);
 }
 
-/* Until a query's number is what it should become. */
+/* Until a query returns the expected number. */
 static inline void becomes(struct bench *b, const char *sql, int64_t wanted)
 {
 	int64_t until = clock_boot_ms() + PATIENCE_MS;
@@ -206,7 +205,7 @@ static inline void beside_stop(struct beside *w)
 	beside_end(w);
 }
 
-/* Runs what is there with one handler, to the end. */
+/* Runs all jobs with one handler, to the end. */
 static inline void drain_with(struct bench *b, defib_handler handler)
 {
 	defib_worker_options o = quick_options(b);

@@ -27,7 +27,7 @@ static struct workflow_step steps[] = {
 };
 static const struct workflow flow = {.name = "w", .saga = true, .nsteps = 4, .steps = steps};
 
-/* "a:done b:again": records as a claim answers them. */
+/* "a:done b:again": records as a claim returns them. */
 static struct step_records records(const char *text, struct arena *a)
 {
 	struct step_records all = {0, ARENA_ARRAY(a, struct step_record, 8)};
@@ -109,7 +109,7 @@ static void last_step_that_is_done_is_undone_first(void **state)
 		{"a:done", "a", false, NULL},
 		{"a:done b:done", "a", false, "[" UNDONE("b") "]"},
 		{"a:done b:done c:done", "a", false, "[" UNDONE("c") "," UNDONE("b") "]"},
-		/* what has no undo goes with the one before it */
+		/* steps without an undo end with the one before them */
 		{"a:done b:done c:done d:done", "d", true, "[" UNDONE("c") "," UNDONE("b") "]"},
 		{"a:done d:done", "d", true, NULL},
 		/* in the middle of it */
@@ -117,7 +117,7 @@ static void last_step_that_is_done_is_undone_first(void **state)
 		{"a:done b:undone c:undone d:undo_failed", "a", false, NULL},
 		{"a:undone b:undone", NULL, false, NULL},
 		{"b:done c:done", NULL, false, "[" UNDONE("c") "," UNDONE("b") "]"},
-		/* not done is nothing to undo */
+		/* a step that is not done need not be undone */
 		{"a:done b:again c:again", "a", false, NULL},
 		{"a:again", NULL, false, NULL},
 		/* the configuration changed meanwhile */
@@ -249,7 +249,7 @@ static void end_of_a_run_decides(void **state)
 			AFTER_RETRY);
 		assert_int_equal(after(bad[i], (struct step_facts){.saga = true, .any_done = true}),
 		                 AFTER_ROLLBACK);
-		/* nothing to take back, or nobody asked to */
+		/* nothing to undo, or no saga */
 		assert_int_equal(after(bad[i], (struct step_facts){.saga = true}),
 		                 bad[i] == SETTLE_TIMED_OUT ? AFTER_TIMED_OUT : AFTER_FAILED);
 		assert_int_equal(after(bad[i], (struct step_facts){.any_done = true}),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/model_test.c: what is shown, tagged and meant, and the lines of a screen, without one. */
+/* top/model_test.c: what is shown, tagged and selected, and the lines of a screen, without one. */
 #include "cli/top/top.h"
 
 #include "base/test.h"
