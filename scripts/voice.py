@@ -3,7 +3,7 @@
 """Checks that no phrase of scripts/voice.txt is in anything that people read.
 
 voice.py [ROOT]: prints file:line, the phrase and what to write instead; exits 1 if there is one.
-Reads the documents, the sources, the page, SQL, presets, examples and deployment files.
+Reads documents, sources, page, SQL, presets, examples, deployment files, scripts and benchmarks.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLACES = ("*.md", "docs", "src", "include", "web", "sql", "presets", "examples", "deploy",
-          "completions", "clients")
+          "completions", "clients", "scripts", "bench")
 SUFFIXES = {".md", ".c", ".h", ".js", ".html", ".css", ".sql", ".yaml", ".yml", ".py", ".sh",
             ".bash", ".fish", ".service", ".json", ""}
 # Between two words of a phrase: white space, the leader of a comment, a joint of literals.
