@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * configuration.c: a configuration file of anybody's, read as `defib config check` reads it.
+ * configuration.c: an arbitrary configuration file, read as `defib config check` reads it.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * expressions.c: SQL of a user's. Every byte comes out again, whatever it is; and what was checked
- * can be rendered.
+ * expressions.c: a user's SQL. Every byte is preserved, whatever it is; and a checked text can be
+ * rendered.
  */
 #include "fuzz.h"
 

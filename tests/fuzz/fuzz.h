@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fuzz.h: what the targets share. A target is one function over bytes that somebody else wrote.
- * `make fuzz` links it with libFuzzer; `make check` links it with replay.c and runs what is in
- * corpus/TARGET: seeds, and inputs that once failed. What a target must not do is crash, read
- * beyond its input, leak, or contradict itself: MUST() says what holds.
+ * fuzz.h: what the targets share. A target is one function over untrusted bytes. `make fuzz` links
+ * it with libFuzzer; `make check` links it with replay.c and runs the files in corpus/TARGET:
+ * seeds, and inputs that once failed. A target must not crash, read beyond its input, leak, or
+ * contradict itself: MUST() states what holds.
  */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 		}                                                                                          \
 	} while (0)
 
-/* The bytes as a C string of its own, so that reading beyond its end is seen. */
+/* The bytes as a separate C string, so that reading beyond its end is detected. */
 static inline char *fuzz_text(const uint8_t *bytes, size_t n)
 {
 	char *text = malloc(n + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * records.c: JSON from columns, files and clients: steps of workflows, results in a spool, jobs
- * that wait for the database. What was read can be written and read again.
+ * that wait for the database. A record that was read can be written and read again.
  */
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * replay.c: runs a target over every file of the folders that are given, without libFuzzer.
+ * replay.c: runs a target over every file of the given directories, without libFuzzer.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool.c: a spool whose file was damaged. It opens or says why; what it shows can be taken, and a
- * record that is appended afterwards is there at the next open.
+ * spool.c: a spool whose file was damaged. It opens or reports why not; a record that it shows can
+ * be taken, and a record that is appended afterwards is there at the next open.
  */
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 	return remove(path);
 }
 
-/* A file of the folder, from the place and with the bytes that the input says. */
+/* A file of the directory, with the bytes of the input at the position that the input says. */
 static void damage(const char *folder, const char *name, const uint8_t *bytes, size_t n,
                    off_t place)
 {
@@ -51,7 +51,7 @@ static void use(const struct spool_options *o)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	/* In memory, where that is possible: a disk would be waited for, not tested. */
+	/* In memory if possible: waiting for a disk tests nothing. */
 	char shm[] = "/dev/shm/defib-fuzz-XXXXXX", tmp[] = "/tmp/defib-fuzz-XXXXXX";
 	char *folder = access("/dev/shm", W_OK) == 0 ? shm : tmp;
 	struct spool *s = NULL;

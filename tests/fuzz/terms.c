@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * terms.c: what a person says behind --where, on the page and in the API.
+ * terms.c: the terms of --where, on the page and in the API.
  */
 #include "fuzz.h"
 

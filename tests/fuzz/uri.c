@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * uri.c: the target of an HTTP request, before anybody has signed in.
+ * uri.c: the target of an HTTP request, before authentication.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * values.c: durations, times, numbers, addresses, names of workers and timelines, as they stand in
- * configuration, arguments and rows. A time
- * that was read can be written and read again.
+ * values.c: durations, times, numbers, addresses, names of workers and timelines, as in
+ * configuration, arguments and rows. A time that was read can be written and read again.
  */
 #include "fuzz.h"
 

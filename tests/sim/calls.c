@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calls.c: a statement on its way. It reaches its backend after a while, or never; it is executed
- * or fails; its reply reaches the client, is lost or comes after the client's deadline. A call
- * without a session opens one first.
+ * calls.c: statements in transit. A statement reaches its backend after a while, or never; it is
+ * executed or fails; its reply reaches the client, is lost or comes after the client's deadline. A
+ * call without a session opens one first.
  */
 #include "sim.h"
 
-#define CALL_US (7 * SECOND)      /* the deadline of a call, but for a life's */
+#define CALL_US (7 * SECOND)      /* the deadline of a call, except for the life thread's */
 #define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
 #define SLOW 15                   /* how much slower a slow server is */
 
@@ -43,7 +43,7 @@ static int64_t deadline(const struct sim *s, const struct call *c)
 	return lease_call_ms(&rules) * (c->backend ? 1000 : 3000);
 }
 
-/* The server lets go of a client that is gone; its locks linger until then. */
+/* The server drops a client that is gone; its locks linger until then. */
 static void end_later(struct sim *s, int64_t backend, const struct process *p)
 {
 	int64_t us = about(s, s->linger_us);
@@ -58,7 +58,7 @@ static void hang(struct sim *s, struct process *p, const struct call *c, bool ha
 	note_unable(s, p);
 }
 
-/* Filled in, it goes on its way. */
+/* Send a call that is filled in. */
 void call_send(struct sim *s, struct call *c)
 {
 	struct process *p = &s->processes[c->process];
@@ -119,7 +119,7 @@ static void execute(struct sim *s, struct call *c)
 		open_session(s, c);
 	else if (!s->backends[c->backend].open || s->now < s->down_until)
 		c->failed = c->lost = true;
-	/* As turns_ready() does: nothing is done there before the engine knows of the fail-over. */
+	/* As turns_ready() does: nothing is done there before the engine knows of the failover. */
 	const struct process *p = &s->processes[c->process];
 	if (c->thread == THREAD_TURN && (p->failed_over || (p->timeline && p->timeline != s->timeline)))
 		c->failed = c->done = true;
@@ -182,7 +182,7 @@ static void finish(struct sim *s, struct process *p, struct call *c)
 	t->call = NULL;
 	hang(s, p, c, false);
 	if (c->lost) {
-		/* The client lets go of it; the server may not have noticed. */
+		/* The client drops it; the server may not have noticed. */
 		if (t->backend && s->backends[t->backend].open)
 			end_later(s, t->backend, p);
 		t->backend = 0;
@@ -206,7 +206,7 @@ void call_reply(struct sim *s, struct call *c)
 	finish(s, p, c);
 }
 
-/* The client gives it up. What is still under way is executed all the same; its event frees it. */
+/* The client gives it up. A statement in transit is still executed; its event frees it. */
 static void give_up(struct sim *s, struct process *p, struct thread *t)
 {
 	struct call *c = t->call;
@@ -234,7 +234,7 @@ void call_reset(struct sim *s, struct process *p, int thread)
 		give_up(s, p, t);
 }
 
-/* The client hears of it when it looks at its socket. */
+/* The client learns of it when it checks its socket. */
 void backend_end(struct sim *s, int64_t id, bool noticed)
 {
 	struct backend *b = &s->backends[id];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * checks.c: what must hold (the invariants of docs/internals/simulator.md), by what the bookkeeper
- * outside knows: the jobs themselves, the enqueuers and whoever kills and stops processes.
+ * checks.c: what must hold (the invariants of docs/internals/simulator.md), according to the
+ * outside bookkeeper: the jobs themselves, the enqueuers and the code that kills and stops
+ * processes.
  */
 #include "sim.h"
 
@@ -18,7 +19,7 @@ struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t 
 	return NULL;
 }
 
-/* I5, I7: on this timeline no other worker that is alive has claimed it and runs it. */
+/* I5, I7: on this timeline no other live worker has claimed it and runs it. */
 static void check_alone(struct sim *s, int job)
 {
 	for (int i = 0; i < s->nprocesses; i++) {
@@ -49,7 +50,7 @@ void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoc
 	                                         .ended = -2};
 }
 
-/* What is recorded is how that run ended; a job that never began can only be handed back. */
+/* What is recorded is how that run ended; a job that never began can only be released. */
 void check_settled(struct sim *s, const struct end *e)
 {
 	const struct truth *t = truth_of(s, e->job, e->worker, 0, e->epoch);
@@ -68,7 +69,7 @@ void check_settled(struct sim *s, const struct end *e)
 		broken(s, "I2: a run was recorded with another end than it had");
 }
 
-/* I7: who lives is not declared dead for what was not its own fault. */
+/* I7: a live worker is not declared dead for what was not its own fault. */
 void check_declared(struct sim *s, const struct member *m, const struct death *d)
 {
 	struct process *v = process_of_pid(s, m->pid);
@@ -78,7 +79,7 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 		s->marks[MARK_lock] = true;
 	else
 		s->marks[MARK_exit] = true;
-	/* A registration whose reply was lost is nobody's. */
+	/* A registration whose reply was lost belongs to no process. */
 	if (!v || v->life.worker != m->id)
 		return;
 	if (text_eq(d->cause, "silent")) {
@@ -95,7 +96,7 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 	}
 }
 
-/* I10: after a clean exit the end of every run was recorded, or is kept. */
+/* I10: after a clean exit the end of every run is recorded or stored. */
 void check_left(struct sim *s, const struct process *p)
 {
 	for (int i = 0; i < JOBS; i++) {

@@ -13,8 +13,8 @@
  */
 #include "sim.h"
 
-#define MARKS_FROM 20000 /* seeds on which every mark must have been taken */
-#define HASHED_EVERY 100 /* a seed of so many is run twice: it must be the same run */
+#define MARKS_FROM 20000 /* number of seeds from which on every mark must have been taken */
+#define HASHED_EVERY 100 /* one in this many seeds is run twice: both runs must be the same */
 #define FAILED_MOST 10
 
 static struct sim sim;
@@ -39,7 +39,7 @@ static void cut_kinds(uint64_t seed, struct cuts *cuts, const char *as)
 	}
 }
 
-/* Kinds of fault that it fails without, then how few faults it fails with. */
+/* Kinds of fault that it also fails without, then the smallest number of faults it fails with. */
 static struct cuts shrink(uint64_t seed, int64_t faults, const char *as)
 {
 	struct cuts cuts = {.faults = faults};

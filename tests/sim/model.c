@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c: what each statement does to the database, as the SQL says it (sql/, life/registry.c). */
+/* model.c: what each statement does to the database, as in the SQL (sql/, life/registry.c). */
 #include "sim.h"
 
 int64_t server_us(const struct sim *s)
@@ -92,7 +92,7 @@ static void do_look(struct sim *s, struct call *c)
 	}
 }
 
-/* Shared: a session that lingers keeps it from nobody. */
+/* Shared: a lingering session does not block others. */
 static void do_lock(struct sim *s, struct call *c)
 {
 	for (int64_t i = 1; i < s->nbackends; i++)
@@ -281,7 +281,7 @@ static void do_part(struct sim *s, struct call *c)
 	c->undrained = c->drain && c->nspool > 0 && odds(s, FAULT_error);
 	if (c->drain && !c->undrained)
 		settle_all(s, c->spool, c->nspool, false);
-	/* What ended before these waits in the spool; so must they. */
+	/* Earlier ends wait in the spool; so must these. */
 	if (!c->undrained)
 		settle_all(s, c->ends, c->nends, false);
 	if (!c->claimer)
@@ -297,7 +297,7 @@ static void do_part(struct sim *s, struct call *c)
 		do_claim(s, c);
 }
 
-/* As the sweeper does: only what the dead had. */
+/* As the sweeper does: only jobs of dead workers. */
 static void do_recover(struct sim *s, struct call *c)
 {
 	for (int i = 0; i < JOBS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * process.c: a worker's process. What worker/life_thread.c and worker/worker_turns.c do with
- * threads and sessions is done here with events: they tell what happened, do what engine and life
- * say, and sleep. A thread that waits for a reply does nothing else.
+ * threads and sessions is done here with events: they report events, carry out the actions of
+ * engine and life, and sleep. A thread that waits for a reply does nothing else.
  */
 #include "sim.h"
 
@@ -41,7 +41,7 @@ struct process *process_of_pid(struct sim *s, int pid)
 	return NULL;
 }
 
-/* ---- the thread of its life ---- */
+/* ---- the life thread ---- */
 
 static void life_tell_it(struct sim *s, struct process *p, const struct life_event *e)
 {
@@ -89,7 +89,7 @@ static void recover(struct sim *s, struct process *p, int64_t dead, bool mass)
 	process_poke(s, p, THREAD_SWEEP);
 }
 
-/* What needs no database. */
+/* Actions that need no database. */
 static bool life_here(struct sim *s, struct process *p, const struct life_action *a)
 {
 	switch (a->what) {
@@ -191,7 +191,7 @@ static void life_answered(struct sim *s, struct process *p, const struct call *c
 	life_go(s, p);
 }
 
-/* ---- the thread that turns ---- */
+/* ---- the turn thread ---- */
 
 void process_step(struct sim *s, struct process *p, struct engine_event ev)
 {
@@ -298,7 +298,7 @@ static void do_action(struct sim *s, struct process *p, const struct engine_acti
 	}
 }
 
-/* Stopped: it says so in the list, if it can, and is no more. */
+/* Stopped: it leaves the list, if it can, and ends. */
 static void leave(struct sim *s, struct process *p)
 {
 	check_left(s, p);
@@ -448,7 +448,7 @@ static void sweep_go(struct sim *s, struct process *p)
 	call_send(s, c);
 }
 
-/* ---- what happens to it ---- */
+/* ---- events ---- */
 
 static void note_opened(struct sim *s, struct process *p, const struct call *c)
 {
@@ -462,7 +462,7 @@ static void note_opened(struct sim *s, struct process *p, const struct call *c)
 
 void process_answered(struct sim *s, struct process *p, const struct call *c)
 {
-	/* The session was there before the statement was sent, whatever came of that. */
+	/* The session was open before the statement was sent, whatever its result. */
 	bool opened = c->backend && c->done && p->opened[c->thread] != c->backend;
 	if (opened) {
 		p->opened[c->thread] = c->backend;
@@ -582,7 +582,7 @@ void process_end(struct sim *s, int i)
 		daemon_end(p);
 	if (p->kind != IS_WORKER)
 		return;
-	/* Whoever runs a job has it: the engine frees what is left in hand. */
+	/* A job belongs to its runner: the engine frees the rest of the jobs in hand. */
 	engine_free(p->engine);
 	life_release(&p->life);
 	for (int k = 0; k < s->nprocesses; k++)

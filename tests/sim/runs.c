@@ -92,7 +92,7 @@ void process_run_over(struct sim *s, struct process *p, int64_t serial)
 		}
 }
 
-/* Some programs obey soon, the others go on to their end. */
+/* Some programs obey soon, the others run to their end. */
 void run_stop(struct sim *s, struct process *p, const struct job *j)
 {
 	for (int i = 0; i < p->nruns; i++)

@@ -7,7 +7,7 @@
 #define FAULTS_US (12 * SECOND)
 #define SAFETY_US (16 * SECOND)
 #define CALM_US (24 * SECOND)
-#define SAFETY_SEEDS 4 /* one of so many is never healed */
+#define SAFETY_SEEDS 4 /* one in this many is never healed */
 #define CALM_SEEDS                                                                                 \
 	10                /* one of so many has few faults, for longer: guards come to an end between  \
 	                   */
@@ -94,7 +94,7 @@ static void swap(struct event *a, struct event *b)
 	*b = t;
 }
 
-/* The caller may fill in what says nothing of its time. */
+/* The caller may fill in everything except the time. */
 struct event *after(struct sim *s, int64_t us, enum event_kind kind, int process)
 {
 	if (s->nheap == s->cap_heap) {
@@ -128,11 +128,11 @@ static struct event next_event(struct sim *s)
 	}
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void enqueue(struct sim *s, int job)
 {
-	/* A client that is not told tries again with the same key. */
+	/* A client without a reply tries again with the same key. */
 	if (s->now < s->down_until || s->now < s->readonly_until) {
 		after(s, 300 * MS, EV_ENQUEUE, -1)->number = job;
 		return;
@@ -257,9 +257,9 @@ static void run_until(struct sim *s, int64_t end)
 }
 
 /*
- * How long all may take to become final once nothing goes wrong any more: the ceiling of the brake,
- * quiet after our own outages, jobs that nobody alive has (asked for every 15 s), ends that are set
- * aside, and the jobs themselves. The longest of 200,000 seeds took half of what is added.
+ * How long everything may take to become final once no faults occur any more: the ceiling of the
+ * brake, quiet after our own outages, jobs without a live owner (checked every 15 s), ends that are
+ * set aside, and the jobs themselves. The longest of 200,000 seeds took half of what is added.
  */
 static int64_t bound_us(const struct sim *s)
 {

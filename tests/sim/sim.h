@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sim.h: the simulator. Several workers, each the real engine (worker/engine.h) and the real life
  * (life/life.h), work on one database in one thread. Time, chance, the network, the database and
- * the scheduling of processes are simulated, so a run follows from its seed alone, and a minute
- * takes milliseconds.
+ * the scheduling of processes are simulated, so a run depends only on its seed, and a minute takes
+ * milliseconds.
  *
  *   sim.c       time, chance, the heap of events, a run from its seed
  *   model.c     the database: what each statement does, as a plain model
@@ -11,14 +11,14 @@
  *   process.c   a worker's process: the drivers of engine and life
  *   runs.c      the jobs that it runs
  *   spool.c     ends that it could not record
- *   watched.c   a table of somebody else's: its workers, which know no fencing, and an operator
+ *   watched.c   a user's table: its foreign workers without fencing, and an operator
  *   daemon.c    daemons that watch it: the real judge, decide and guard
- *   trouble.c   what goes wrong: every seed draws its own faults and how strong they are
+ *   trouble.c   faults: every seed draws its own kinds and strengths
  *   checks.c    what must hold after every event, and when all is healed
  *   main.c      seeds from the command line, the shortest form of a failing one
  *
- * A session is known by its backend. A backend outlives its client: a statement that the client
- * has given up may still be executed, and the locks of a lost session may linger.
+ * A session is identified by its backend. A backend outlives its client: a statement that the
+ * client has given up may still be executed, and the locks of a lost session may linger.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -37,7 +37,7 @@
 
 #define SECOND INT64_C(1000000)
 #define MS INT64_C(1000)
-#define PROCESSES 5 /* of workers; behind them stand … */
+#define PROCESSES 5 /* of workers; after them come … */
 #define DAEMONS 2
 #define FOREIGN 4
 #define ALL (PROCESSES + DAEMONS + FOREIGN)
@@ -77,7 +77,7 @@ struct member {
 struct watched {
 	enum row_state state;
 	int owner;     /* a pid; 0: none */
-	int64_t claim; /* which of its claims: nobody sees it but the bookkeeper */
+	int64_t claim; /* which of its claims: only the bookkeeper sees it */
 	int64_t sign_us, attempts;
 	bool held, released; /* by an operator, for this owner and sign of life */
 	int undo_owner;      /* of its last recovery, while nothing has changed since; 0: none */
@@ -95,16 +95,16 @@ struct tables {
 	int64_t leads_until_us;
 };
 
-/* A server process. What it holds goes with it. */
+/* A server process. What it holds is released when it ends. */
 struct backend {
 	bool open;
 	int process;      /* of the client */
 	int64_t lock;     /* the worker whose lock it holds; 0: none */
 	int64_t timeline; /* of the server when it was opened */
-	bool leads;       /* it has one of the two locks of those that read often */
+	bool leads;       /* it has one of the two locks of the frequent readers */
 };
 
-/* ---- a statement on its way ---- */
+/* ---- a statement in transit ---- */
 
 /* The last one runs jobs, and has no session. */
 enum thread_name { THREAD_LIFE, THREAD_TURN, THREAD_SWEEP, THREAD_RUNS, THREADS };
@@ -138,8 +138,8 @@ struct call {
 	enum call_kind kind;
 	int64_t backend;
 	bool done, failed, readonly; /* executed; an error; because the server is read-only */
-	bool denied;                 /* … because a right was revoked */
-	bool lost;                   /* the session is of no use any more */
+	bool denied;                 /* … because a privilege was revoked */
+	bool lost;                   /* the session cannot be used any more */
 	bool unknown;                /* it may have been executed */
 	/* of CALL_LIFE */
 	struct life_action action;
@@ -156,7 +156,7 @@ struct call {
 	bool undrained; /* the spool could not be drained, but the rest was done */
 	int nends, nspool;
 	int nclaims, ncancelling, nhas;
-	/* of CALL_RECOVER: what this dead worker had (0: what nobody alive has) */
+	/* of CALL_RECOVER: jobs of this dead worker (0: jobs without a live owner) */
 	int64_t dead;
 	bool mass;
 	/* of daemons and of the watched table's workers */
@@ -164,7 +164,7 @@ struct call {
 	int row;
 	int64_t claim, now_us, started_us;
 	int nseen;
-	/* lists, of which only so many are set (call_begin()) */
+	/* lists, of which only the used part is set (call_begin()) */
 	struct registered rows[ROWS];
 	int64_t ids[ROWS];
 	struct end ends[SPOOL_MOST], spool[SPOOL_MOST];
@@ -185,7 +185,7 @@ struct thread {
 	int64_t wake; /* serial of the wake-up that is awaited */
 };
 
-/* A run of a job, as the job itself would tell of it. */
+/* A run of a job, as the job itself sees it. */
 struct run {
 	struct job *job;
 	int64_t serial;
@@ -197,8 +197,8 @@ enum process_kind { IS_WORKER, IS_DAEMON, IS_FOREIGN };
 
 struct process {
 	enum process_kind kind;
-	bool exists, gone; /* gone: for good */
-	int host, pid;     /* a pid is never used again */
+	bool exists, gone; /* gone: permanently */
+	int host, pid;     /* a pid is never reused */
 	int64_t paused_until, restart_at;
 	struct engine *engine;
 	struct life life;
@@ -206,8 +206,8 @@ struct process {
 	int64_t nonce;  /* of the incarnation that it registered last */
 	int64_t worker; /* 0: none that lives, as far as it knows */
 	struct thread threads[THREADS];
-	int64_t opened[THREADS]; /* the session that was last noticed as a new one */
-	/* the thread that turns */
+	int64_t opened[THREADS]; /* the session that was last recognised as new */
+	/* the turn thread */
 	struct turn *turn;
 	int part;
 	int64_t told_worker, timeline;
@@ -224,8 +224,8 @@ struct process {
 	struct end spool[SPOOL_MOST]; /* on its disk: the next process of this name finds it */
 	int nspool;
 	int64_t aside_us; /* when those that are set aside are offered again */
-	bool aside_taken; /* … or as soon as another end is taken */
-	/* the thread of its life */
+	bool aside_taken; /* … or as soon as another end is accepted */
+	/* the life thread */
 	int64_t watched[2 * PART_SIDE];
 	int watched_pid[2 * PART_SIDE];
 	int nwatched;
@@ -235,7 +235,7 @@ struct process {
 	} exits[64];
 	int nexits;
 	bool session_ended, newcomer, returns;
-	/* what the sweeper is to do */
+	/* tasks of the sweeper */
 	struct {
 		int64_t dead;
 		bool mass;
@@ -244,7 +244,7 @@ struct process {
 	/* a daemon */
 	struct guard *guard;
 	struct absence absence;
-	bool asked, leads, passes; /* asked: when the server was started */
+	bool asked, leads, passes; /* asked: the server's start time was read */
 	int64_t first_us;          /* the server's clock at its first look */
 	int64_t led_until_us, lead_us, due_us;
 	int64_t fresh[WATCHED]; /* signs of life that it read while they were fresh, … */
@@ -252,8 +252,8 @@ struct process {
 	/* a worker of the watched table */
 	int row; /* in hand; -1: none */
 	int64_t claim, ends_us, beat_us;
-	/* why it could not renew: since the last renewal, by nobody's fault but its own */
-	bool hung; /* a call of its life gets no answer */
+	/* why it could not renew since the last renewal, by its own fault only */
+	bool hung; /* a call of its life gets no reply */
 	int64_t unable_since, unable_us, unable_end;
 };
 
@@ -286,7 +286,7 @@ struct event {
 	struct call *call;
 };
 
-/* What can go wrong. Those of RATE_FAULTS strike single calls, the others come now and then. */
+/* What can go wrong. Those of RATE_FAULTS affect single calls, the others occur now and then. */
 #define FAULT_LIST(X)                                                                              \
 	X(error)      /* a statement fails before it is executed */                                    \
 	X(lost_reply) /* it is executed, and its reply is lost */                                      \
@@ -298,11 +298,11 @@ struct event {
 	X(outage)                                                                                      \
 	X(read_only)                                                                                   \
 	X(fail_over) /* it loses the last commits */                                                   \
-	X(clock)     /* of the server; it jumps */                                                     \
+	X(clock)     /* of the server: it jumps */                                                     \
 	X(slow)                                                                                        \
 	X(spool_full)                                                                                  \
 	X(refused)  /* a row of its own table cannot be recorded as ended */                           \
-	X(rights)   /* of recording and claiming are revoked */                                        \
+	X(rights)   /* privileges to record and claim are revoked */                                   \
 	X(lacks)    /* a host cannot start programs */                                                 \
 	X(cancel)   /* of a job */                                                                     \
 	X(stop)     /* a worker is asked to stop */                                                    \
@@ -342,10 +342,10 @@ struct cuts {
 	X(exit)              /* … because its exit was seen */                                       \
 	X(lock)              /* … because its lock was gone */                                       \
 	X(recovered)         /* a job of a dead worker was recovered */                                \
-	X(declared)          /* a living process was declared dead for good reason, … */             \
+	X(declared)          /* a live process was declared dead for good reason, … */               \
 	X(returned)          /* … and came back as another worker */                                 \
 	X(stale)             /* an end was refused because its epoch was old */                        \
-	X(again)             /* an end was told twice, and accepted twice */                           \
+	X(again)             /* an end was reported twice, and accepted twice */                       \
 	X(late)              /* a statement was executed after its client had given it up */           \
 	X(lost_claims)       /* the reply to a claim was lost */                                       \
 	X(lost_ends)         /* the reply to ends was lost */                                          \
@@ -356,7 +356,7 @@ struct cuts {
 	X(inherited)         /* … by the next process of that name */                                \
 	X(aside)             /* an end that the database refuses was set aside */                      \
 	X(aside_taken)       /* … and taken later, */                                                \
-	X(forgotten)         /* … or dropped, as its claim was lost in a fail-over */                \
+	X(forgotten)         /* … or dropped, because its claim was lost in a failover */            \
 	X(full)              /* the spool's disk was full */                                           \
 	X(given_up)          /* an end could be neither recorded nor kept */                           \
 	X(compare)           /* a worker had less than the database said, and compared */              \
@@ -369,18 +369,18 @@ struct cuts {
 	X(alone)             /* a job that was lost more than once ran by itself */                    \
 	X(lingered)          /* a lock lingered while its worker had another session */                \
 	X(brake)             /* most fell silent at once: it engaged, … */                           \
-	X(brake_over)        /* … and let go */                                                      \
+	X(brake_over)        /* … and released */                                                    \
 	X(clock_forward)     /* the server's clock jumped by more than a lease while jobs ran, … */  \
 	X(clock_back)        /* … or back */                                                         \
 	X(long_pause)        /* a process with jobs was stopped for longer than its lease */           \
 	X(frozen)            /* the server and a process were stopped at once, for long */             \
 	X(long_cut)          /* a host with jobs was cut off for longer than the lease */              \
 	X(read_only)         /* a statement met a read-only server */                                  \
-	X(rights)            /* a statement met a right that was revoked */                            \
+	X(rights)            /* a statement met a revoked privilege */                                 \
 	X(refused)           /* a table refused an end */                                              \
 	X(lacking)           /* a host could not start a program */                                    \
 	X(cancelled)         /* a job that was cancelled has stopped */                                \
-	X(expired)           /* a job that must not overlap was stopped when its lease was over */     \
+	X(expired)           /* a job that must not overlap was stopped when its lease expired */      \
 	X(left)              /* a worker that was asked to stop has left */                            \
 	X(crash_registering) /* killed while it registered, */                                         \
 	X(crash_renewing)    /* … renewed, */                                                        \
@@ -392,15 +392,15 @@ struct cuts {
 	X(crash_running)     /* … ran jobs */                                                        \
 	X(few_left)          /* only some processes were left in the end */                            \
 	X(daemon_recovered)  /* a daemon recovered a job of the watched table, */                      \
-	X(daemon_held)       /* … put one on hold, as its attempts were used up, */                  \
+	X(daemon_held)       /* … put one on hold, because its attempts were used up, */             \
 	X(daemon_changed)    /* … found one changed when it wrote, */                                \
 	X(daemon_doubt)      /* … doubted, */                                                        \
 	X(daemon_look)       /* … waited for a second look, */                                       \
 	X(daemon_brake)      /* … braked */                                                          \
 	X(took_over)         /* another daemon took over */                                            \
-	X(two_lead)          /* two daemons took themselves for the leader when one wrote */           \
-	X(late_done)         /* a job was finished by a worker that it was taken from */               \
-	X(held_meanwhile)    /* an operator held a job after a daemon had decided about it */          \
+	X(two_lead)          /* two daemons considered themselves the leader when one wrote */         \
+	X(late_done)         /* a worker finished a job that was taken from it */                      \
+	X(held_meanwhile)    /* an operator held a job after a daemon had decided on it */             \
 	X(operator_held)     /* an operator held a job, */                                             \
 	X(operator_released) /* … released one, */                                                   \
 	X(operator_requeued) /* … took one from its worker, */                                       \
@@ -437,7 +437,7 @@ struct sim {
 	int64_t nbackends, cap_backends;
 	int64_t clock_us;     /* how far the server's clock is ahead of the true time */
 	int64_t disturbed_us; /* when the last outage ended, or the clock jumped */
-	int64_t back_us;      /* by how much it was set back, in all */
+	int64_t back_us;      /* by how much it was set back, in total */
 	int64_t timeline;
 	int64_t down_until, readonly_until, slow_until, rights_until;
 	int64_t stalled_until; /* it answers nothing, and ends no session */
@@ -455,13 +455,13 @@ struct sim {
 	int64_t brake_ms;        /* of the brake of each life */
 	int64_t mean_us[FAULTS]; /* between two of a kind; 0: none */
 	bool healed;
-	/* the bookkeeper outside: what the jobs themselves and the enqueuers know */
+	/* the outside bookkeeper: what the jobs themselves and the enqueuers know */
 	bool enqueued[JOBS];
 	struct truth *truths;
 	int ntruths, cap_truths;
 	int64_t last_epoch[JOBS];
 	bool marks[MARKS];
-	const char *broken; /* what does not hold; NULL: all does */
+	const char *broken; /* what was violated; NULL: nothing */
 	bool verbose;
 };
 
@@ -470,7 +470,7 @@ struct truth {
 	int job, pid;
 	int64_t worker, epoch, timeline;
 	int ended;     /* -1: not yet */
-	bool given_up; /* neither recorded nor kept, or recorded by a server whose timeline is gone */
+	bool given_up; /* neither recorded nor stored, or recorded by a server whose timeline is gone */
 };
 
 /* sim.c */
@@ -529,7 +529,7 @@ void process_notice(struct sim *s, struct process *p, int thread);
 void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen);
 void process_wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us);
 void process_poke(struct sim *s, struct process *p, enum thread_name t);
-struct process *process_of_pid(struct sim *s, int pid); /* NULL: it is no more */
+struct process *process_of_pid(struct sim *s, int pid); /* NULL: it no longer exists */
 
 void process_step(struct sim *s, struct process *p, struct engine_event ev);
 
@@ -538,7 +538,7 @@ int job_of(const char *key);
 int64_t spool_waiting(const struct process *p, int pool);
 void spool_tell(struct sim *s, struct process *p);
 void spool_keep(struct sim *s, struct process *p, struct job *j, const struct failure *why);
-void spool_add(const struct process *p, struct call *c); /* what a call is to take along */
+void spool_add(const struct process *p, struct call *c); /* what a call must carry */
 bool spool_due(const struct sim *s, const struct process *p);
 void spool_offer(struct sim *s, struct process *p);
 void spool_answered(struct sim *s, struct process *p, const struct call *c);
@@ -578,7 +578,7 @@ void trouble_draw(struct sim *s);
 void trouble_happens(struct sim *s, enum fault kind);
 void trouble_resume(struct sim *s, int i);
 void trouble_heal(struct sim *s);
-/* Since it renewed last, how long it could not by its own fault. */
+/* How long it could not renew by its own fault, since its last renewal. */
 void note_unable(struct sim *s, struct process *p);
 int64_t unable_us(const struct sim *s, const struct process *p);
 

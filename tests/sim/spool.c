@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * spool.c: ends that a process could not record, on its disk, as worker/spooling.c treats them.
- * What the database could not be asked waits; what it refuses is set aside.
+ * spool.c: ends that a process could not record, on its disk, as worker/spooling.c treats them. An
+ * end that could not be submitted waits; one that the database refuses is set aside.
  */
 #include "sim.h"
 
@@ -13,7 +13,7 @@ int job_of(const char *key)
 	return (int)strtol(key, NULL, 10);
 }
 
-/* What waits; what is set aside does not. */
+/* Those that wait, without those set aside. */
 int64_t spool_waiting(const struct process *p, int pool)
 {
 	int64_t n = 0;
@@ -36,7 +36,10 @@ static void note_aside(struct sim *s, struct process *p, bool by_row)
 	p->aside_taken = p->aside_taken || !by_row;
 }
 
-/* worker/spooling.c: what the server refuses is set aside, what it could not be asked waits. */
+/*
+ * worker/spooling.c: an end that the server refuses is set aside, one that could not be submitted
+ * waits.
+ */
 void spool_keep(struct sim *s, struct process *p, struct job *j, const struct failure *why)
 {
 	bool full = s->now < s->full_until[p->host], aside = why && !store_unavailable(why->code);
@@ -72,7 +75,7 @@ void spool_add(const struct process *p, struct call *c)
 			c->spool[c->nspool++] = p->spool[i];
 }
 
-/* What was set aside is offered now and then, beside the turns. */
+/* Ends that are set aside are offered now and then, besides the turns. */
 bool spool_due(const struct sim *s, const struct process *p)
 {
 	for (int i = 0; s->now >= p->aside_us && i < p->nspool; i++)
@@ -102,7 +105,7 @@ static struct end *spooled(struct process *p, const struct end *e)
 	return NULL;
 }
 
-/* What was answered leaves the spool; what the server refuses is set aside. */
+/* Processed ends leave the spool; refused ones are set aside. */
 void spool_answered(struct sim *s, struct process *p, const struct call *c)
 {
 	for (int i = 0; i < c->nspool; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * trouble.c: what goes wrong. A seed draws which kinds of fault it has, how often they come and
- * how long they last; so some runs have one kind often, others many at once.
+ * trouble.c: faults. A seed draws which kinds of fault it has, how often they occur and how long
+ * they last; so some runs have one kind often, others many at once.
  */
 #include "sim.h"
 
@@ -15,7 +15,7 @@ static void next_trouble(struct sim *s, enum fault kind)
 		after(s, about(s, s->mean_us[kind]), EV_TROUBLE, -1)->number = kind;
 }
 
-/* Chance is drawn also for what is left out: so the rest stays as it was. */
+/* Random numbers are also drawn for what is left out, so that the rest does not change. */
 static void draw_faults(struct sim *s)
 {
 	static const double most[RATE_FAULTS] = {
@@ -97,7 +97,7 @@ static void pause_process(struct sim *s, int i)
 	after(s, us, EV_RESUME, i);
 }
 
-/* Packets vanish: nobody is told. */
+/* Packets vanish, without an error. */
 static void cut_off(struct sim *s, int host)
 {
 	int64_t us = about(s, s->pause_us);
@@ -146,7 +146,9 @@ static void fail_over(struct sim *s)
 	s->marks[MARK_fail_over] = true;
 	mark_lost(s, copy);
 	s->db = *copy;
-	/* A sequence writes ahead by 32: it is mostly ahead of what was given; else ids come again. */
+	/*
+	 * A sequence writes ahead by 32: it is usually ahead of the assigned ids; otherwise ids repeat.
+	 */
 	if (roll(s, 2))
 		s->db.ids = ids;
 	s->timeline++;
@@ -180,8 +182,8 @@ static void move_clock(struct sim *s)
 	static const int64_t steps[] = {-7200, -60, -6, 6, 60, 86400};
 	int64_t step = steps[roll(s, 6)];
 	/*
-	 * A sign of life from a clock that was set back is believed until that time comes again; two
-	 * jumps that cancel each other between two looks nobody sees.
+	 * A sign of life from a clock that was set back is accepted until that time is reached again;
+	 * two jumps that cancel each other between two looks are not seen.
 	 */
 	if (s->ndaemons > 0)
 		step = s->seed / 2 % 2 ? -6 : step < 0 ? -step : step;
@@ -335,7 +337,7 @@ void trouble_happens(struct sim *s, enum fault kind)
 	s->random = others;
 }
 
-/* Some are gone for good, but for one: what they had is for those that are left. */
+/* All but one may never return: their jobs are left to the others. */
 static void leave_few(struct sim *s)
 {
 	int last = (int)roll(s, (uint64_t)s->nprocesses);

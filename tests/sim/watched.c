@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * watched.c: a table of somebody else's, which daemons watch. Its workers write their heartbeat
- * into their row and know no fencing: who was taken for dead finishes all the same. An operator
- * holds, releases, requeues and undoes.
+ * watched.c: a user's table, which daemons watch. Its workers write their heartbeat into their row
+ * and have no fencing: a worker that was declared dead still finishes. An operator holds, releases,
+ * requeues and undoes.
  */
 #include "sim.h"
 
@@ -17,7 +17,9 @@ void watched_draw(struct sim *s)
 {
 	bool has = roll(s, 3) == 0;
 	int daemons = 1 + (int)roll(s, DAEMONS), foreign = 1 + (int)roll(s, FOREIGN);
-	/* With more owners than there are it never engages: then the others must do without it. */
+	/*
+	 * With a limit above the number of owners it never engages: then the other guards must suffice.
+	 */
 	static const int64_t ceilings[] = {10, 20, 60}, brakes[] = {2, 1000};
 	s->ndaemons = has ? daemons : 0;
 	s->backoff_us = roll(s, 2) ? BACKOFF_US : RETRY_US;
@@ -85,8 +87,8 @@ static void do_look_at_all(struct sim *s, struct call *c)
 }
 
 /*
- * I7: who lives, has the job and could beat, keeps it. A daemon that comes after the server's clock
- * has jumped cannot tell it from a backlog that was stale before: guard/guard.c.
+ * I7: a live worker that has the job and could beat keeps it. A daemon that starts after the
+ * server's clock has jumped cannot distinguish it from a stale backlog: guard/guard.c.
  */
 static void check_taken(struct sim *s, const struct call *c, int row, const struct watched *r)
 {
@@ -111,7 +113,7 @@ static void write_one(struct sim *s, struct call *c, struct seen *one)
 	char texts[2][2][16];
 	struct facts judged = watched_facts(s, one, c->now_us, texts[0]);
 	struct facts is = watched_facts(s, &now, server_us(s), texts[1]);
-	/* As bar_held() of recover/apply_ledger.c: a hold is no fact of the row. */
+	/* As bar_held() of recover/apply_ledger.c: a hold is not a fact of the row. */
 	bool held = r->held && !one->as.held;
 	s->marks[MARK_held_meanwhile] |= held;
 	one->written = facts_same(&s->watch, &judged, &is) && !held;
@@ -299,7 +301,7 @@ void operator_acts(struct sim *s)
 	}
 }
 
-/* What is held waits for a person, for ever. */
+/* A held job waits for an operator forever. */
 bool watched_final(const struct sim *s)
 {
 	for (int i = 0; i < WATCHED && s->nforeign; i++)
