@@ -192,7 +192,9 @@ static const char yaml[] =
 	"    owner: owner\n    time_type: epoch\n    alive_at: beat_at\n    stuck_after: 1h\n"
 	"    requeue: status = 'queued', error = :reason, owner = NULL\n"
 	"    fail: status = 'failed', error = :reason\n    startup: {do: fail}\n"
-	"    remedies: [{when: \"id = 1\", do: fail}, {do: requeue}]\n";
+	"    remedies: [{when: \"id = 1\", do: fail}, {do: requeue}]\n"
+	/* A scene whose undo was refused leaves a recovery that counts. */
+	"    crash_budget: off\n";
 
 static void text_of_yaml(const struct scene *s, char *to, size_t size)
 {
