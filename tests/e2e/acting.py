@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon over HTTP and a table of jobs in every state, shared by the tests of a module.
 
-No pass of its own comes in between: every watch is scanned once an hour.
+No pass interferes: every watch is scanned once an hour.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ ACTS = {
     "rollback": "status = 'rolling back'",
     "cancel": "status = 'cancelling'",
 }
-# Beside it: one that knows no act, one with a key of two parts, one that can be ended, one
-# whose owners beat, one whose remedies write more than the row.
+# Also: one without acts, one with a key of two parts, one that can be ended, one whose owners beat,
+# one whose remedies write more than the row.
 MORE = """
   - name: bare
     table: jobs
@@ -108,7 +108,7 @@ def database(engine, request, tmp_path_factory):
 
 
 def all_scanned(web):
-    """The first pass is over: what a test adds now is its own for an hour."""
+    """Wait for the first pass: what a test adds afterwards is not scanned for an hour."""
     return all(w["last_scan"] for w in web.get("/api/v1/watches").json["watches"])
 
 

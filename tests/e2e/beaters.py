@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes that know nothing of defib: each beats for all its rows by one UPDATE.
+"""Foreign worker processes: each beats for all its rows by one UPDATE.
 
     beaters.py URL NAME COUNT ROWS FOLDER
 
-One process starts COUNT workers NAME0, NAME1, …, each with ROWS rows of `jobs`
-in hand, and prints their pids. A worker that lost its session comes back by
-itself, but not while FOLDER/away is there; when FOLDER/finish is there it ends
-its work. With `own` as a further word the beats are written by the worker's own
-clock instead of the database's.
+One process starts COUNT workers NAME0, NAME1, …, each with ROWS rows of `jobs` in hand, and prints
+their pids. A worker that lost its session reconnects by itself, but not while FOLDER/away exists;
+when FOLDER/finish exists, it ends its work. With `own` as a further argument, beats use the
+worker's own clock instead of the database's.
 """
 
 import os
@@ -19,7 +18,7 @@ import time
 
 import psycopg2
 
-BEAT_S = 0.4  # several in a `beat:` of the watch: a slow machine is not a silent worker
+BEAT_S = 0.4  # several per `beat:` of the watch: a slow machine is not a silent worker
 POLL_S = 0.05
 
 CLAIM = ("UPDATE jobs SET status = 'running', owner = %s, beat_at = clock_timestamp() "
@@ -41,7 +40,7 @@ class Worker:
         self.session = None
 
     def run(self, statement, *params):
-        """Until it was done: whatever happens to the session."""
+        """Until it succeeds, whatever happens to the session."""
         while True:
             try:
                 if not self.session:
@@ -81,7 +80,7 @@ def main():
             Worker(url, f"{name}{i}", pathlib.Path(folder), "own" in more).live(int(rows))
             os._exit(0)
         pids.append(pid)
-    # Whoever closes our input ends us, and them with us.
+    # When our input is closed, we end, and the workers with us.
     print(*pids, flush=True)
     sys.stdin.read()
     for pid in pids:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of jobs in all states, for the commands that look at jobs."""
+"""A table of jobs in all states, for the commands that show jobs."""
 
 import json
 

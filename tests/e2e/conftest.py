@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every end-to-end test stands on: databases, the program, and a time limit."""
+"""What every end-to-end test uses: databases, the program, and a time limit."""
 
 import dataclasses
 import faulthandler
@@ -24,8 +24,8 @@ BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolv
 TIMEOUT_S = 120
 LONG_TIMEOUT_S = 1800
 LONG_MARKS = ("proof", "bench")
-# These wait for most of their time, or need a library without sanitizers. Sanitizers see the same
-# code in the others' tests.
+# These wait for most of their time, or need a library without sanitizers. Other tests run the same
+# code under sanitizers.
 WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "test_work_scrapersky",
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
@@ -34,7 +34,7 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_strangers", "test_library", "test_hardened", "test_secrets")
 # These wait as much, and run under sanitizers in `make proof`.
 PATIENT_FILES = ("test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside")
-# Files that take longest, longest first: whoever starts last ends last.
+# Files that take longest, longest first, so that they do not end last.
 LONG_FILES = ("test_work_silence", "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
               "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",
@@ -78,7 +78,7 @@ PG_FIXTURES = {"pg", "pg_queue", "server", "shared_server", "wire"}
 
 
 def engine_of(item):
-    """What the test runs on: said by a parameter, else by its fixtures."""
+    """The engine of the test: from a parameter, else from its fixtures."""
     named = getattr(getattr(item, "callspec", None), "id", "")
     said = [engine for engine in ENGINES if engine in named]
     if said:
@@ -88,7 +88,8 @@ def engine_of(item):
 
 
 def tell_mission(item):
-    """The report says which ids a test covers, and on what: scripts/mission.py counts them."""
+    """The report names the ids that a test covers, and its engine: scripts/mission.py counts them.
+    """
     ids = [one for mark in item.iter_markers("covers") for one in mark.args]
     engine = engine_of(item)
     item.user_properties += [("covers", one) for one in dict.fromkeys(ids)]
@@ -98,7 +99,7 @@ def tell_mission(item):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    """No test hangs: the alarm fails it, and if it sits in C code, the run ends with a trace."""
+    """No test hangs: the alarm fails it, and if it is in C code, the run ends with a trace."""
     mark = item.get_closest_marker("timeout")
     long = any(item.get_closest_marker(name) for name in LONG_MARKS)
     limit = mark.args[0] if mark else LONG_TIMEOUT_S if long else TIMEOUT_S
@@ -147,7 +148,7 @@ def pg(request, shared_server):
 
 @pytest.fixture
 def with_tables():
-    """For a test that needs defib's tables and is not about making them: see `pg`."""
+    """For a test that needs defib's tables but does not test their creation: see `pg`."""
 
 
 @pytest.fixture
@@ -177,7 +178,8 @@ class Ran:
 
 
 class Program:
-    """defib("scan", "--json", db=…, config=…): the program in an empty folder and environment."""
+    """defib("scan", "--json", db=…, config=…): the program in an empty directory and environment.
+    """
 
     def __init__(self, folder):
         self.dir = folder
@@ -244,7 +246,7 @@ def pg_queue(defib, pg, with_tables):
 
 @pytest.fixture
 def wire(pg):
-    """A way to the server that the test can cut."""
+    """A connection to the server that the test can cut."""
     own = Wire(pg.server)
     yield own
     own.close()
@@ -252,7 +254,8 @@ def wire(pg):
 
 @pytest.fixture(scope="session")
 def stranger_modules():
-    """graphile-worker and pg-boss from npm: where there is none, tests with them are skipped."""
+    """graphile-worker and pg-boss from npm: if they are not available, tests with them are skipped.
+    """
     return strangers.install(BIN.parent / "strangers")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many clients at once, in one thread: each sends bytes of any kind and reads to the end."""
+"""Many clients at once, in one thread: each sends arbitrary bytes and reads to the end."""
 
 import dataclasses
 import resource
@@ -104,7 +104,7 @@ class Crowd:
             self._end(client)
 
     def step(self, seconds):
-        """What goes on within this time, or until all are answered."""
+        """What happens within this time, or until all are answered."""
         end = time.monotonic() + seconds
         while self.selector.get_map() and time.monotonic() < end:
             for key, mask in self.selector.select(max(0, end - time.monotonic())):
@@ -123,7 +123,7 @@ class Crowd:
         return self.step(limit)
 
     def drop(self):
-        """Gone without a word: RST."""
+        """Disconnect without a message: RST."""
         for client in self.clients:
             client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of `defib daemon` stand on: daemons, a beating table, its worker processes.
+"""What the tests of `defib daemon` use: daemons, a table with heartbeats, its worker processes.
 
-Half of the rows are judged as a worker's that beats (owner, second look, brake),
-half by age alone, where nothing but doubt stands before a verdict.
+Half of the rows are judged as those of a beating worker (owner, second look, brake), half by age
+alone, where only doubt can delay a verdict.
 """
 
 import itertools
@@ -101,7 +101,7 @@ class Daemon(Worker):
         return self.lines("scan", watch=watch)
 
     def wait_passes(self, watch, n=1):
-        """So many further passes of a watch that went well."""
+        """Wait for this many further successful passes of a watch."""
         have = len(self.passes(watch))
 
         def gone_on():
@@ -110,8 +110,8 @@ class Daemon(Worker):
         eventually(gone_on)
 
     def stop(self):
-        # Only where a test has stopped it: one that is ending may be looked through for leaks,
-        # by a tracer of its own that stops it, and would never be let go.
+        # Only if a test has stopped it: when it ends, a leak checker may trace and stop it, and
+        # would never continue it.
         if stopped(self.pid):
             self.signal(signal.SIGCONT)
         code = super().stop()
@@ -154,7 +154,7 @@ class Beaters:
         assert len(self.pids) == count
 
     def away(self, yes):
-        """Whoever loses his session does not come back while this is set."""
+        """While this is set, a worker that loses its session does not reconnect."""
         path = self.folder / "away"
         path.touch() if yes else path.unlink()
 
@@ -180,7 +180,7 @@ class World:
         self.daemons, self.beaters = [], []
 
     def work(self, count=20, rows=100, url=None, **more):
-        """Worker processes; returns once every row is in somebody's hand."""
+        """Worker processes; returns once every row has a worker."""
         had = self.count("status = 'running'")
         crew = Beaters(url or self.url, self.program.dir / f"crew{len(self.beaters)}",
                        name=f"crew{len(self.beaters)}-", count=count, rows=rows, **more)
@@ -202,7 +202,7 @@ class World:
         return [row[0] if len(row) == 1 else row for row in rows]
 
     def status(self, watch):
-        """What the leader last said of a watch; {} before its first pass."""
+        """What the leader last reported about a watch; {} before its first pass."""
         if not self.db.sql("SELECT to_regclass('defib.status') IS NOT NULL")[0][0]:
             return {}
         rows = self.db.sql("SELECT info, holder FROM defib.status WHERE watch = %s", watch)

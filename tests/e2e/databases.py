@@ -13,14 +13,14 @@ _numbers = itertools.count(1)
 
 
 def initialize(db, program):
-    """Have defib's tables made, where the database was not made with them."""
+    """Create defib's tables, if the database was created without them."""
     if not db.initialized:
         ran = program("init", db=db)
         assert ran.code == 0, ran.err
 
 
 def stopped(pid):
-    """Whether all of a process stands still: the signal that stops it takes its time."""
+    """Whether all threads of a process are stopped: the signal takes some time."""
     try:
         tasks = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     except (FileNotFoundError, ProcessLookupError):
@@ -81,17 +81,17 @@ class PgDatabase:
         worker.signal(signal.SIGSTOP)
 
     def hang_up(self):
-        """The next query opens a session anew, as it must when the server was restarted."""
+        """The next query opens a new session, as it must after a restart of the server."""
         if self._session:
             self._session.close()
 
     def drop(self):
-        """By the next test: the server waits 100 ms where a session has only just ended."""
+        """Left to the next test: the server waits 100 ms if a session has only just ended."""
         self.hang_up()
         self.server.left.append(self.name)
 
     def drop_now(self):
-        """For whoever drops a role next that has rights in it."""
+        """For a caller that drops a role with privileges in it next."""
         PgDatabase.drop(self)
         self._admin()
 
@@ -122,7 +122,8 @@ class LiteDatabase:
         return cursor.fetchall()
 
     def freeze(self, worker):
-        """Stop its process, but not within a write: nobody else could write until it goes on."""
+        """Stop its process, but not during a write: no other session could write until it
+        continues."""
         while True:
             worker.signal(signal.SIGSTOP)
             while not stopped(worker.pid):

@@ -44,7 +44,7 @@ def quoted(value):
 
 
 def config(*urls, top="", **watch):
-    """One database a URL, and a watch on the first one; None leaves a key out."""
+    """One database per URL, and a watch on the first one; None leaves a key out."""
     lines = [top, "databases:"]
     for i, url in enumerate(urls):
         lines += [f"  - name: db{i + 1}", f"    url: {quoted(url)}"]
@@ -87,7 +87,7 @@ def doctor(defib):
 
 @contextlib.contextmanager
 def role(pg, *grants):
-    """A role of no privileges but these; its URL."""
+    """A role with only these privileges; its URL."""
     name = f"r_{pg.name}"
     pg.sql(f"CREATE ROLE {name} LOGIN")
     try:

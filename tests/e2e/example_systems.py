@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systems of examples/ as a test meets them: a fresh database, the shipped configuration."""
+"""The systems of examples/ as tests use them: a fresh database, the shipped configuration."""
 
 import pathlib
 import types

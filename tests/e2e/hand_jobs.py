@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of jobs in every state, for the commands that a person uses on them."""
+"""A table of jobs in every state, for the commands that act on them."""
 
 import getpass
 import json
@@ -60,7 +60,7 @@ class Jobs:
         return [s for s, in self.db.sql("SELECT status FROM jobs ORDER BY id")]
 
     def dump(self):
-        """Everything that a command could change, defib's own tables among it."""
+        """Everything that a command could change, including defib's own tables."""
         mine = "defib.%s" if self.db.engine == "postgres" else "defib_%s"
         tables = ["jobs"]
         if stuck_jobs.has_ledger(self.db):
@@ -82,7 +82,7 @@ class Jobs:
         return [job for job, in self.db.sql(f"SELECT job FROM {name} ORDER BY job")]
 
     def on_terminal(self, *args, answer, stdin=None):
-        """Run it on a terminal and answer the question; exit code and all that was shown."""
+        """Run it on a terminal and answer the question; returns the exit code and all output."""
         controller, terminal = pty.openpty()
         process = subprocess.Popen(
             self.defib._argv(args, None, self.config), cwd=self.defib.dir, env=self.defib._env(None),

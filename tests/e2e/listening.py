@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who listens to a daemon's events (GET /api/v1/events), as tests see it."""
+"""Listeners to a daemon's events (GET /api/v1/events), for tests."""
 
 import dataclasses
 import http.client
@@ -84,7 +84,7 @@ class Listener:
         return [self.next("ledger") for _ in range(n)]
 
     def up(self, *databases):
-        """Returns once these are known: what is committed from now on comes."""
+        """Returns once these are known: entries committed from now on are sent."""
         for name in databases or ("main",):
             self.next("database", database=name)
         return self

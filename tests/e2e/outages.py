@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outages of a database, for those under test alone."""
+"""Outages of a database, only for the programs under test."""
 
 
 class Outage:
-    """A queue whose database goes away for its workers and comes back; the test still sees it."""
+    """A queue whose database becomes unavailable for its workers and returns; the test still sees
+    it."""
 
     def __init__(self, queue, wire):
         self.queue = queue
@@ -15,7 +16,7 @@ class Outage:
         if self.wire:
             self.wire.away()
         else:
-            # On SQLite: somebody holds the write lock and does not let go.
+            # On SQLite: another session holds the write lock.
             self.holder = self.queue.db.connect()
             self.holder.execute("BEGIN IMMEDIATE")
 

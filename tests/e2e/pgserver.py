@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PostgreSQL server of a test's own: private data, private socket, free port.
+"""A PostgreSQL server for one test: private data, private socket, free port.
 
-It is started as a child, not as a daemon, and dies with us: whatever ends a
-test run, no server outlives it. PostgreSQL refuses to run as root, so root
-hands it to the user postgres (or nobody).
+It is started as a child, not as a daemon, and dies with us: however a test run ends, no server
+outlives it. PostgreSQL refuses to run as root, so root runs it as the user postgres (or nobody).
 """
 
 import contextlib
@@ -72,7 +71,7 @@ def die_with_parent():
 
 
 def signal_all(pids, number):
-    """Whoever has ended meanwhile needs no signal."""
+    """A process that has ended meanwhile needs no signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -81,8 +80,7 @@ def signal_all(pids, number):
 class Clock:
     """The wall clock of a server: it stands still until the test moves it.
 
-    Its monotonic clock runs on, so that the server itself works as ever.
-    """
+    Its monotonic clock keeps running, so that the server itself works as usual."""
 
     def __init__(self, folder):
         self.path = folder / "clock"
@@ -106,7 +104,7 @@ class Clock:
 
 
 class RunningClock(Clock):
-    """One that goes on as ours does, and is set forward or back by the test."""
+    """A clock that runs like ours, and that the test sets forward or back."""
 
     def _write(self):
         self.off = getattr(self, "off", 0)
@@ -121,7 +119,7 @@ class RunningClock(Clock):
 
 
 class Session(psycopg2.extensions.connection):
-    """Closed, it holds no lock any more: a server notices by itself only some time later."""
+    """When closed, it holds no lock: by itself a server notices that only some time later."""
 
     def close(self):
         with contextlib.suppress(psycopg2.Error):
@@ -177,7 +175,7 @@ class PgServer:
             raise RuntimeError(f"{program} failed:\n{said}")
 
     def _init(self, shared):
-        """A new cluster; where a run has a folder for all its servers, a copy of its first."""
+        """A new cluster; if a run has a directory for all its servers, a copy of its first."""
         if not shared:
             return self._initdb(self.data)
         model = pathlib.Path(shared) / "initdb"
@@ -232,7 +230,7 @@ class PgServer:
         self.process = None
 
     def kill(self):
-        """As if the machine went down: every process at once, no goodbye."""
+        """As if the machine went down: every process at once, without a shutdown."""
         pids = self.pids()
         # The orphans come to us: in a container nobody else may collect them.
         prctl(PR_SET_CHILD_SUBREAPER, 1)

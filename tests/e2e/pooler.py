@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pgbouncer in transaction mode before a server of a test's own."""
+"""pgbouncer in transaction mode in front of a test's own server."""
 
 import os
 import pathlib

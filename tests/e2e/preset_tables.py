@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Known queues by their tables alone (tests/e2e/schemas): a job that runs since when, and where it
-stands. What their own workers would do to a row is done by hand here; test_presets_npm.py meets
-those that can be had for real."""
+"""Known queues by their tables alone (tests/e2e/schemas): a running job of a given age, and its
+state. What their own workers would do to a row is done by SQL here; test_presets_npm.py uses the
+real ones where available.
+"""
 
 import itertools
 import json
@@ -13,7 +14,7 @@ _numbers = itertools.count(1)
 
 
 class Queue:
-    """One preset on one database. add() makes a job that runs; state() says where it stands."""
+    """One preset on one database. add() makes a running job; state() returns its state."""
 
     preset = None
     engines = ("postgres",)
@@ -49,7 +50,7 @@ class Queue:
             self.db.sql(f"DELETE FROM {table}")
 
     def insert(self, table, key, **values):
-        """A row of SQL expressions; the value of its column `key`."""
+        """A row of SQL expressions; returns the value of its column `key`."""
         names, marks = ", ".join(values), ", ".join(str(v) for v in values.values())
         return self.db.sql(f"INSERT INTO {table} ({names}) VALUES ({marks}) RETURNING {key}")[0][0]
 
@@ -61,7 +62,7 @@ class Queue:
         return self.add(2 * self.threshold_s + 600, **more)
 
     def claim(self, key):
-        """SQL by which a worker takes a job that is free."""
+        """SQL by which a worker claims a free job."""
         raise NotImplementedError
 
     def living(self):
@@ -213,7 +214,7 @@ class Procrastinate(Queue):
 
     def add(self, age_s, **more):
         worker = self.insert("procrastinate_workers", "id", last_heartbeat=self.ago(age_s))
-        # The newest goes first: what other tests left does not come before it.
+        # The newest goes first, so that rows of other tests do not come before it.
         job = self.insert("procrastinate_jobs", "id", queue_name="'default'",
                           task_name="'send_mail'", priority=next(_numbers), **more)
         self.take(job, worker)
@@ -263,7 +264,8 @@ class Laravel(Queue):
 
 
 class Pgmq(Queue):
-    """A message whose visibility ended is visible again; stuck is what is read for ever."""
+    """A message whose visibility ended is visible again; stuck is one that is read again and again.
+    """
 
     preset, threshold_s, kind = "pgmq", 60, None
     tables = ("pgmq.q_emails",)
@@ -275,7 +277,7 @@ class Pgmq(Queue):
                            vt=self.ago(age_s), enqueued_at=self.ago(age_s + 30))
 
     def living(self):
-        """Read for the last time, and invisible yet."""
+        """Read for the last time, and still invisible."""
         return self.add(-600, reads=10)
 
     def stuck(self):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays of the five documents: an example as it ships, in a copy of its folder.
+"""Replays of the five documents: an example as it ships, in a copy of its directory.
 
-Nothing of it is changed but by the environment, as its own users would. The README is part
-of it: what it says to type is typed, and the lines of configuration that it praises are there.
+It is only changed through the environment, as its own users would do. The README is part of it: its
+commands are typed, and the lines of configuration that it names must exist.
 """
 
 import os
@@ -46,7 +46,7 @@ class Replay(TableWorkers):
 
 
 def kill_container(daemon):
-    """Everything in it at once, as the end of a container is."""
+    """Kill everything in it at once, like the end of a container."""
     workers = daemon.children()
     daemon.signal(signal.SIGSTOP)
     for pid in workers:
@@ -56,14 +56,15 @@ def kill_container(daemon):
 
 
 def program(system, name, text):
-    """Another program in the place of one that the example ships."""
+    """Replace a program that the example ships."""
     path = system.dir / name
     path.write_text(text)
     path.chmod(0o755)
 
 
 def type_readme(name, folder, engine, places, **env):
-    """Every command of its page, at other places than the page names; what each of them said."""
+    """Type every command of its page, with other paths than the page names; returns their output.
+    """
     copy = shutil.copytree(EXAMPLES / name, folder / name)
     lines = commands(copy / "README.md", engine)
     for place, own in places.items():
@@ -75,5 +76,5 @@ def type_readme(name, folder, engine, places, **env):
 
 
 def praised_lines(name):
-    """What the page's table says cures the pain; each must stand in the configuration."""
+    """The lines that the page's table names; each must be in the configuration."""
     return re.findall(r"^\| `([^`]+)`", (EXAMPLES / name / "README.md").read_text(), re.M)

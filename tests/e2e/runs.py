@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of jobs that ended after chosen times, and a watch that knows their start and end."""
+"""A table of jobs that ended after chosen times, and a watch that has their start and end."""
 
 CONFIG = """
 databases:
@@ -52,7 +52,7 @@ def add_runs(db, n, took, kind="crawl", ended_ago=60, state="done"):
 
 
 def add_stuck(db, silent, kind="crawl"):
-    """A job whose worker has been silent for so many seconds."""
+    """A job whose worker has been silent for this many seconds."""
     key = next_id(db)
     db.sql(f"INSERT INTO jobs (id, state, kind, started_at, updated_at) VALUES "
            f"({key}, 'running', '{kind}', {ago(db, silent)}, {ago(db, silent)})")

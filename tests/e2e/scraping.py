@@ -36,7 +36,7 @@ class Scrape:
         return {key[1]: v for key, v in self.samples.items() if key[0] == name and wanted <= key[1]}
 
     def get(self, name, **labels):
-        """The sum of what has these labels; None where nothing has."""
+        """The sum of the series with these labels; None if there is none."""
         found = self.all(name, **labels)
         return sum(found.values()) if found else None
 
@@ -48,7 +48,7 @@ def scrape(web):
 
 
 def wait_scrape(web, what, limit=60):
-    """The first scrape of which what(scrape) is true."""
+    """The first scrape for which what(scrape) is true."""
     last = []
 
     def it_shows():

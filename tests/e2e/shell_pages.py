@@ -22,21 +22,22 @@ MARK = "@@ended"
 
 
 def commands(page, engine=None):
-    """The lines of its shell blocks, but for those of another engine; `\\` joins two."""
+    """The lines of its shell blocks, without those of another engine; `\\` joins two."""
     blocks = re.findall(r"```sh(?: (\w+))?\n(.*?)```", page.read_text(), re.S)
     text = "".join(text for only, text in blocks if not only or only == engine)
     return [line for line in text.replace("\\\n", " ").splitlines() if line]
 
 
 def sample(page, begins):
-    """What a page of docs/ shows as printed: the one block without a language that begins so."""
+    """A sample of output on a page of docs/: the one block without a language that begins like
+    this."""
     text = (DOCS / page).read_text()
     found, = re.findall(rf"^```\n({re.escape(begins)}.*?)^```", text, re.M | re.S)
     return found
 
 
 def shape(text):
-    """A text without what differs from one run to another: times, durations, numbers, spacing."""
+    """A text without what differs between runs: times, durations, numbers, spacing."""
     for pattern, sign in ((r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d\d:\d\d:\d\dZ", "TIME"),
                           (r"\d+(ms|[dhms])( \d+(ms|[dhms]))*\b", "DURATION"),
                           (r"\d[\d,.]*", "0"), (r" +", " "), (r" $", "")):
@@ -50,7 +51,7 @@ def expected(command):
 
 
 def environment(folder, program):
-    """What a person has: the program by its name, a home, and nothing else."""
+    """A user's environment: the program by its name, a home, and nothing else."""
     places = folder / "bin"
     places.mkdir(exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -60,7 +61,7 @@ def environment(folder, program):
 
 
 def type_all(lines, folder, env, timeout=100):
-    """(command, exit code, output) of each; what they left running ends with the shell."""
+    """(command, exit code, output) of each; background processes end with the shell."""
     script = "exec 2>&1\n" + "".join(f"{line}\ncode=$?; echo; echo {MARK} $code\n"
                                      for line in lines)
     log = folder / "typed.log"

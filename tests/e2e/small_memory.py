@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memory cgroup of 64 MB for what is to be killed by the kernel, or a skip that says why not."""
+"""A memory cgroup of 64 MB for processes that the kernel should kill, or a skip with the reason."""
 
 import contextlib
 import os

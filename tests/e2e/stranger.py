@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that knows nothing of defib: stranger.py URL JOB HOW, under `defib run` in tests.
+"""A foreign worker: stranger.py URL JOB HOW, under `defib run` in tests.
 
-It takes the job (or those of a range, 1-2500), says "took PID", and works for ever (work), or until it is told to end
-(polite), or not at all: it forgets the job and ends well (forget); or a child does it (fork).
+It takes the job (or those of a range, 1-2500), prints "took PID", and works forever (work), or
+until it is told to end (polite), or not at all: it forgets the job and ends normally (forget); or a
+child does it (fork).
 """
 
 import os

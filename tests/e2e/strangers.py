@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that others wrote, as they come from npm: graphile-worker and pg-boss, for real.
+"""Foreign queues from npm: the real graphile-worker and pg-boss.
 
-Their workers (tests/node/*.js) are written as their users would write them and note what
-they run in a table of the test's own, by the database's clock. The fixtures `graphile` and
-`pgboss` of conftest.py give one of them on a fresh database.
+Their workers (tests/node/*.js) are written as their users would write them and record what they run
+in a table of the test, by the database's clock. The fixtures `graphile` and `pgboss` of conftest.py
+provide one of them on a fresh database.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ CREATE TABLE ran (
 
 
 def install(folder, source=NODE):
-    """The packages of a lock file; the folder is the build's."""
+    """The packages of a lock file; the directory belongs to the build."""
     if not shutil.which("npm") or not shutil.which("node"):
         pytest.skip("no node and npm")
     ran = subprocess.run([INSTALL, source, folder], capture_output=True, text=True, check=False)
@@ -41,10 +41,9 @@ def install(folder, source=NODE):
 
 
 class Strangers:
-    """One queue of others on one database: add() jobs, start() workers, see what they ran.
+    """One foreign queue on one database: add() jobs, start() workers, see what they ran.
 
-    is_running(key) says whether the queue's own table calls a job running.
-    """
+    is_running(key) returns whether the queue's own table marks a job as running."""
 
     def __init__(self, script, db, folder, modules):
         self.script = NODE / script
@@ -63,11 +62,12 @@ class Strangers:
         return ran.stdout.strip()
 
     def add(self, name, hold_s=0):
-        """A job; its first run takes hold_s seconds, later ones no time. Its key as text."""
+        """A job; its first run takes hold_s seconds, later ones no time. Returns its key as text.
+        """
         return self._node("add", name, hold_s)
 
     def start(self, name, under=(), **env):
-        """A worker in a process, two jobs at a time; `under` is what stands before it on the command line."""
+        """A worker in a process, two jobs at a time; `under` precedes it on the command line."""
         log = self.dir / f"{name}.log"
         with open(log, "w", encoding="utf-8") as out:
             process = subprocess.Popen([*map(str, under), "node", str(self.script), "work"],
@@ -84,14 +84,14 @@ class Strangers:
                            job)
 
     def wait_runs(self, job, n=1, ended=False, limit=LIMIT_S):
-        """The first n runs of a job, as soon as there are so many (that have ended)."""
+        """The first n runs of a job, as soon as that many exist (or have ended)."""
         def enough():
             runs = [run for run in self.runs(job) if run[2] or not ended]
             return runs if len(runs) >= n else None
         return eventually(enough, limit)
 
     def close(self):
-        """What `defib run` started has a group of its own, and outlives it."""
+        """What `defib run` started has its own group, and outlives it."""
         for worker in self.workers:
             groups = [worker.pid, *(worker.children() if worker.process.poll() is None else [])]
             for group in groups:

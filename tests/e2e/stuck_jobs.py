@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain table of jobs with stuck rows, and what must agree about them afterwards."""
+"""A plain table of jobs with stuck rows, and checks that rows and ledger agree afterwards."""
 
 CREATE = {
     "postgres": "CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL, "
@@ -68,7 +68,7 @@ def entries(db):
 
 
 def agree(db):
-    """Each requeued row has one entry and no other row has any; the number of them."""
+    """Each requeued row has one entry and no other row has any; returns their number."""
     n = requeued(db)
     assert entries(db) == n
     if n:
@@ -82,13 +82,13 @@ def agree(db):
 
 
 def untouched(db, n):
-    """All n rows still run and nothing of ours is there."""
+    """All n rows still run and defib has created nothing."""
     assert db.sql("SELECT count(*) FROM jobs WHERE status = 'running' AND error IS NULL")[0][0] == n
     assert entries(db) == 0
 
 
 def one_line(ran):
-    """What was said on stderr, which must be one line."""
+    """The text on stderr, which must be one line."""
     lines = ran.err.strip().split("\n")
     assert len(lines) == 1 and lines[0], ran.err
     return lines[0]

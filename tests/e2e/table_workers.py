@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib work` on the tables of examples/: the shipped configuration, or one that a test changed."""
+"""`defib work` on the tables of examples/: the shipped configuration, or a changed one."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from workers import LIMIT_S, Worker, eventually
 
 
 class TableWorkers(Example):
-    """One system with defib's tables made; its workers end with the test."""
+    """One system with defib's tables; its workers end with the test."""
 
     def __init__(self, name, db, defib):
         super().__init__(name, db, defib)
@@ -20,7 +20,7 @@ class TableWorkers(Example):
         initialize(db, defib)
 
     def change(self, *pairs):
-        """The configuration with parts of it replaced, in a file of the test's own."""
+        """The configuration with parts of it replaced, in a file of the test."""
         text = self.config.read_text()
         for old, new in pairs:
             if old not in text:  # a value that the environment has not set is what is written
@@ -68,7 +68,7 @@ class TableWorkers(Example):
             raise AssertionError(f"{query}: {self.cell(query)!r}, not {wanted!r}\n{logs}") from None
 
     def lines(self, name):
-        """What jobs wrote into a file of the folder they run in."""
+        """What jobs wrote to a file in their working directory."""
         path = self.dir / name
         return path.read_text().split("\n")[:-1] if path.exists() else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal in which a program runs, its keys and its screen: tmux, as a person would use it."""
+"""A terminal in which a program runs, its keys and its screen: tmux, used like a real one."""
 
 import os
 import shlex

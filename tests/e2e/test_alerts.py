@@ -17,7 +17,7 @@ from receivers import Receiver
 from web import TOKENS, WebDaemon, token_env, token_section
 from workers import eventually
 
-# Other rules would have their say too: tests that look at one switch the others off.
+# Other rules would fire too: tests of one rule switch the others off.
 RULES = ("stuck_warning", "stuck_critical", "stuck_doubled", "stuck_long", "connection_failures",
          "recovered_many", "recovered_fast", "detection_slow", "recovery_rate", "false_positives",
          "retries_exhausted", "brake_held", "scan_overdue", "database_away",
@@ -29,7 +29,7 @@ REPORTED = {"remedies": "[{do: report}]"}
 
 
 def only(name, **options):
-    """The text of `rules:` in which no other rule is asked."""
+    """The text of `rules:` with which only this rule is evaluated."""
     given = "".join(f", {k}: {v}" for k, v in options.items())
     return "".join(f"    - {{name: {rule}, enabled: false}}\n" for rule in RULES
                    if rule != name) + f"    - {{name: {name}{given}}}\n"
@@ -95,11 +95,11 @@ def daemon(defib):
         one.kill()
 
 
-# ---- one alert, told to sinks of every kind: a daemon and its receivers for several tests
+# ---- one alert, sent to sinks of every kind: a daemon and its receivers for several tests
 
 
 class Scene:
-    """12 jobs are stuck, found and freed; every sink is told twice."""
+    """12 jobs are stuck, found and recovered; every sink gets two messages."""
 
     def __init__(self, folder):
         self.db = LiteDatabase(folder / "test.db")
@@ -330,7 +330,7 @@ def test_who_comes_next_neither_fires_again_nor_forgets(lite, daemon, receiver):
     stuck_jobs.make(lite, 12)
     text = config(lite, webhook("hook", hook), "hook", only("stuck_warning"), **REPORTED)
     one = daemon(text)
-    # Between the sending and its note it would, rightly, come again with the same id.
+    # Between the sending and its record it would, correctly, be sent again with the same id.
     eventually(lambda: deliveries(lite, ended="sent"))
     one.signal(signal.SIGKILL)
     one.wait()

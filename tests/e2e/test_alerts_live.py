@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each alert that the five documents ask for, seen firing and resolving in a running daemon.
 
-Windows are seconds instead of an hour, limits are those of the documents. A watch each, so that
-none disturbs another.
+Windows are seconds instead of an hour, limits are those of the documents. Each alert has its own
+watch, so that none disturbs another.
 """
 
 import pytest
@@ -158,7 +158,7 @@ def test_more_than_5_percent_of_false_positives_fire(live):
     live.add("mistaken", 2)
     eventually(lambda: not live.db.sql("SELECT 1 FROM jobs WHERE lane = 'mistaken' AND status = "
                                        "'running'"))
-    # The worker lived after all, and finishes one of them.
+    # The worker was alive after all, and finishes one of them.
     live.db.sql("UPDATE jobs SET status = 'done' WHERE lane = 'mistaken'")
     path = live.program.dir / "late.yaml"
     path.write_text(live.config)
@@ -169,7 +169,7 @@ def test_more_than_5_percent_of_false_positives_fire(live):
 
 @pytest.mark.covers("A10")
 def test_connection_failures_above_1_percent_fire_when_the_database_is_back_and_resolve(live):
-    """Sessions are ended, or the file is locked: the daemon's tries fail."""
+    """Sessions are ended, or the file is locked: the daemon's attempts fail."""
     def fires():
         return live.state("*", "connection_failures") == "firing"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does to jobs over HTTP: the same as by the commands, guarded and recorded."""
+"""Operators' acts on jobs over HTTP: the same as by the commands, guarded and recorded."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_an_act_writes_the_row_and_the_ledger_with_its_actor(jobs, act, before, 
 
 
 def test_the_answer_is_the_command_s(jobs):
-    """But for the number of the job and the batch."""
+    """Except for the number of the job and the batch."""
     one, two = jobs.add(), jobs.add()
     web = jobs.act(one, "requeue").json
     cli = jobs.program("requeue", f"jobs/{two}", "--yes", "--json", config=jobs.web.daemon.config,
@@ -246,7 +246,7 @@ def test_deleting_a_job_of_the_queue_cancels_it_and_answers_the_same_again(jobs)
     assert jobs.web.ask("DELETE", "/api/v1/watches/queue/jobs/999999").status == 404
 
 
-# ---- a pass, and words ----
+# ---- a pass, and overrides ----
 
 def scan(jobs, body=None, by="operator", watch="jobs"):
     return jobs.web.by(by).post(f"/api/v1/watches/{watch}/scan", body)
@@ -314,7 +314,7 @@ def test_thresholds_are_raised_by_an_admin(jobs):
 
 
 def test_a_guard_is_overridden_for_one_pass_and_the_ledger_says_who(jobs):
-    """Silence on a beating watch takes a second look, ten minutes later: not with this word."""
+    """Silence on a beating watch needs a second look, ten minutes later: not with this override."""
     passes = jobs.web.daemon.passes
     eventually(lambda: passes("beating"))  # what is past its limit before that waits for nobody
     job = jobs.add("beating", age_s=1800)

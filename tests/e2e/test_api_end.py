@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ending a lab over HTTP (D1): marked at once, once, and torn down in its own time."""
+"""Ending a lab over HTTP (D1): marked at once, once, and torn down later by a worker."""
 
 import contextlib
 import threading
@@ -109,7 +109,7 @@ def test_a_lab_that_is_past_running_is_204_and_not_written(labs, status):
 
 @pytest.mark.covers("D1")
 def test_many_who_end_the_same_lab_at_once_write_it_once(labs):
-    """Through two daemons; every one of them hears 204."""
+    """Through two daemons; every request is answered with 204."""
     labs.rows("CREATE TABLE written (lab text)")
     if labs.db.engine == "postgres":
         labs.rows("CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
@@ -166,7 +166,7 @@ def test_what_the_table_itself_refuses_is_409_with_its_words(labs):
 
 
 def test_ending_a_lab_that_a_worker_tears_down_does_not_take_it_from_him(labs):
-    """Marked by another way while it is torn down: the worker settles it all the same."""
+    """Marked in another way while it is torn down: the worker still settles it."""
     lab = labs.lab("ending")
     worker = labs.work("labs", "--poll", "100ms", run=SLOW)
     labs.until_lines("began", 1)
@@ -179,7 +179,7 @@ def test_ending_a_lab_that_a_worker_tears_down_does_not_take_it_from_him(labs):
 
 
 def test_a_worker_that_is_asked_to_stop_settles_the_job_himself(labs):
-    """Cancelling takes nothing from him: his lease stands until he has stopped."""
+    """Cancelling does not take the job away: the worker's lease is valid until it has stopped."""
     labs.change(("    show: [owner_id]", "    cancel: error = 'asked to stop'\n    show: [owner_id]"))
     web = labs.serve()
     lab = labs.lab("ending")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of tables that are too large to be read while somebody waits.
+"""Pages of tables that are too large to be read interactively.
 
-What takes too long is answered from a window of the table, and says so; the next page goes on
-behind it. A text that is slow to make stands in for a table that is slow to read: every
+A list that takes too long is answered from a window of the table, and says so; the next page
+continues after it. An expensive text expression simulates a table that is slow to read: every
 thousandth row costs so much that all of them together take too long on any machine.
 """
 
@@ -66,7 +66,7 @@ def fill(db):
 
 
 def fill_queue(db):
-    """Jobs that are done, and a few of which people ask."""
+    """Done jobs, and a few jobs of interest."""
     postgres = db.engine == "postgres"
     now = "now()" if postgres else "unixepoch() * 1000"
     db.sql(f"INSERT INTO {'defib.job' if postgres else 'defib_job'} (created_at, run_at, "
@@ -93,7 +93,7 @@ def large(request, tmp_path_factory):
 
 
 def ask(web, watch="large", **query):
-    """An answer. A machine that is busy may not give one in time: not each time."""
+    """An answer. A busy machine may not give one in time, but not every time."""
     def answered():
         said = web.get(f"/api/v1/watches/{watch}/jobs?{urllib.parse.urlencode(query)}")
         return None if said.status == 503 and "not done within" in said.text else said
@@ -103,7 +103,7 @@ def ask(web, watch="large", **query):
 
 
 def whole(web, watch="large", **query):
-    """An answer from all of the table. A machine that is busy may cut one short: not each time."""
+    """An answer from the whole table. A busy machine may cut one short, but not every time."""
     def found_all():
         said = ask(web, watch, **query)
         return said if said["examined"] is None else None
@@ -207,7 +207,7 @@ def test_the_queue_is_sorted_by_age_without_reading_it_through(large):
 
 def test_what_is_held_is_found_wherever_it_stands_in_the_table(large):
     table = "defib.hold" if large.db.engine == "postgres" else "defib_hold"
-    # A hold is of a sign of life: without one it stays as long as there is none.
+    # A hold belongs to a sign of life: without one it stays as long as there is none.
     large.db.sql("UPDATE large SET beat_at = NULL WHERE id IN (17, 59000)")
     for key in ("17", "59000", "no key of this table"):
         large.db.sql(f"INSERT INTO {table} (watch, job, cause, batch) VALUES ('large', %s, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What HTTP says of watches, jobs, ledger and workers: the words of the commands' --json."""
+"""Watches, jobs, ledger and workers over HTTP: the same texts as the commands' --json."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ from workers import NotYet, Queue, eventually
 
 SECRET = "hunter2-and-more"
 PAYLOAD = {"to": "anna", "login": {"password": SECRET}, "n": 1.5, "big": 9007199254740993}
-# A watch that only reports: what is stuck stays so, and stands in the ledger.
+# A watch that only reports: stuck jobs stay stuck, and are in the ledger.
 JOBS = CONFIG.replace("    requeue:", "    remedies: [{{do: report}}]\n    requeue:").replace(
     "show: [title]", "show: [title, payload]").replace(
     "    reason: freed by a test", "    text: payload\n    every: 1s\n    stats: {{failed: "
@@ -67,7 +67,7 @@ def fill(db):
 
 
 class Read:
-    """A daemon over a filled database, and the commands that say the same."""
+    """A daemon over a filled database, and the commands with the same output."""
 
     def __init__(self, web, program, db, path, queue):
         self.admin, self.program, self.db, self.path, self.queue = web, program, db, path, queue
@@ -122,7 +122,7 @@ def read(request, tmp_path_factory):
         db.drop()
 
 
-# What goes on with time, or with how often somebody asked.
+# What changes with time, or with the number of requests.
 PASSING = {"age_s", "measured_s", "now", "sentence", "last_scan_s", "observed", "kept", "info",
            "last_finished_scan", "since"}
 
@@ -274,7 +274,8 @@ def test_old_names_are_still_sent(read):
 
 
 def test_findings_are_those_of_the_doctor(read):
-    """But for what only the command tries: a viewer's question writes nothing, rolled back or not."""
+    """Except for what only the command tries: a viewer's request writes nothing, rolled back or
+    not."""
     def findings(document):
         return [(f["check"], f["level"], f["database"], f["watch"]) for f in document["findings"]
                 if f["check"] != "remedy"]
@@ -300,7 +301,7 @@ def test_watches_say_what_they_are_and_how_the_daemon_sees_them(read):
     many = watches["many"]
     assert (many["label"], many["group"], many["table"]) == ("Many of them", "bulk", "many")
     assert many["enabled"] and not many["builtin"] and many["database"] == "main"
-    # A server that has only just started makes a daemon doubt for a while.
+    # A server that has just started makes a daemon doubt for a while.
     assert many["status"] in ("well", "doubt") and not many["paused"] and many["last_scan"]
     assert many["info"]["running"] > 0 and many["failure"] is None
     assert watches["queue"]["builtin"] and watches["pairs"]["key"] == ["a", "b"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers that speak nothing but HTTP: their whole life, their fence, their end."""
+"""Workers that use only HTTP: their whole life, their fence, their end."""
 
 import contextlib
 import hashlib
@@ -43,7 +43,7 @@ class Works:
         self.secrets = {}
 
     def secret(self, path):
-        """What the worker of a path shows; a test that forges says so itself."""
+        """The secret of the worker in a path; a test that forges passes its own."""
         parts = path.split("/")
         known = parts[1] == "workers" and len(parts) > 2 and self.secrets.get(parts[2])
         return {"Defib-Worker-Secret": known} if known else {}
@@ -69,7 +69,7 @@ class Works:
 
     @contextlib.contextmanager
     def fellow(self):
-        """A worker process of this host, which watches its fellows."""
+        """A worker process of this host, which watches other workers."""
         others = f"SELECT 1 FROM {self.prefix}worker WHERE state = 'alive' AND name = 'fellow'"
         process = self.program.start("work", "--queue", "others", "--name", "fellow", "--db",
                                      self.db.url, "--", "true")
@@ -204,7 +204,7 @@ def test_many_workers_claim_each_job_once(works):
 
 
 def test_a_stale_settlement_is_refused_and_the_ledger_has_it(works):
-    """The job was given to another; the first one's answer comes late and changes nothing."""
+    """The job was given to another worker; the first one's result is late and changes nothing."""
     job = works.enqueue("stale")
     slow, other = works.register(), works.register()
     epoch = works.claim(slow, "stale")[0]["epoch"]
@@ -287,7 +287,7 @@ def test_a_worker_says_how_it_wants_to_be_watched(works):
 
 
 def test_a_worker_of_http_is_watched_by_its_lease_alone(works):
-    """A fellow of this host that looks for pids and locks leaves it alone while it beats."""
+    """Another worker of this host that looks for pids and locks leaves it alone while it beats."""
     job = works.enqueue("alone")
     worker = works.register(lease=LEASE)
     epoch = works.claim(worker, "alone")[0]["epoch"]
@@ -301,13 +301,13 @@ def test_a_worker_of_http_is_watched_by_its_lease_alone(works):
 @pytest.mark.waits
 def test_a_silent_worker_s_job_goes_to_another_after_its_lease(works):
     up_for(works.db, 14)
-    # Those of other tests beat no more either: most silent at once would meet the brake.
+    # The workers of other tests no longer beat either: most silent at once would engage the brake.
     works.db.sql(f"UPDATE {works.prefix}worker SET state = 'left'")
     job = works.enqueue("silent")
     silent, other = works.register(lease=LEASE), works.register(lease="1h")
     epoch = works.claim(silent, "silent")[0]["epoch"]
     assert works.claim(other, "silent") == []
-    with works.fellow():  # sees that the lease has run out, and declares it dead
+    with works.fellow():  # sees that the lease has expired, and declares it dead
         got = eventually(lambda: works.claim(other, "silent"))
     assert [(j["key"], j["epoch"]) for j in got] == [(str(job), epoch + 1)]
     works.settle(silent, {"key": job, "epoch": epoch, "as": "done"}, status=409)
@@ -317,7 +317,7 @@ def test_a_silent_worker_s_job_goes_to_another_after_its_lease(works):
 
 @pytest.mark.proof
 def test_the_daemon_alone_notices_a_silent_worker_too(works):
-    """With no worker process anywhere: the built-in queue is a watch of the daemon's own."""
+    """Without any worker process: the built-in queue is a watch of the daemon itself."""
     up_for(works.db, 14)
     works.db.sql(f"UPDATE {works.prefix}worker SET state = 'left'")
     job = works.enqueue("unseen")
@@ -343,8 +343,8 @@ def overridden(works, job):
 @pytest.mark.parametrize("shown", [None, "0" * 64, "", "another's"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_operator_does_nothing_in_the_name_of_a_worker_of_others(works, verb, shown):
-    """An operator, refused the admin's override, could end a living worker or settle its job: the
-    job ran twice, or a forged result was taken. The worker's own secret is needed."""
+    """An operator, although refused the admin's override, could end a live worker or settle its
+    job: the job ran twice, or a forged result was accepted. The worker's own secret is needed."""
     queue = f"forged-{verb}-{shown}"
     job = works.enqueue(queue)
     worker = works.register()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that tell who takes their rows, and programs that know nothing of us under `defib run`."""
+"""Tables that record which session claims their rows, and foreign programs under `defib run`."""
 
 import datetime
 import os
@@ -34,7 +34,7 @@ watches:
     %(more)s
 """
 CLAIM = "UPDATE jobs SET status = 'running' WHERE id = %s"
-# A stranger: takes a job, says so, and works for ever; `fork` has a child do it.
+# A foreign worker: takes a job, prints that, and works forever; with `fork` a child does it.
 STRANGER = pathlib.Path(__file__).with_name("stranger.py")
 
 
@@ -166,8 +166,8 @@ def test_nothing_that_breaks_in_the_trigger_breaks_a_claim(jobs, defib, broken):
 
 
 def test_many_claims_in_one_transaction_take_no_subtransaction_ids(attached):
-    """More than 64 ids of subtransactions in one transaction overflow a cache that every
-    snapshot of everybody reads: the trigger takes none, however many rows are claimed."""
+    """More than 64 subtransaction ids in one transaction overflow a cache that every snapshot of
+    all sessions reads: the trigger takes none, however many rows are claimed."""
     attached.sql("INSERT INTO jobs SELECT n, 'queued' FROM generate_series(100, 299) n")
     session = named(attached, "many")
     with session.cursor() as cursor:
@@ -246,7 +246,7 @@ def test_doctor_says_that_the_watch_has_changed_since(attached, defib):
 
 
 def catalog(pg):
-    """Everything in the database that a person could find."""
+    """Everything in the database that a user could find."""
     return pg.sql("""
         SELECT 'relation', c.oid::regclass::text, c.relkind::text, c.relhastriggers::text
         FROM pg_class c WHERE c.relnamespace::regnamespace::text NOT IN
@@ -316,7 +316,7 @@ class Runs:
         return self.all[-1]
 
     def stranger(self, job, how="work", url=None):
-        """A stranger that has the job: the `defib run` over it, and the pid that has it."""
+        """A foreign worker that has the job: its `defib run`, and its pid."""
         run = self(sys.executable, STRANGER, url or self.pg.url, str(job), how)
         run.wait_log("took ")
         return run, int(run.log.split("took ")[1].split()[0])
@@ -414,7 +414,7 @@ def many_jobs(pg, count):
 
 
 def all_free(pg, count):
-    """Each of the jobs is free and in the ledger once, and nothing is kept of the program."""
+    """Each of the jobs is recovered and in the ledger once, and nothing is kept of the program."""
     assert pg.sql("SELECT status, count(*) FROM jobs WHERE id >= 100 GROUP BY 1") == [
         ("queued", count)]
     assert pg.sql("SELECT count(*), count(DISTINCT job) FROM defib.ledger") == [(count, count)]
@@ -432,7 +432,7 @@ def test_a_program_with_more_claims_than_a_page_has_all_of_them_freed(run, attac
 
 
 def test_a_claim_that_waits_keeps_the_row_of_its_program(run, attached):
-    """What a lock keeps from being freed is still known, with all claims behind it."""
+    """A job that a lock protects from recovery is still known, with all later claims."""
     wrapper, pid = run.stranger(many_jobs(attached, 1200))
     holder = psycopg2.connect(attached.url)
     holder.cursor().execute("SELECT 1 FROM jobs WHERE id = 100 FOR UPDATE")
@@ -446,7 +446,7 @@ def test_a_claim_that_waits_keeps_the_row_of_its_program(run, attached):
 
 
 def killed_wrapper(run, job):
-    """A stranger whose `defib run` was killed before it."""
+    """A foreign worker whose `defib run` was killed before it."""
     wrapper, pid = run.stranger(job)
     wrapper.kill()
     assert running(pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a role without rights can make of the functions that we put into a database: nothing."""
+"""What a role without privileges can do with the functions that we put into a database: nothing."""
 
 import contextlib
 import re
@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 from test_attach import TABLE, claims, config, do, named
 
-# A key whose cast to text runs its owner's code with the rights of whoever reads it.
+# A key whose cast to text runs its owner's code with the privileges of the reader.
 TRAP = """
 SET search_path = mallory, public;
 CREATE TYPE trap AS (n int);
@@ -122,8 +122,8 @@ def test_code_of_the_tables_owner_runs_with_the_owners_rights(pg, defib, mallory
 
 
 def test_a_name_in_a_schema_where_others_can_create_is_not_found(pg, defib, mallory):
-    """What a watch's SQL means must not be for others to say: the functions' search_path has no
-    schema in which anybody else can create, and a watch that needs one is not attached."""
+    """Others must not define what a watch's SQL means: the functions' search_path has no schema in
+    which other roles can create, and a watch that needs one is not attached."""
     pg.sql(TABLE)
     pg.sql("CREATE FUNCTION is_running(text) RETURNS boolean LANGUAGE sql AS "
            "$$SELECT $1 = 'running'$$; GRANT CREATE ON SCHEMA public TO mallory")
@@ -166,7 +166,8 @@ def test_keys_of_foreign_types_are_known_by_their_own_words(pg, defib):
 
 
 def says_whose_names(body):
-    """Every function and operator of the text is named with its schema: no search_path counts."""
+    """Every function and operator of the text is qualified with its schema: no search_path matters.
+    """
     body = re.sub(r"OPERATOR\(pg_catalog\.[^)]*\)", " ", re.sub(r"'[^']*'", " ", body))
     calls = [name for name in re.findall(r"([\w.]+)\(", body) if name != "coalesce"]
     return all(name.startswith("pg_catalog.") for name in calls) \
@@ -195,7 +196,7 @@ def test_no_function_of_ours_reads_names_that_others_can_make(pg, defib, mallory
 
 
 def test_a_role_that_may_only_use_our_schema_changes_nothing(pg, defib, mallory):
-    """The queue's functions run with the rights of their caller, who has none."""
+    """The queue's functions run with the privileges of their caller, who has none."""
     pg.sql(TABLE)
     assert defib("init", config=config(pg)).code == 0
     assert defib("install", "jobs", "--yes", config=config(pg)).code == 0

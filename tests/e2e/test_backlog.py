@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A backlog that was stale before the daemon started: not held, and given back at a pace."""
+"""A backlog that was stale before the daemon started: not held, and recovered at a pace."""
 
 import time
 import urllib.request
@@ -31,7 +31,7 @@ def freed(world):
 
 
 def by_second(world):
-    """How many were given back at most in any second."""
+    """The largest number of recoveries in any second."""
     return world.db.sql("SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY at RANGE BETWEEN "
                         "interval '1 second' PRECEDING AND CURRENT ROW) AS n FROM defib.ledger "
                         "WHERE event = 'REQUEUED') AS s")[0][0]
@@ -46,7 +46,7 @@ def all_freed_once(world, n):
 
 @pytest.mark.covers("F6", "F9")
 def test_231_rows_that_were_stale_at_the_start_are_freed_and_never_held(world):
-    """All their owners are silent, and the brake has nothing to say: nobody saw them alive."""
+    """All their owners are silent, but the brake does not apply: they were never seen alive."""
     stale(world, 231, owners=20)
     daemon = world.daemon(config(world.url, BEATING), "--no-queue")
     eventually(lambda: freed(world) == 231)
@@ -54,7 +54,7 @@ def test_231_rows_that_were_stale_at_the_start_are_freed_and_never_held(world):
     assert "brake-holds" not in world.events("GUARD_HELD", "rule")
     status = world.wait_status("beating", found=0)
     assert (status["brakes"], status["recovered_total"]) == (0, 231)
-    # The first pass gave back what the bucket held, and the rest waited for its turn.
+    # The first pass recovered the burst, and the rest waited for the pace.
     first = next(p for p in daemon.passes("beating") if p["recovered"] != "0")
     assert BURST <= int(first["recovered"]) < 231
     assert int(first["guarded"]) > 0

@@ -14,7 +14,7 @@ from doctoring import role
 EXIT_CLEAN, EXIT_STUCK, EXIT_USAGE, EXIT_CONFIG = 0, 1, 2, 3
 EXIT_DATABASE, EXIT_REFUSED, EXIT_PARTLY = 4, 5, 6
 
-# What is wrong with the watch: key, value, words of the message.
+# What is wrong with the watch: key, value, part of the message.
 WRONG_WATCH = [
     ("stuk_after", "1h", ["stuk_after", "stuck_after"]),
     ("stuck_after", "[1, 2]", ["stuck_after"]),
@@ -34,7 +34,7 @@ WRONG_WATCH = [
     ("crash_budget", "sometimes", ["crash_budget"]),
 ]
 
-# The same where only the database can tell.
+# The same for errors that only the database can find.
 WRONG_FOR_DATABASE = [
     ("table", "jbos", ["jbos", "jobs"]),
     ("key", "idd", ["idd"]),
@@ -183,7 +183,7 @@ def test_read_only_server_is_scanned_but_not_fixed(defib, pg):
 
 
 def as_nobody(run):
-    """The program as a user without rights, where we are root."""
+    """The program as a user without privileges, if we are root."""
     if os.getuid() != 0:
         return run
     return lambda *args, **options: run(*args, user=65534, group=65534, extra_groups=[], **options)
@@ -272,7 +272,7 @@ def test_no_right_to_one_column_that_is_written(defib, pg):
 
 
 def test_column_grants_suffice(defib, pg):
-    """No right to the table, none to create: works without a ledger, and says so."""
+    """No privilege on the whole table, none to create: works without a ledger, and says so."""
     jobs.make(pg, 3)
     with role(pg, COLUMNS) as url:
         ran = defib("scan", "--fix", config=jobs.config(url, max_attempts=3, attempts=1))
@@ -355,7 +355,8 @@ def test_row_policy_that_forbids_a_write_is_counted_refused(defib, pg):
 
 
 def test_row_policy_that_hides_rows_from_updates(defib, pg):
-    """FOR UPDATE shows only what may be updated: such a row is refused, and said to be hidden."""
+    """FOR UPDATE returns only rows that may be updated: such a row is refused, and reported as
+    hidden."""
     jobs.make(pg, 4)
     pg.sql("ALTER TABLE jobs ENABLE ROW LEVEL SECURITY")
     pg.sql("CREATE POLICY look ON jobs FOR SELECT USING (true)")
@@ -503,7 +504,7 @@ def test_null_key_is_refused_and_the_others_recovered(defib, db):
 
 
 def test_invalid_utf8_in_sqlite_text(defib, lite):
-    """Text that is no text: shown readably, and each row is recovered or refused, never lost."""
+    """Bytes that are not text: shown readably, and each row is recovered or refused, never lost."""
     lite.sql("CREATE TABLE jobs (id TEXT PRIMARY KEY, status TEXT, updated_at TEXT, error TEXT, "
              "owner TEXT)")
     lite.sql("INSERT INTO jobs VALUES ('good', 'running', '2020-01-01', NULL, CAST(x'ff41' AS TEXT))")

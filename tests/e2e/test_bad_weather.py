@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad weather: servers that stop, die or hang, sessions that are ended, rows that are locked."""
+"""Outages: servers that stop, die or hang, sessions that are ended, rows that are locked."""
 
 import contextlib
 import os
@@ -54,7 +54,7 @@ def recovered(pg):
 
 @pytest.fixture
 def own(server):
-    """A database on a server that this test may hurt."""
+    """A database on a server that this test may damage."""
     database = PgDatabase(server)
     yield database
     database.drop()
@@ -71,7 +71,7 @@ def all_commands(defib, db):
 
 
 def collect(children, start):
-    """(exit code, what it said) of each; all must have ended in time."""
+    """(exit code, output) of each; all must have ended in time."""
     ended = {}
     for name, child in children.items():
         try:
@@ -100,7 +100,7 @@ def test_stopped_server_while_we_connect(defib, own):
 
 @contextlib.contextmanager
 def slow(own):
-    """Reading the table takes so long that one can act meanwhile: it is locked."""
+    """Reading the table takes long enough to act meanwhile: it is locked."""
     holder = own.connect()
     holder.autocommit = False
     holder.cursor().execute("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
@@ -200,7 +200,7 @@ def test_server_lost_in_the_middle_of_a_fix(defib, own, how):
 
 
 def test_ended_session_is_opened_again_and_the_scan_finishes(defib, pg):
-    """Ended again and again, wherever it happens to be."""
+    """Ended repeatedly, at random points."""
     jobs.make(pg, 30_000)
     child = defib.start("scan", "--fix", config=jobs.config(pg, batch=500))
     ended = 0
@@ -344,7 +344,7 @@ def test_killed_scan_leaves_rows_and_ledger_agreeing(defib, db, sign):
 
 
 def test_standby_is_scanned_but_not_fixed(defib, own):
-    """After a fail-over the old address may be a standby: said so, and nothing is tried."""
+    """After a failover the old address may be a standby: that is reported, and nothing is tried."""
     jobs.make(own, 3)
     standby = PgServer(standby_of=own.server)
     try:

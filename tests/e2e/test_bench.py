@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks of speed run: what they print is for people, and says which bar is which."""
+"""The speed benchmarks run, and their output says which bar is which."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Most workers fall silent at once: the one that is left condemns nobody, but not for ever."""
+"""Most workers fall silent at once: the remaining one declares none dead, but not indefinitely."""
 
 import re
 import signal
@@ -15,8 +15,8 @@ RELEASES = "silent workers are declared dead again"
 
 
 def crew(queue, *options, lease="4s"):
-    """Workers that have a job each, and each of which has seen the others beat. Their lease is
-    one that no living worker misses on a busy machine."""
+    """Workers that have a job each, and each of which has seen the others beat. Their lease is one
+    that no live worker misses on a busy machine."""
     for _ in range(WORKERS):
         queue.enqueue()
     workers = [queue.work("--lease", lease, "--name", f"w{n}", *options, run=SLOW)
@@ -28,12 +28,12 @@ def crew(queue, *options, lease="4s"):
 
 
 def renewals(queue):
-    """How often the first worker has been heard of: at each it has read the list, or will."""
+    """How often the first worker has renewed: each time it has read the list, or will."""
     return queue.worker_rows("renewed_at")[0][0]
 
 
 def let_beat(queue, times):
-    """So many beats of the first worker: time in which it could have condemned somebody."""
+    """This many beats of the first worker: time in which it could have declared a worker dead."""
     for _ in range(times):
         last = renewals(queue)
         eventually(lambda before=last: renewals(queue) != before)
@@ -88,7 +88,7 @@ def test_after_the_ceiling_they_are_taken_for_dead_and_their_jobs_run_elsewhere(
     eventually(lambda: states(queue) == ["alive"] + ["dead"] * 5)
     (queue.program.dir / "go").touch()
     eventually(lambda: len(queue.all("id", "state = 'done'")) == WORKERS)
-    # Nobody is blamed for a mass event.
+    # No job is blamed for a mass event.
     assert queue.all("id", "state = 'held'") == []
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page in a real Chromium, on data made by workers that really crashed (wreckage.py).
 
-The tests themselves are JavaScript (tests/web/*.mjs, node's own test runner): they run once,
-in one browser, and each `test("…")` there is a test here. Pictures of every view lie in
-screenshots/ of the build folder afterwards.
+The tests themselves are JavaScript (tests/web/*.mjs, node's own test runner): they run once, in one
+browser, and each `test("…")` there is a test here. Screenshots of every view are in screenshots/ of
+the build directory afterwards.
 """
 
 import os
@@ -47,7 +47,7 @@ def parse(tap):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What became of each test of tests/web, by its name."""
+    """The result of each test of tests/web, by its name."""
     modules = BIN.parent / "browser"
     install(modules)
     folder = tmp_path_factory.mktemp("wreckage")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does to jobs by hand: each act's effect, its question, its guard, its record."""
+"""Operators' acts on jobs: each act's effect, its question, its guard, its record."""
 
 import json
 

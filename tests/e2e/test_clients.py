@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers in other languages, by the documented SQL functions (docs/clients.md).
 
-They are fenced as our own are: what is refused is answered job by job, and a worker that
-was declared dead gets SQLSTATE DFB01.
+They are fenced like our own: a refusal is reported per job, and a worker that was declared dead
+gets SQLSTATE DFB01.
 """
 
 import json
@@ -131,7 +131,7 @@ def test_a_dead_worker_gets_dfb01(pg_queue, two, call):
 
 
 def test_a_settlement_that_is_repeated_is_accepted_again(pg_queue, two):
-    """The answer may have been lost: asking again must not look like a lost lease."""
+    """The reply may have been lost: repeating it must not look like a lost lease."""
     anna, _ = two
     job = pg_queue.enqueue()
     anna.claim()
@@ -350,7 +350,7 @@ def test_a_client_is_fenced_when_its_job_was_taken(client, pg_queue):
 
 @pytest.mark.covers("F3")
 def test_a_client_s_beat_is_refused_when_its_job_was_taken(client, pg_queue):
-    """It learns that in the middle of the job, and drops it: nothing is settled too late."""
+    """It learns that in the middle of the job, and drops it: no late settlement."""
     job = pg_queue.enqueue(kind="beats")
     child = client()
     eventually((pg_queue.program.dir / "up").exists)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`defib completion SHELL`: the real bash, zsh and fish offer every command and every option.
 
-What must be offered is read from --help; a shell answers all questions in one process.
+What must be offered is read from --help; a shell answers all requests in one process.
 """
 
 import re
@@ -23,7 +23,7 @@ sinks:
 """
 MARK = "@@next"
 
-# A question a line: the words so far, separated by blanks; the last one is typed.
+# One request per line: the words so far, separated by spaces; the last one is being typed.
 BASH = r"""
 source /dev/stdin < <(defib completion bash)
 while IFS= read -r COMP_LINE; do

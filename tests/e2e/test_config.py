@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration from outside: where a value came from, and where exactly one is wrong."""
+"""The configuration from outside: where a value came from, and exactly where one is wrong."""
 
 import pathlib
 
@@ -175,7 +175,7 @@ def test_the_environment_can_name_the_file(defib):
 
 
 def test_requeue_that_nothing_bounds_is_refused_when_the_ledger_is_off(defib, lite):
-    """What could loop for ever is not a matter of one file's grammar, but of its sense."""
+    """Whether a watch could loop forever depends on its meaning, not on its syntax."""
     lite.sql("CREATE TABLE pages (id, state, error, updated_at)")
     ran = defib("scan", "--fix", config=FILE + "ledger: off\n", db=lite)
     assert ran.code == 5
@@ -223,7 +223,8 @@ def test_every_example_of_remedies_in_the_reference_is_one(defib):
 
 
 def test_the_reference_names_every_parameter_of_a_set_list(defib):
-    """Each can be written where it says so, and nowhere else; the program knows no others."""
+    """Each can be used where the reference says so, and nowhere else; the program knows no others.
+    """
     rows = [[cell.strip(" `") for cell in line.split("|")[1:5]]
             for line in section(defib, "Parameters").splitlines() if line.startswith("| `")]
     sets = {"remedies": PLAIN + "    requeue: error = :%s\n",

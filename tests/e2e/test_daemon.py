@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib daemon`: of several one leads each watch, passes neither overlap nor pile up, a database
-that is down stops no other, and the service manager is told of progress."""
+"""`defib daemon`: one of several leads each watch, passes neither overlap nor pile up, a database
+that is down stops no other, and the service manager is notified of progress.
+"""
 
 import contextlib
 import datetime
@@ -36,7 +37,7 @@ def aged(world, guard="{pace: 0}", **more):
 
 
 def leader(world, watch):
-    """The daemon that has the lease, or None: also while nobody has made the tables."""
+    """The daemon that has the lease, or None: also while the tables do not exist."""
     if not world.db.sql("SELECT to_regclass('defib.leader')")[0][0]:
         return None
     rows = world.db.sql("SELECT holder FROM defib.leader WHERE watch = %s AND holder IN (SELECT "
@@ -95,7 +96,7 @@ def test_of_two_daemons_one_leads_a_watch_and_the_other_only_waits(world):
 
 @pytest.mark.covers("F13")
 def test_a_daemon_that_ends_in_order_hands_over_at_once(world):
-    """Without waiting for its lease: it gave it back."""
+    """Without waiting for its lease: it released it."""
     make_jobs(world.db, 2)
     first, second = two_daemons(world, aged(world))
     assert first.stop() == 0
@@ -144,7 +145,7 @@ def freed_by(world, daemon_pass):
 
 @pytest.mark.covers("F13", "A5")
 def test_nothing_is_freed_twice_when_a_leader_is_stopped_in_the_middle_of_a_pass(world):
-    """It wakes up and believes to lead: the batch at hand is guarded, and is its last."""
+    """It continues and believes that it leads: its current batch is guarded, and is its last."""
     n, batch = 1000, 50
     stuck_rows(world, n)
     world.db.sql(SLOW_WRITE)
@@ -262,7 +263,7 @@ def test_the_service_manager_is_told_of_start_progress_and_end(world, manager):
 
 @pytest.mark.covers("F13")
 def test_a_database_that_is_down_is_no_reason_to_be_restarted(world, manager):
-    """Progress is the loop's, not the database's: a restart would help nobody."""
+    """Progress is that of the loop, not of the database: a restart would not help."""
     daemon = world.daemon(config("postgres://postgres@127.0.0.1:1/x", AGED), "--no-queue",
                           env=manager.env())
     daemon.wait_log("the database cannot be queried")
@@ -274,8 +275,8 @@ def test_a_database_that_is_down_is_no_reason_to_be_restarted(world, manager):
 @pytest.mark.proof
 @pytest.mark.covers("F13")
 def test_the_watchdog_is_no_longer_fed_when_one_database_hangs_the_loop(world, manager):
-    """libpq reads a service file that never ends, where no deadline of ours can reach; the other
-    database's watches go on, and yet the service manager must know."""
+    """libpq reads a service file that never ends, beyond the reach of our deadlines; the watches of
+    the other database continue, and yet the service manager must know."""
     stuck_rows(world, 5)
     pipe = world.program.dir / "service.conf"
     os.mkfifo(pipe)

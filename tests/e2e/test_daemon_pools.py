@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib daemon --work`: workers are children of the daemon, apart from its scans: each may crash,
-be replaced by a reload, and ends with the daemon, however that ends."""
+"""`defib daemon --work`: workers are children of the daemon, separate from its scans: each may
+crash, be replaced by a reload, and ends with the daemon, however that ends.
+"""
 
 import os
 import pathlib
@@ -120,7 +121,7 @@ def test_workers_run_beside_the_scans_and_end_with_the_daemon(shop):
 
 
 def test_a_worker_that_is_killed_is_started_again_and_scans_go_on(lite_shop):
-    """What it had in hand is done by the one that follows, at its start."""
+    """The jobs it had in hand are done by its successor, after its start."""
     lite_shop.add(1)
     daemon = lite_shop.daemon(config(lite_shop.db, run=HOLD))
     pid = wait_worker(daemon)
@@ -205,7 +206,7 @@ def test_a_worker_whose_command_changed_finishes_and_is_followed_by_another(lite
     lite_shop.add(1)
     daemon = lite_shop.daemon(config(lite_shop.db, run=HOLD, grace="30s"))
     pid = wait_worker(daemon)
-    # A job that is claimed and not started yet would be handed back, and run by the next worker.
+    # A job that is claimed and not started yet would be released, and run by the next worker.
     eventually((lite_shop.program.dir / "began").exists)
     rewrite(daemon, config(lite_shop.db, run="echo $DEFIB_JOB_ID >>other"))
     lite_shop.add(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A URL as the application has it, and a watch that is off: accepted or explained, never silent."""
+"""A URL in an application's form, and a watch that is off: accepted or explained, never silent."""
 
 import os
 

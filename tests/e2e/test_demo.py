@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib demo`, shortened: what it says at the end is what database and effects say.
+"""`defib demo`, shortened: its final report matches the database and the effects.
 
-The runs of this module mostly wait, and go on beside each other: one on SQLite and one on
-PostgreSQL that are kept after their verdict, and one whose evidence is tampered with.
+The runs of this module mostly wait, and run in parallel: one on SQLite and one on PostgreSQL that
+are kept after their verdict, and one whose evidence is tampered with.
 """
 
 import collections
@@ -123,7 +123,7 @@ def pages_table(run):
 
 @pytest.fixture(scope="module")
 def tampered(runs):
-    """Of two jobs that are over one loses its effect, the other gets that of an earlier run."""
+    """Of two ended jobs one loses its effect, the other gets that of an earlier run."""
     run = runs["tampered"]
     run.wait_told("the page:")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/: units, cron line, manifests and container file are right, and what they start runs.
+"""deploy/: units, cron line, manifests and container file are valid, and what they start runs.
 
-Every command line is taken out of its file, pointed at this test's program, configuration
-and secrets, and run: a word that the program does not know is found here, not on a host.
+Every command line is taken from its file, adapted to this test's program, configuration and
+secrets, and run: an option that the program does not know is found here, not on a host.
 """
 
 import contextlib
@@ -344,7 +344,7 @@ def test_manifests_are_valid(name):
 
 
 def test_the_schema_refuses_a_slip():
-    """The test above can fail."""
+    """Shows that the test above can fail."""
     for old, new in (("livenessProbe", "livenesProbe"), ("httpGet", "httpget"),
                      ("runAsNonRoot: true", 'runAsNonRoot: "yes"'), ("apps/v1", "v1")):
         text = (DEPLOY / "kubernetes/deployment.yaml").read_text().replace(old, new)

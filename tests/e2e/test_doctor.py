@@ -431,7 +431,7 @@ def test_partitions_are_served_by_the_printed_index(pg, doctor):
 
 
 def test_a_sequence_behind_its_table_is_found_and_set_right(pg, defib, doctor):
-    """After a restore or a fail-over: the enqueue says so and has no number, doctor has the cure."""
+    """After a restore or a failover: enqueue reports it and assigns no id, doctor has the fix."""
     make_jobs(pg)
     text = config(pg.url)
     assert defib("init", db=pg).code == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""defib doctor: which rights a role lacks, and the very grants that mend it."""
+"""defib doctor: which privileges a role lacks, and the exact grants that fix it."""
 
 from doctoring import config, doctor, make_jobs, role  # noqa: F401
 

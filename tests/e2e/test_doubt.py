@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon was away, or the database was: nobody is condemned for the silence of that time.
+"""The daemon or the database was unavailable: no worker is blamed for the silence of that time.
 
-Twenty worker processes with 2,000 jobs in hand live on through it. They come
-back only after the daemon did, the worst order there is: the first thing that
-it sees is silence beyond every threshold. The ledger must have no recovery, and
-each job is done once, by the worker that had it.
+Twenty worker processes with 2,000 jobs in hand survive it. They return only after the daemon did,
+which is the worst order: the first thing that it sees is silence beyond every threshold. The ledger
+must have no recovery, and each job is done once, by the worker that had it.
 """
 
 import contextlib
@@ -56,7 +55,7 @@ def settle_in(world):
 
 
 def sees_silence(world):
-    """The daemon has looked again since it was away, and does not believe what it sees."""
+    """The daemon has looked again since its absence, and does not trust what it sees."""
     def doubts(watch):
         status = world.status(watch)
         return status.get("doubting") and status["guarded"]["doubt"] > 0
@@ -65,7 +64,7 @@ def sees_silence(world):
 
 
 def nobody_was_wronged(world, daemon):
-    """All are heard again, the daemon judges as ever, and has freed nothing."""
+    """All are heard again, the daemon judges as usual, and has recovered nothing."""
     for watch in ("beating", "aged"):
         world.wait_status(watch, found=0)
         daemon.wait_passes(watch, 2)
@@ -76,7 +75,7 @@ def nobody_was_wronged(world, daemon):
 
 
 def doubt_is_in_the_ledger(world):
-    """Once for each watch that it held somebody of, with how many and why."""
+    """Once for each watch of which it held a job back, with how many and why."""
     notes = [note for note in world.events("GUARD_HELD", "watch, rule, job, reason")
              if note[1] == "doubt-holds"]
     assert {note[:3] for note in notes} == {(watch, "doubt-holds", "*")
@@ -86,7 +85,7 @@ def doubt_is_in_the_ledger(world):
 
 
 def stay_away(seconds):
-    """An outage lasts: the one thing here that only time can do."""
+    """An outage lasts: only time can do this."""
     end = time.monotonic() + seconds
     eventually(lambda: time.monotonic() >= end)
 
@@ -127,7 +126,7 @@ def terminate(world):
 
 @pytest.mark.covers("F5")
 def test_nobody_is_condemned_when_all_sessions_were_killed(world):
-    """The daemon's too: it knows by that alone, for the server's start time is the same."""
+    """Including the daemon's: only that tells it, because the server's start time is the same."""
     _, daemon = settle_in(world)
     assert terminate(world) >= 21
     world.wait_status("aged", doubting=True)
@@ -190,7 +189,7 @@ def test_nobody_is_condemned_after_a_promotion(pair, defib):
 
 @pytest.mark.covers("F5")
 def test_what_was_stuck_before_the_outage_is_freed_at_once_after_it(world):
-    """Its deadline was over while everybody could still be heard; doubt is no amnesty."""
+    """Its deadline passed while all could still be heard; doubt does not excuse it."""
     dead = world.work(count=1)
     daemon = world.daemon(config(world.url, AGED, guard="{pace: 0}"), "--no-queue")
     daemon.wait_passes("aged", 2)
@@ -217,7 +216,7 @@ def test_what_was_stuck_before_the_outage_is_freed_at_once_after_it(world):
 @pytest.mark.covers("F5", "F13")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_nobody_is_condemned_by_a_daemon_that_first_leads_after_an_outage(world, when):
-    """Started before the outage or after it, it has seen nobody alive: yet it knows."""
+    """Started before the outage or after it, it has seen no worker alive, and still knows."""
     crew, daemon = settle_in(world)
     other = world.daemon() if when == "before" else None
     crew.away(True)
@@ -238,7 +237,8 @@ def test_nobody_is_condemned_by_a_daemon_that_first_leads_after_an_outage(world,
 
 @pytest.mark.covers("F5", "C14")
 def test_a_daemon_that_was_stopped_condemns_nobody(world):
-    """It stood still for longer than the threshold, and so did the workers: nothing beat."""
+    """It was stopped for longer than the threshold, and so were the workers: there were no beats.
+    """
     crew, daemon = settle_in(world)
     daemon.signal(signal.SIGSTOP)
     crew.signal(signal.SIGSTOP)
@@ -281,7 +281,7 @@ def world_time(daemon):
 # ---- the built-in queue ----
 
 class HandsFull:
-    """Workers of the built-in queue whose jobs go on until they are told to end."""
+    """Workers of the built-in queue whose jobs run until they are told to end."""
 
     def __init__(self, program, db, workers, each):
         self.queue = Queue(program, db)
@@ -306,7 +306,7 @@ class HandsFull:
 
     def let_go(self):
         (self.dir / "go").touch()
-        # Whoever waits to open it wakes up, sees that he may go, and ends.
+        # A process that waits to open it wakes up, sees that it may continue, and ends.
         os.close(os.open(self.dir / "gate", os.O_RDWR | os.O_NONBLOCK))
 
     def all_done_once(self):

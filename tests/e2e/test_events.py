@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger as a stream of events: nothing lost, nothing twice, whoever comes and goes."""
+"""The ledger as a stream of events: nothing lost or repeated, whichever clients come and go."""
 
 import json
 import signal
@@ -48,7 +48,7 @@ def listening(daemon):
 
 
 class Place(World):
-    """A table with stuck jobs, and a daemon that leaves them to who calls `recover`."""
+    """A table with stuck jobs, and a daemon that leaves them to callers of `recover`."""
 
     def __init__(self, program, db, **more):
         super().__init__(program, db, **more)
@@ -57,7 +57,7 @@ class Place(World):
         assert program("init", db=db).code == 0
 
     def serve(self, text=None, url=None, leads=("aged", "other")):
-        """A daemon whose first pass over what it leads is over: the next is due in an hour."""
+        """A daemon that has finished its first pass: the next is due in an hour."""
         daemon = self.daemon(text or configuration(url or self.url), "--no-queue",
                              "--listen", "127.0.0.1:0")
         daemon.wait_log("http server started")
@@ -135,7 +135,7 @@ def test_nothing_is_lost_or_repeated_over_reconnects_amid_500_recoveries(place, 
     work = threading.Thread(target=recover)
     work.start()
     while len(seen) < 500:
-        # Each client takes another number of entries, then goes away in the middle of it all.
+        # Each client takes another number of entries, then disconnects in the middle.
         seen += numbers(stream.ledger(min(1 + len(seen) % 97, 500 - len(seen))))
         stream.close()
         stream = listen(last=stream.last)

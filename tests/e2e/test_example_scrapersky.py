@@ -153,7 +153,7 @@ def test_rows_that_are_not_processing_are_not_touched_however_old(sky):
 
 @pytest.mark.covers("F8")
 def test_a_record_that_is_stuck_for_the_third_time_is_no_zombie_again(sky):
-    """It leaves `Processing` with the reason; a person's release queues it."""
+    """It leaves `Processing` with the reason; an operator's release queues it."""
     sky.insert("pages", url="/a", page_processing_status="Processing", updated_at=sky.ago(7200))
     for _ in range(2):
         assert sky("scan", "pages", "--fix").code == 0

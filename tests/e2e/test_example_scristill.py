@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scristill (B): thresholds by type, and a rule for what was being cancelled."""
+"""Scristill (B): thresholds by type, and a rule for jobs that were being cancelled."""
 
 import pytest
 

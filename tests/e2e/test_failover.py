@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fail-over that loses the last claims: no claim is mistaken for another, no old primary obeyed."""
+"""A failover that loses the last claims: no claim is mistaken for another, no old primary is used.
+"""
 
 import pytest
 
@@ -7,7 +8,7 @@ from pgserver import PgServer
 from workers import Wire, Worker, eventually
 
 JOBS = 4
-# Each run leaves a line and waits to be let go.
+# Each run writes a line and waits until it may end.
 RUN = ('trap \'echo "$DEFIB_TOKEN" >>stopped; exit 1\' TERM; '
        'echo "$DEFIB_JOB_ID $DEFIB_EPOCH $DEFIB_TOKEN" >>runs; '
        'while [ ! -e go ]; do sleep 0.05; done')
@@ -59,7 +60,7 @@ class Pair:
         return worker
 
     def ready(self):
-        """Jobs that wait for a far day are to run now."""
+        """Jobs scheduled for a distant day are made due now."""
         self.sql("UPDATE defib.job SET run_at = now() WHERE state = 'scheduled'")
 
     def runs(self):
@@ -101,14 +102,14 @@ def test_claims_that_a_fail_over_loses(pair):
         assert ran.code == 0, ran.err
     first = pair.work()
     pair.until(pair.caught_up)
-    # From here on the standby hears nothing: what is claimed now is lost.
+    # From here on the standby receives nothing: what is claimed now is lost.
     pair.new.stop()
     pair.ready()
     pair.until(lambda: len(pair.runs()) == JOBS)
     pair.fail_over()
     pair.ready()
     pair.until(lambda: len(pair.runs()) >= 2 * JOBS)
-    # Whoever runs for a claim that is lost is told to stop.
+    # A run whose claim is lost is told to stop.
     stopped = pair.dir / "stopped"
     lost = {token for _, _, token in pair.runs()[:JOBS]}
     pair.until(lambda: stopped.exists() and set(stopped.read_text().split()) == lost)
@@ -174,7 +175,7 @@ def test_a_standby_that_is_promoted_under_its_sessions(pair):
 
 
 def old_primary_is_refused(pair):
-    """It comes back, stands first in the URL and takes writes; the next worker knows better."""
+    """It returns, is first in the URL and accepts writes; the next worker still refuses it."""
     pair.old.start()
     assert pair.sql("SELECT pg_is_in_recovery()", pair.old) == [(False,)]
     before = pair.sql("SELECT count(*) FROM defib.worker", pair.old)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""False positives: recoveries whose worker lived and finished the job after all, counted."""
+"""False positives: recoveries whose worker was alive and finished the job after all, counted."""
 
 import signal
 
@@ -95,7 +95,8 @@ def test_a_wrong_late_when_is_named_with_its_place(jobs, defib):
 
 @pytest.mark.covers("C10")
 def test_a_step_of_ruvons_after_its_zombie_was_detected_shows_it_lived(db, defib):
-    """C with its audit log: STEP_EXECUTED after ZOMBIE_DETECTED, while nobody else has the job."""
+    """C with its audit log: STEP_EXECUTED after ZOMBIE_DETECTED, while no other worker has the job.
+    """
     ruvon = Example("ruvon", db, defib)
     others = [WORKFLOW[:-1] + str(i) for i in range(3)]
     for key in others:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that somebody else's worker has finished: undone by a rollback, never run again unasked."""
+"""Steps that a foreign worker has finished: undone by a rollback, never run again unrequested."""
 
 import json
 
@@ -15,7 +15,7 @@ SAID = "steps_done: current_step"
 
 @pytest.fixture
 def foreign(db, tmp_path):
-    """Ruvon's table, whose rows were run by Ruvon's own workers until now."""
+    """Ruvon's table, whose rows Ruvon's own workers ran until now."""
     own = Ruvon(db, tmp_path)
     program(own, "order.sh", STEP)
     yield own
@@ -61,7 +61,7 @@ def test_a_rollback_of_which_nobody_knows_what_was_done_is_held_with_the_reason(
     assert "is not known" in eventually(lambda: held_reason(foreign))[0]
     assert foreign.status() == "FAILED"
     assert "is not known" in foreign("show", f"workflows/{FIRST}").out
-    # Told once: the next polls leave it to the person.
+    # Reported once: later polls leave it to the operator.
     add_second = "650e8400-e29b-41d4-a716-446655440099"
     foreign.insert("workflow_executions", id=add_second, workflow_type="Order", status="ACTIVE",
                    metadata="{}")
@@ -74,7 +74,7 @@ def test_a_rollback_of_which_nobody_knows_what_was_done_is_held_with_the_reason(
 
 @pytest.mark.covers("C9")
 def test_a_hold_of_unknown_steps_is_over_when_the_row_was_run_elsewhere(foreign):
-    """The claim passed it by for ever, while list and show said that nothing holds it."""
+    """The claim skipped it forever, while list and show said that nothing holds it."""
     silence(foreign)
     add(foreign, "Ship_Order", "FAILED", saga=True)
     foreign.work("workflows", "--poll", "100ms")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/guides: every command that a guide tells a person to type is typed, on both engines.
+"""docs/guides: every command of a guide is typed, on both engines.
 
-attach.md is followed to the letter by two systems that defib knows nothing of: the guide's
-own example, and a harbour with a key of two columns, a deadline in milliseconds and a
-requeue that moves rows between tables.
+attach.md is followed exactly for two systems that defib does not know: the guide's own example, and
+a harbour with a key of two columns, a deadline in milliseconds and a requeue that moves rows
+between tables.
 """
 
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that a watch puts on hold in its table's own words: shown as held until they move on."""
+"""Jobs that a watch holds in the user's table: shown as held until they move on."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from web import serving
 from workers import eventually
 
 HOLD = "status = 'parked', owner = NULL, error = :reason"
-# Only a person gives it back, and by these words.
+# Only an operator requeues it, by this list.
 WORDS = {"hold": HOLD, "release": "status = 'queued', attempts = 0",
          "owner": "owner", "attempts": "attempts", "max_attempts": "3"}
 
@@ -199,10 +199,10 @@ def test_without_a_ledger_the_row_is_parked_all_the_same(db, defib):
     assert jobs.status(job) == "parked" and not stuck_jobs.has_ledger(db)
 
 
-# ---- what a person let go ----
+# ---- jobs that an operator released ----
 
 LAST = {"owner": "owner", "attempts": "attempts", "max_attempts": "3"}
-# Where a hold is kept, and what the watch says of giving back.
+# Where a hold is stored, and how the watch defines requeue.
 RELEASES = {
     "our-table": (LAST, "queued"),
     "no-way-back": ({**LAST, "requeue": None, "retry": None, "remedies": "[{do: hold}]"},
@@ -215,7 +215,7 @@ RELEASES = {
 @pytest.mark.covers("E5")
 @pytest.mark.parametrize("how", RELEASES)
 def test_a_released_job_may_run_again_and_is_not_held_again_for_the_same_facts(db, defib, how):
-    """`release` of an exhausted job: it can be taken again, and the next scan leaves it so."""
+    """`release` of an exhausted job: it can be claimed again, and the next scan leaves it alone."""
     words, becomes = RELEASES[how]
     jobs = Jobs(db, defib, **words)
     job = spent(jobs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--help: every example that it shows is run as it stands, the layout, the manual page.
+"""--help: every example that it shows is run as written; the layout; the manual page.
 
-The examples speak of a watch `pages` and of the built-in queue. Both are prepared once, in a
-SQLite file that each example gets a copy of, so that none depends on another.
+The examples use a watch `pages` and the built-in queue. Both are prepared once, in a SQLite file
+that each example gets a copy of, so that none depends on another.
 """
 
 import re
@@ -94,7 +94,7 @@ class World:
         return ran.out.strip()
 
     def pages(self):
-        """4712 was given back by a scan; 4711 and others are stuck."""
+        """4712 was recovered by a scan; 4711 and others are stuck."""
         self.db.sql(PAGES[self.db.engine])
         self.db.sql(STUCK[self.db.engine], 4712)
         self.say("scan", "pages", "--fix")

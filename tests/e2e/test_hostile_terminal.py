@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in rows is shown by every command, and obeyed by no terminal.
+"""Every command shows the contents of rows, and no terminal interprets them.
 
-One table of each engine is filled with what a terminal would obey: control sequences, marks
-that turn text round, line feeds, bytes that are no text, a megabyte. All commands that print
-users' text are run over it; `defib top` has its own test (test_top.py), in a real terminal.
+One table of each engine is filled with terminal control: control sequences, direction marks, line
+feeds, bytes that are not text, a megabyte. All commands that print users' text are run over it;
+`defib top` has its own test (test_top.py), in a real terminal.
 """
 
 import re

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house itself: its rules go red on a planted violation, its servers live and die in order."""
+"""The project's own checks: its rules fail on a planted violation, its servers start and stop
+cleanly.
+"""
 
 import pathlib
 import re
@@ -186,7 +188,7 @@ def test_setup_does_nothing_when_nothing_is_missing():
 
 
 def setup_without_gcc(folder, user, **env):
-    """What setup says where gcc is missing; apt-get only notes that it was called."""
+    """What setup prints if gcc is missing; apt-get only records that it was called."""
     tools = {"dpkg-query": "case $3 in gcc) ;; *) echo installed ;; esac", "id": f"echo {user}",
              "sudo": "exit 1", "apt-get": f"touch {folder}/called; exit 1"}
     for name, does in tools.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's HTTP server: who may ask what, what is refused and how, and that nobody waits for a
-database that is away."""
+"""The daemon's HTTP server: who may request what, what is refused and how, and that no request
+waits for an unavailable database.
+"""
 
 import contextlib
 import pathlib
@@ -104,7 +105,7 @@ def test_a_viewer_sees_and_changes_nothing(web):
 
 def test_wrong_tokens_are_refused_and_the_right_one_is_always_heard(web):
     def ask(token):
-        # From an address of its own, so that nobody else has to wait.
+        # From another address, so that other tests do not have to wait.
         connection = web.connect()
         connection.source_address = ("127.0.0.66", 0)
         with contextlib.closing(connection):
@@ -305,7 +306,7 @@ def test_a_request_that_never_becomes_whole_is_cut(tmp_path):
 
 @pytest.fixture(scope="module")
 def cuttable(shared_server, tmp_path_factory):
-    """A daemon whose way to PostgreSQL can be cut."""
+    """A daemon whose connection to PostgreSQL can be cut."""
     folder = tmp_path_factory.mktemp("cut")
     database, wire = PgDatabase(shared_server), Wire(shared_server)
     make_jobs(database, 4)
@@ -393,7 +394,7 @@ def test_many_calls_at_once_are_all_answered(cuttable):
 
 @contextlib.contextmanager
 def locked_table(pg, own):
-    """The table is locked, and a call waits for it: what it is answered is in the list."""
+    """The table is locked, and a call waits for it: its answer is in the list."""
     answers = []
     blocker = pg.connect()
     blocker.autocommit = False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever clients do, the scan loop goes on, others are answered, and memory stays bounded.
+"""Whatever clients do, the scan loop continues, others are answered, and memory stays bounded.
 
-One daemon, whose watch is scanned all the time, is there for every test; each prints how
-many passes it made meanwhile beside a calm time, and what its memory became.
+One daemon, whose watch is scanned all the time, serves every test; each prints how many passes it
+made meanwhile compared with a calm time, and its memory.
 """
 
 import json
@@ -216,8 +216,8 @@ def test_clients_that_drip_keep_nobody_waiting_and_are_cut(patient, crowd, meanw
 
 
 def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile):
-    """More slow connections than there may be, and they go on: whoever restarts the daemon because
-    /healthz is silent would restart it for a crowd of strangers."""
+    """More slow connections than allowed, and they continue: a supervisor that restarts the daemon
+    because /healthz is silent would restart it because of a crowd of clients."""
     slow = crowd(1150).say(HALF_A_HEAD)
     waited = []
     for turn in range(10):
@@ -235,7 +235,7 @@ def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile
 @pytest.mark.parametrize("target", ["/api/v1/watches?access_token={}", "/api/v1/watches;t={}",
                                     "/?{}", "/api/v1/watches?a=b#{}"])
 def test_no_token_is_logged_wherever_it_stands(patient, target):
-    """A wrong Bearer beside a token in the query: of the target only the path is logged."""
+    """A wrong Bearer beside a token in the query: only the path of the target is logged."""
     before = len(patient.served.lines("a wrong token was sent"))
     for secret in (TOKEN, "a-secret-in-the-wrong-place"):
         client = Crowd(patient.url, source="127.0.0.3").connect(1).say(
@@ -311,7 +311,7 @@ def test_paths_that_trick_find_nothing(patient, crowd, meanwhile):
 
 
 def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
-    """Who guesses is told to wait, and nobody else is."""
+    """A client that guesses must wait, and no other does."""
     statuses = {}
     for i in range(4):
         wrong = crowd(250, source="127.0.0.2")
@@ -322,7 +322,7 @@ def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
         assert patient.answers() < 2000
     assert set(statuses) == {401, 429}, statuses
     assert statuses[429] >= 980
-    # The right one is always heard, also from there: a stranger must not lock out its owner.
+    # The right one is always accepted, also from there: others must not lock out its owner.
     right = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token=TOKEN)).finish()
     assert right.statuses() == {200: 1}
     wrong = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token="guess")).finish()
@@ -392,7 +392,7 @@ def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
     assert statuses == {200: 200, 503: 10}
     refused = next(client for client in streams.clients if client.status == 503)
     assert b"200 streams are open" in refused.body
-    # Who acts does not wait for those who listen.
+    # Requests do not wait for listeners.
     assert patient.ask("/healthz").status == 200
     for act in ("pause", "resume"):
         done = patient.ask(f"/api/v1/watches/aged/{act}", method="POST", body=b"{}")
@@ -408,7 +408,7 @@ def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
 
 
 def test_a_client_that_reads_nothing_costs_a_bounded_amount(patient, meanwhile):
-    """Hundreds of answers are asked for and none is taken."""
+    """Hundreds of answers are requested and none is read."""
     before = [patient.answers() for _ in range(20)]
     deaf = []
     for _ in range(100):

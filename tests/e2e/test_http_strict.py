@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a proxy in front could read differently are refused, and the connection ends."""
+"""Requests that a proxy in front could parse differently are refused, and the connection ends."""
 
 import json
 import socket

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib init --table` and `--detect`: a configuration for tables that nobody has described.
+"""`defib init --table` and `--detect`: a configuration for unknown tables.
 
-What is proposed is read by `config check`, understood by `doctor` and tried by `scan`; on
-both engines, for the five systems and for tables that are odd.
+What is proposed is read by `config check`, accepted by `doctor` and tried by `scan`; on both
+engines, for the five systems and for unusual tables.
 """
 
 import pathlib
@@ -40,7 +40,7 @@ def propose(defib, db, table, *args):
 
 
 def holds(defib, config):
-    """The configuration is good, doctor finds no fault, a dry scan runs."""
+    """The configuration is valid, doctor finds no problem, a dry scan runs."""
     assert defib("config", "check", config=config).code == 0
     doctor = defib("doctor", "--json", config=config)
     assert doctor.json["fail"] == 0, doctor.out

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`defib init --detect` on the tables of eleven systems that defib has no preset for.
 
-Each schema (schemas/detect) has rows that wait, that are done and failed, one whose worker lives
-and one whose worker is gone. Found means: the right table, the rows that are being worked on, a
-sensible sign of life. Whatever is proposed, nothing is changed before a person has confirmed it.
+Each schema (schemas/detect) has rows that wait, that are done and failed, one whose worker is alive
+and one whose worker is gone. Found means: the right table, the running rows, a sensible sign of
+life. Whatever is proposed, nothing is changed before a user has confirmed it.
 """
 
 import pathlib

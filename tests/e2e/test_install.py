@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib install` and `uninstall`: the command, its refusals, and the guard of what it installs."""
+"""`defib install` and `uninstall`: the command, its refusals, and the guards of the installed
+function.
+"""
 
 import contextlib
 import os
@@ -72,7 +74,7 @@ def install(defib, db, *args, **options):
     return ran
 
 
-# A look that stands still in the middle, so that a test can do something behind its back.
+# A look that pauses in the middle, so that a test can act meanwhile.
 GATE = """
 CREATE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib install` where pg_cron is there: the real extension, in a server of its own."""
+"""`defib install` with pg_cron: the real extension, in a server of its own."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `defib install` puts into PostgreSQL does to a table just what `scan --fix` does."""
+"""The function of `defib install` does exactly what `scan --fix` does to a table."""
 
 import datetime
 import json
@@ -10,7 +10,7 @@ import pytest
 from databases import PgDatabase
 from example_systems import EXAMPLES
 
-# What two runs cannot have in common: the moment, and the name of the batch.
+# What two runs cannot have in common: the time, and the name of the batch.
 TIMES = {"created_at", "updated_at", "completed_at", "ocr_last_error_at"}
 MOMENT = {"now", "measured_s"}
 

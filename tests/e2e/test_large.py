@@ -61,7 +61,7 @@ def look(defib, config):
 
 
 def explain(pg, query):
-    """(pages read, whether the table is read through)"""
+    """(pages read, whether the table is scanned completely)"""
     plan = "\n".join(r[0] for r in pg.sql("EXPLAIN (ANALYZE, BUFFERS) " + query))
     top = re.search(r"Buffers: (.*)", plan)
     pages = sum(map(int, re.findall(r"(?:hit|read)=(\d+)", top.group(1)))) if top else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib learn`: how long runs take, kept between observations, and what that suggests."""
+"""`defib learn`: how long runs take, stored between observations, and what that suggests."""
 
 import json
 import pathlib

@@ -312,7 +312,7 @@ def test_a_follower_ends_when_nobody_reads(defib, lite):
 
 
 def write_entries(pg, name, until):
-    """Transactions that last, commit in random order, and sometimes come to nothing."""
+    """Transactions that take time, commit in random order, and sometimes roll back."""
     chance = random.Random(name)
     session = pg.connect()
     session.autocommit = False
@@ -329,7 +329,7 @@ def write_entries(pg, name, until):
 
 
 class CursorReader(threading.Thread):
-    """Reads on behind its cursor as fast as it can: it meets every gap that there is."""
+    """Reads on after its cursor as fast as it can, so that it meets every gap."""
 
     def __init__(self, defib, db, until):
         super().__init__(daemon=True)
@@ -506,7 +506,7 @@ def verify(defib, config, *more):
 
 @pytest.mark.covers("F20")
 def test_verify_finds_what_was_changed_and_what_was_removed(defib, db):
-    """Seals survive pruning and find an entry that is not as it was written, or is gone."""
+    """Seals survive pruning and find an entry that was changed or removed."""
     config = recovered(defib, db, 6, batch=2)
     whole = verify(defib, config)
     assert (whole["entries"], whole["seals"], whole["broken"]) == (6, 3, None)
@@ -524,7 +524,7 @@ def test_verify_finds_what_was_changed_and_what_was_removed(defib, db):
 
 
 def guards(db, off):
-    """What keeps the ledger from being changed; only the owner of the tables can put it aside."""
+    """What protects the ledger; only the owner of the tables can disable it."""
     if db.engine == "postgres":
         db.sql(f"ALTER TABLE defib.ledger {'DISABLE' if off else 'ENABLE'} TRIGGER USER")
     elif off:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libdefib as a C program meets it: installed, found by pkg-config, linked and run."""
+"""libdefib as a C program uses it: installed, found by pkg-config, linked and run."""
 
 import os
 import pathlib
@@ -50,7 +50,7 @@ def found_in(root, library):
 
 
 class Outside:
-    """Builds C programs as a stranger would: from an installed copy, in a folder of their own."""
+    """Builds C programs as a user would: from an installed copy, in a directory of their own."""
 
     def __init__(self, root, folder, flags):
         self.library = next(root.rglob("libdefib.a")).parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is masked is masked wherever it could leave: every field of every route, events, log."""
+"""Masked values are masked everywhere: every field of every route, events, log."""
 
 import json
 import pathlib
@@ -113,7 +113,7 @@ def leaks(text):
 
 @pytest.mark.covers("D9")
 def test_a_viewer_sees_no_masked_value_in_any_field_of_any_route(masked, defib):
-    """Also in sentences, reasons, evidence and JSON that cannot be read; events among them."""
+    """Also in sentences, reasons, evidence and JSON that cannot be read, including events."""
     with serving(defib.dir, masked.path.read_text(), env=token_env()) as web:
         eventually(web.ready)
         viewer, answered = web.by("viewer"), set()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics: what a live daemon says of itself, its watches and its workers, in memory.
+"""Metrics: what a running daemon reports about itself, its watches and its workers, from memory.
 
-One daemon on PostgreSQL is shared by most of the tests; what is stuck when it starts is
-recovered by its first pass, so that its numbers are known; by their run time, which no
-doubt about a young server excuses.
+Most tests share one daemon on PostgreSQL; its first pass recovers what is stuck at its start, so
+that its numbers are known; by run time, which doubt about a new server does not excuse.
 """
 
 import json

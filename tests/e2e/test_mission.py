@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/mission.py: an id that nobody shows is seen, and so is one that nobody knows."""
+"""scripts/mission.py: an id without a test is found, and so is an unknown id."""
 
 import pathlib
 import subprocess

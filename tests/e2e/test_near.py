@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A word that is refused is answered with the nearest that is known, in one line."""
+"""A rejected word is answered with the nearest known one, in one line."""
 
 import pytest
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One definition of detected, recovered, held and rolled back (docs/ledger.md, "What is counted").
 
-Every kind of actor does its part beside one running daemon; then every reader is asked, and all
-of them agree to the unit. An installed function and `defib run` need PostgreSQL.
+Every kind of actor does its part beside one running daemon; then every reader is queried, and all
+of them agree exactly. An installed function and `defib run` need PostgreSQL.
 """
 
 import collections
@@ -42,7 +42,7 @@ WORK = """startup: {enabled: true, do: requeue}
       done: status = 'done'
       failed: status = 'failed'
       release: status = 'queued'"""
-# By watch: what was detected, recovered (by automation, by persons), held (by both), rolled back.
+# By watch: what was detected, recovered (by scans, by operators), held (by both), rolled back.
 Numbers = collections.namedtuple("Numbers", "detected recovered by_hand held rolled_back",
                                  defaults=(0, 0, 0, 0, 0))
 WANTED = {
@@ -214,7 +214,7 @@ class World:
 
 @pytest.fixture(scope="module", params=["postgres", "sqlite"])
 def scene(request, tmp_path_factory):
-    """After everybody has done his part; the daemon and `defib top` were there from the start."""
+    """After all actors have done their part; the daemon and `defib top` ran from the start."""
     from conftest import Program
     from databases import LiteDatabase, PgDatabase
     folder = tmp_path_factory.mktemp("numbers")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/openapi.yaml against the running server: the same routes, roles, bodies and answers."""
+"""docs/openapi.yaml compared with the running server: the same routes, roles, bodies and answers.
+"""
 
 import pathlib
 import re

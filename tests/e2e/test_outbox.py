@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New work while the database is away: kept on disk, enqueued once and in order when it is back."""
+"""New jobs while the database is unavailable: stored on disk, enqueued once and in order later."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ http:
 
 
 class Away(Outage):
-    """Also a database that nobody uses at the moment: then its file is not there at all."""
+    """Also for a database that no process uses: then its file does not exist at all."""
 
     def __init__(self, queue):
         super().__init__(queue, Wire(queue.db.server) if queue.db.engine == "postgres" else None)
@@ -145,7 +145,7 @@ def test_without_a_spool_it_fails_and_says_what_would_help(away):
 
 
 def test_what_is_wrong_is_not_kept(away):
-    """Only what may succeed later as it is: bad JSON, and a queue without tables, are errors."""
+    """Only what may succeed later unchanged: bad JSON, and a queue without tables, are errors."""
     ran = away.enqueue("{")
     assert ran.code == 2 and "not JSON" in ran.err
     away.db.sql("DROP TABLE defib.job CASCADE" if away.db.engine == "postgres" else
@@ -362,7 +362,8 @@ def foreign(request, tmp_path):
 
 
 def test_a_spool_folder_of_others_is_refused_in_one_line(away, foreign):
-    """What is kept there would be in other hands: new work, results, and work over HTTP."""
+    """Other users could read or change what is stored there: new jobs, results, and jobs over HTTP.
+    """
     folder, word = foreign
     program, url = away.queue.program, away.url
     for ran in (program("enqueue", "q", "k", "--spool", folder, db=url),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's files as the daemon serves them, without a browser: whole, typed, tagged, and
-asking for nothing from elsewhere. What the page does is for test_browser.py."""
+"""The page's files as the daemon serves them, without a browser: complete, typed, tagged, and
+loading nothing from elsewhere. test_browser.py tests what the page does.
+"""
 
 import datetime
 import json

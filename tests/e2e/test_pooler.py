@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behind pgbouncer in transaction mode: no session of one's own, and all works."""
+"""Behind pgbouncer in transaction mode: everything works without a session of our own."""
 
 import signal
 import time
@@ -37,7 +37,7 @@ def test_scan_and_fix_through_a_transaction_pooler(defib, pg, pooler):
 
 
 def test_settings_do_not_leak_into_others_sessions(defib, pg, pooler):
-    """The pooler hands our server session to others: it must be as it was."""
+    """The pooler gives our server session to others: it must be unchanged."""
     jobs.make(pg, 100)
     assert defib("scan", "--fix", config=jobs.config(through(pooler, pg))).code == 0
     other = psycopg2.connect(host="127.0.0.1", port=pooler.port, dbname=pg.name, user="postgres")

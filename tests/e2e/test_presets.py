@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every preset on the tables of its queue: what is stuck is freed by that queue's own rules, what
-lives is left alone, and nothing of a CHECK, an index or a trigger stands in the way."""
+"""Every preset on the tables of its queue: stuck jobs are recovered by that queue's own rules, live
+ones are left alone, and no CHECK, index or trigger prevents it.
+"""
 
 import json
 import pathlib

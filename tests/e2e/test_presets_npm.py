@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""graphile-worker and pg-boss for real, judged by age alone: their own migrations make the tables,
-their own worker takes a job and is killed, and after defib their own worker runs it to its end."""
+"""The real graphile-worker and pg-boss, judged by age alone: their own migrations make the tables,
+their own worker takes a job and is killed, and after defib their own worker runs it to its end.
+"""
 
 import os
 import signal

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each queue's own rules ask of a recovery, beyond what test_presets.py asks of all: marks that
-its own tools read, jobs that were told to stop, unique indexes, dead letters, late completions."""
+"""What each queue's own rules require of a recovery, beyond test_presets.py: marks that its own
+tools read, jobs that were told to stop, unique indexes, dead letters, late completions.
+"""
 
 import json
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that defib starts for somebody (jobs, steps, undos, teardowns, alert commands) have a
-clean environment: no URL, password or token of defib's own unless the configuration names it."""
+"""Programs that defib starts for users (jobs, steps, undos, teardowns, alert commands) have a clean
+environment: no URL, password or token of defib itself unless the configuration names it.
+"""
 
 import pytest
 

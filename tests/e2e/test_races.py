@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two at once: each stuck row is recovered by exactly one of them."""
+"""Concurrent scans: each stuck row is recovered by exactly one of them."""
 
 import re
 import subprocess

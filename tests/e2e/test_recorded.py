@@ -16,7 +16,7 @@ CREATE TABLE parts_rest PARTITION OF parts DEFAULT;
 INSERT INTO parts (id, status, updated_at, attempts) VALUES
     (1, 'running', now() - interval '2 hours', 0), (2, 'running', now() - interval '2 hours', 9)
 """
-# The trigger names a row anew: by the configuration nobody can know.
+# The trigger changes a row's key: the configuration does not show that.
 RENAMES = {
     "postgres": "CREATE FUNCTION rename() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.id := "
                 "NEW.id + 1000; RETURN NEW; END'; CREATE TRIGGER rename BEFORE UPDATE ON jobs "
@@ -223,7 +223,7 @@ def test_where_waiting_rows_look_like_running_ones_the_watch_says_so(db, defib):
 
 
 def test_a_trigger_that_puts_the_row_back_is_seen(pg, defib):
-    """What the UPDATE returned was not the end of it."""
+    """The row changed again after the UPDATE returned."""
     stuck_jobs.make(pg, 2)
     pg.sql("CREATE FUNCTION back() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN UPDATE jobs SET "
            "status = 'running' WHERE id = NEW.id; RETURN NULL; END$$; CREATE TRIGGER back AFTER "

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGHUP: another configuration is put in force without a restart, or the old one stays and the log
-says why. What is known of a watch that stays is kept: its leader, its guard, its counts."""
+says why. The state of a watch that remains is kept: its leader, its guard, its counts.
+"""
 
 import contextlib
 import re
@@ -169,7 +170,7 @@ def test_a_watch_that_was_named_and_is_gone_is_a_wrong_configuration(world):
 
 @pytest.mark.covers("C11", "F6")
 def test_a_brake_that_holds_goes_on_holding(world):
-    """A guard that was made anew would take all the silent for stale at its first look."""
+    """A new guard would consider all silent workers stale at its first look."""
     make_jobs(world.db, 10, lanes=["beating"])
     text = config(world.url, BEATING, guard="{pace: 0}")
     daemon = world.daemon(text, "--no-queue")

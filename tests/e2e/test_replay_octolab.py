@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """OctoLab (D): the document "Background Teardown Worker" replayed, by its own test plan.
 
-The backend is `defib daemon --work --listen` with the configuration that ships; what tears
-a lab down is a program that the test holds, fails or lets go, lab by lab.
+The backend is `defib daemon --work --listen` with the shipped configuration; a lab is torn down by
+a program that the test holds, fails or releases, lab by lab.
 """
 
 import re
@@ -200,8 +200,8 @@ def test_a_reload_during_a_teardown_neither_fails_nor_interrupts_it(scene):
 
 @pytest.mark.covers("D4", "D5")
 def test_a_stop_during_a_teardown_leaves_it_for_the_startup_tick(octolab):
-    """What the batch has finished stays finished, what is in hand goes back; no more is known of
-    the stop's own time than that it waits for no teardown: this one would never end."""
+    """What the batch has finished stays finished, what is in hand is released; the time of the stop
+    itself is not tested, except that it waits for no teardown: this one would never end."""
     first, held = octolab.lab("ending", 200), octolab.lab("ending", 100, mark="hold")
     backend = octolab.backend()
     eventually(lambda: octolab.begun(held))

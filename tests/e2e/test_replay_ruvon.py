@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ruvon (C): the document "Zombie Workflow Recovery" replayed, chapter by chapter.
 
-Workers are real processes, of Ruvon's kind (they beat into a table and know nothing of
-defib) and of ours. Where minutes matter they are moved in the rows.
+Workers are real processes, of Ruvon's kind (they beat into a table and do not know defib) and of
+ours. Where minutes matter, the times in the rows are changed.
 """
 
 import datetime

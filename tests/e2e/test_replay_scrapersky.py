@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ScraperSky (A): the work order "Zombie Record Cleanup and Prevention" replayed, step by step:
-its SQL, its tests, its thresholds and its success criteria, on the example as it ships.
+"""ScraperSky (A): the work order "Zombie Record Cleanup and Prevention" replayed, step by step: its
+SQL, its tests, its thresholds and its success criteria, on the example as it ships.
 
-Sessions really cannot be had (the role may not connect any more, or the way to the server is
-cut), workers are real processes, and hours are moved in the rows.
+Sessions are really unavailable (the role may not connect any more, or the connection to the server
+is cut), workers are real processes, and the times in the rows are changed.
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 """Scristill (B): the document "Scheduler Startup Resilience" replayed: its tasks' tests, its
 verification and its constraints, on the example as it ships.
 
-The container is the daemon with its workers and their jobs, and is killed as a container is: all
-of it at once. How long a job takes stands in its payload, which run-job.sh obeys.
+The container is the daemon with its workers and their jobs, and is killed like a container: all of
+it at once. The payload of a job says how long it takes, and run-job.sh obeys it.
 """
 
 import contextlib

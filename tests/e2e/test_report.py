@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib report`: its numbers against a count by hand, its forms, and what is missing."""
+"""`defib report`: its numbers compared with a count by hand, its forms, and missing data."""
 
 import datetime
 import html.parser

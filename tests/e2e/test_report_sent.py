@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports that are sent by themselves, and the report over HTTP."""
+"""Scheduled reports, and the report over HTTP."""
 
 import contextlib
 import datetime

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retention: everything that defib keeps of its own is bounded by policy, and pruned in small steps."""
+"""Retention: everything that defib stores is limited by policy, and pruned in small steps."""
 
 import time
 
@@ -70,7 +70,7 @@ def test_prune_removes_what_is_old_and_nothing_else(queue_db, defib):
 
 @pytest.mark.covers("F20")
 def test_the_daemon_keeps_the_tables_at_the_size_of_the_policy(queue_db, defib):
-    """Many jobs later the tables are the size that the policy says; status and metrics tell."""
+    """After many jobs the tables have the size that the policy says; status and metrics show it."""
     db = queue_db
     fill(db, 20000 if db.engine == "postgres" else 5000)
     fill(db, 7, days=1)
@@ -121,7 +121,7 @@ def test_it_can_be_turned_off_and_bad_ages_are_refused(queue_db, defib):
 
 @pytest.mark.covers("F20")
 def test_a_step_reads_only_what_it_removes_and_waits_for_nobody(pg, defib):
-    """By its index, past rows that are locked, without a statement that takes long, and no bloat."""
+    """By its index, past locked rows, without a long statement, and without bloat."""
     assert defib("init", db=pg).code == 0
     fill(pg, 20000, days=1)
     fill(pg, 3000)

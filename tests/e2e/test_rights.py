@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A role that may not create: everything works, says what is off, and a DBA gets the SQL."""
+"""A role that may not create: everything works, reports what is off, and a DBA gets the SQL."""
 
 
 import pytest
@@ -92,7 +92,7 @@ def test_a_worker_runs_where_the_service_hides_its_wal(jobs, defib):
 
 
 def test_every_command_runs_with_exactly_the_grants_that_doctor_names(jobs, defib, doctor):
-    """The tables are somebody else's; doctor is asked until it has nothing more to say."""
+    """The tables belong to another role; doctor is run until it has no more findings."""
     assert defib("init", db=jobs).code == 0
     with role(jobs) as url:
         text = config(url, work=WORK, **COUNTED)

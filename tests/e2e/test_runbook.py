@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/runbook.md on ScraperSky (A): every command that it tells a person to type is typed."""
+"""docs/runbook.md on ScraperSky (A): every command in it is typed."""
 
 import pathlib
 import re

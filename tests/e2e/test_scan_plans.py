@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What statements that take a list of jobs read: as much as the list is long, by index.
+"""What statements that take a list of jobs read: in proportion to the list, by index.
 
-A planner that takes the list for long, or the table for small, reads a whole index through, or
-filters one list by another. The rows that were read are counted by the server.
+A planner that believes the list to be long, or the table to be small, scans a whole index, or
+filters one list by another. The server counts the rows that were read.
 """
 
 import re

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon as a service: several databases of which one is down, answers while a backlog is
-replayed, logs that programs and persons read, and an end that never takes long."""
+cleaned up, logs for programs and people, and a stop that never takes long.
+"""
 
 import contextlib
 import json
@@ -229,7 +230,7 @@ def test_owner_ids_are_masked_in_the_log(lite, defib, daemon):
 # ---- the end ----
 
 def test_a_stop_takes_no_longer_because_a_database_is_frozen(world, daemon):
-    """Every statement is sent and no answer comes: neither the scan's nor the step down's."""
+    """Every statement is sent and no reply comes: neither for the scan nor for stepping down."""
     make_jobs(world.db, 4, lanes=["aged"])
     with contextlib.closing(Wire(world.db.server)) as wire:
         patient = config(wire.url(world.db), AGED).replace(
@@ -272,7 +273,7 @@ LATE = """
 
 
 class Killed:
-    """A daemon that recovers, alerts and obeys while it is killed again and again."""
+    """A daemon that recovers, alerts and obeys while it is killed repeatedly."""
 
     def __init__(self, world, receiver):
         self.world, self.jobs = world, 0

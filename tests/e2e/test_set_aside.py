@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results that the database refuses to record are kept, and people see it."""
+"""Results that the database refuses to record are kept, and operators see that."""
 
 import json
 

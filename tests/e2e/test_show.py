@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib show JOB`: one sentence, the facts, and the story of a job."""
+"""`defib show JOB`: one sentence, the facts, and the history of a job."""
 
 import json
 

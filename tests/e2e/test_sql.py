@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib sql WATCH`: a script for psql or sqlite3 that runs as it stands and changes nothing."""
+"""`defib sql WATCH`: a script for psql or sqlite3 that runs as printed and changes nothing."""
 
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calm start: what gone instances left is taken care of before anybody claims (system B)."""
+"""The calm start: cleanup after dead instances happens before any job is claimed (system B)."""
 
 import datetime
 import re
@@ -14,7 +14,7 @@ from table_workers import TableWorkers
 from workers import eventually, up_for
 
 REASON = "Container restart: job was running when previous instance stopped"
-# A worker that is there but takes nothing, so that what it did at its start is all it did.
+# A worker that claims nothing, so that only its start has an effect.
 IDLE = (("poll: 5s", "poll: 1h\n      startup_tick: false"), ("stagger: 1s", "stagger: 0s"))
 STARTUP = f'    startup:\n      enabled: true\n      do: fail\n      reason: "{REASON}"\n'
 BURST = "      burst:\n        limit: 5\n        window: 60s\n"
@@ -31,7 +31,7 @@ def scristill(db, defib, with_tables):
 
 
 class System(TableWorkers):
-    """Scristill's tables, with instances of which only the registry knows."""
+    """Scristill's tables, with instances that only the registry knows."""
 
     def own(self, name):
         return f"defib.{name}" if self.db.engine == "postgres" else f"defib_{name}"
@@ -51,7 +51,7 @@ class System(TableWorkers):
         return dict(self.rows("SELECT status, count(*) FROM jobs GROUP BY status"))
 
     def instance(self, name, state="alive", lease_s=3600, serves="jobs", lease_ms=60000):
-        """A worker on a host that nobody can see; its lease ends so many seconds from now."""
+        """A worker on an invisible host; its lease ends this many seconds from now."""
         if self.db.engine == "postgres":
             now, ends = "now()", f"now() + interval '{lease_s} seconds'"
         else:
@@ -81,7 +81,7 @@ def summaries(worker):
 
 @pytest.mark.covers("B1", "B2", "B9")
 def test_231_jobs_that_a_dead_instance_left_become_failed_with_the_reason(scristill):
-    """None is past its threshold: that they run at a start is all there is against them."""
+    """None is past its threshold: that they run at a start is the only evidence."""
     scristill.change(*IDLE)
     scristill.add("running", 100, "scrape")
     scristill.add("running", 54, "crawl")
@@ -237,7 +237,7 @@ def test_a_second_instance_leaves_the_first_ones_jobs_alone(scristill):
 
 @pytest.mark.covers("B4")
 def test_a_stopped_instance_of_this_host_is_not_gone(scristill):
-    """Its lease is over, its process is there: it may go on at any moment."""
+    """Its lease has expired, its process exists: it may continue at any moment."""
     scristill.change(*IDLE)
     first = scristill.start("--lease", "1s")
     scristill.db.freeze(first)
@@ -398,7 +398,7 @@ def test_a_daemon_that_follows_a_killed_one_at_once_starts_when_its_lease_is_ove
 
 @pytest.mark.covers("B4")
 def test_a_daemon_knows_nothing_of_workers_that_never_register(scristill):
-    """They may be at work: only what is past its threshold was left."""
+    """They may be running: only jobs past their threshold were left behind."""
     scristill.add("running", 3)
     stale, = scristill.add("running", seconds=1900)
     up_for(scristill.db, 31)

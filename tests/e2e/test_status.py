@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""defib status: how the daemons are, from any host, also when none is left."""
+"""defib status: the state of the daemons, from any host, also when none is left."""
 
 import json
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real graphile-worker and pg-boss under `defib run`: killed in the middle of a job.
 
-Their own second worker has the job at once; what another living worker has is left alone.
-Both know nothing of defib. Times are the database's own.
+Their own second worker gets the job at once; jobs of another live worker are left alone. Neither
+queue knows defib. Times are the database's own.
 """
 
 import os

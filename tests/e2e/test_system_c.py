@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ruvon (C) end to end on PostgreSQL: beats, crashes, retries on time, and sagas.
 
-Time is the test's own where it matters: the server runs with a clock that stands still
-until it is moved, so that "not a second before" can be said.
+The test controls the time where it matters: the server has a clock that stands still until it is
+moved, so that "not a second before" can be checked.
 """
 
 import json

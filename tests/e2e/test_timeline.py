@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a job as the page lays it out (web/lib/timeline.js), from what the API says of it.
+"""The life of a job as the page lays it out (web/lib/timeline.js), from the API's data.
 
-Node runs the page's own module; how it looks is a matter of the browser's tests.
+Node runs the page's own module; the browser's tests check how it looks.
 """
 
 import json

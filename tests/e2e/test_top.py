@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib top`, driven in a real terminal (tmux): what a person sees, and what keys do."""
+"""`defib top`, driven in a real terminal (tmux): what it shows, and what keys do."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib undo`: a remedy is taken back as long as nobody has touched the job since."""
+"""`defib undo`: a remedy is undone as long as the job was not touched since."""
 
 import pytest
 

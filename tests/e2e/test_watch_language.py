@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a watch can say, each word on a table of its own, on both engines."""
+"""What a watch can express, each option on a table of its own, on both engines."""
 
 import datetime
 import json
@@ -379,7 +379,7 @@ def test_a_held_job_stays_held_and_is_not_written_again(signs, defib):
     job, = ran.json["watches"][0]["jobs"]
     assert (ran.code, ran.json["held"], job["rule"]) == (0, 1, "already-held")
     assert signs.sql(f"SELECT count(*) FROM {ledger(signs)}") == [(1,)]
-    # Another rule does not free it either: a person does.
+    # Another rule does not recover it either: only an operator does.
     assert scan(defib, signs, ALIVE + "owner: w", "--fix").json["held"] == 1
 
 

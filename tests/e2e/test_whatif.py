@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib whatif`: another threshold, weighed by the ledger and by the runs that ended."""
+"""`defib whatif`: another threshold, evaluated with the ledger and the runs that ended."""
 
 import pytest
 import runs

@@ -189,7 +189,7 @@ def test_what_is_missing_or_too_much_is_said_in_one_line(told, args, says):
     assert says in stuck_jobs.one_line(ran)
 
 
-# ---- a scan past a brake
+# ---- a scan despite a brake
 
 def overrides(jobs):
     rows = jobs.db.sql(f"SELECT evidence FROM {jobs.table('ledger')} WHERE event = 'REQUEUED'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker whose programs are short claims a few jobs before it has a place for them."""
+"""A worker with short programs claims a few jobs before it has a slot for them."""
 
 from workers import eventually
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases and fencing: a worker that stands still, loses its sessions, or misses an answer."""
+"""Leases and fencing: a worker that is stopped, loses its sessions, or misses a reply."""
 
 import contextlib
 import shutil
@@ -28,7 +28,7 @@ def let_go(queue):
 
 @pytest.mark.covers("F3", "C1")
 def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
-    """Its job was finished meanwhile; its own result comes too late and changes nothing."""
+    """Its job was finished meanwhile; its own result is late and changes nothing."""
     job = queue.enqueue()
     sleeper = queue.work("--lease", "2s", "--name", "sleeper", run=SLOW)
     child = started(queue.program)
@@ -196,7 +196,7 @@ def elsewhere(pg_queue, monkeypatch):
 
 @pytest.mark.covers("F3")
 def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, elsewhere):
-    """There the vanished session is all there is to see: a living worker is back in the grace."""
+    """There only the lost session is visible: a live worker is back within the grace."""
     queue = pg_queue
     job = queue.enqueue()
     elsewhere("--name", "far", "--lease", "3s", run=SLOW)
@@ -273,7 +273,8 @@ def claims(sent):
 
 @pytest.mark.covers("F3")
 def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
-    """The database gave the job away, the worker never heard of it: nobody would ever run it."""
+    """The database assigned the job, the worker never learned of it: no worker would ever run it.
+    """
     queue = Queue(defib, pg)
     claims.names = set()
     jobs = []

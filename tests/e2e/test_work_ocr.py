@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCR (E): attempts count at the claim, both contents are written at once, failures go back."""
+"""OCR (E): attempts count at the claim, both contents are written at once, failures are released.
+"""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OctoLab (D): labs are torn down in order, a few a tick, and never twice at once."""
+"""OctoLab (D): labs are torn down in order, a few per tick, and never twice at once."""
 
 import signal
 import time
@@ -10,7 +10,7 @@ from table_workers import TableWorkers
 from workers import eventually, running
 
 OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
-# Notes that it began, then goes on until the test lets it.
+# Records that it began, then runs until the test lets it end.
 SLOW = 'echo "$$" >>began; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_JOB_ID" >>torn'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each table's results are recorded in their own order: one that refuses holds up no other."""
+"""Each table's results are recorded in their own order: one that refuses delays no other."""
 
 import resource
 
@@ -109,7 +109,7 @@ def test_results_of_a_renamed_watch_wait_and_are_named(tables):
 
 
 def test_a_result_that_its_table_refuses_for_ever_holds_up_no_other_row(tables):
-    """Nor is its job handed back, to run again and be refused again."""
+    """Nor is its job released, to run again and be refused again."""
     worker = begin(tables, 2)
     if tables.db.engine == "postgres":
         tables.db.sql("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database is away when a job ends: spool, breaker, alert."""
+"""The database is unavailable when a job ends: spool, breaker, alert."""
 
 import signal
 
@@ -81,7 +81,7 @@ def test_the_spool_drains_in_order(queue, outage):
 
 @pytest.mark.covers("A15")
 def test_the_breaker_opens_and_closes_by_itself(queue, outage):
-    """Claims pause while the database is away; when it is back, work goes on."""
+    """Claims pause while the database is unavailable; when it is back, work continues."""
     worker = work(queue, outage, "--poll", "50ms", "--lease", "10m")
     queue.wait_state(queue.enqueue(), "done")
     # On SQLite an idle look only reads: the lock shows when there is something to claim.
@@ -119,7 +119,7 @@ def test_the_next_worker_of_the_name_drains_what_a_killed_one_spooled(queue, out
 
 @pytest.mark.covers("A14", "F3")
 def test_a_spooled_result_is_fenced_like_any_other(queue, outage):
-    """Somebody else has run the job meanwhile: the spooled result is kept as evidence only."""
+    """Another worker has run the job meanwhile: the spooled result is kept as evidence only."""
     job = queue.enqueue()
     worker = work(queue, outage, "--lease", "10m", run=SLOW)
     up_and_go(queue)
@@ -156,7 +156,7 @@ def test_without_a_spool_one_critical_line_names_the_job(queue, outage):
 
 @pytest.mark.covers("A7")
 def test_what_could_not_be_recorded_is_recovered_later(queue, outage):
-    """The worker finds that it owns a job it does not have, and hands it back."""
+    """The worker finds that it owns a job it does not have, and releases it."""
     job = queue.enqueue()
     worker = queue.work("--name", "anna", "--spool", "off", "--lease", "2s", url=outage.url,
                         run=SLOW)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims stay as fast at the end of a long queue as at its start, whatever runs beside them."""
+"""Claims stay as fast at the end of a long queue as at its start, whatever runs in parallel."""
 
 import re
 import statistics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes between `defib work` and the program it runs for a job (docs/jobs.md)."""
+"""The interface between `defib work` and the program it runs for a job (docs/jobs.md)."""
 
 import os
 import shutil

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ScraperSky (A): a batch is claimed at once, each item ends on its own, and a record that could
-not be written is reset by a later scan."""
+"""ScraperSky (A): a batch is claimed at once, each item ends separately, and a record that could
+not be written is reset by a later scan.
+"""
 
 import signal
 

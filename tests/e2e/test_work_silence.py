@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Silence convicts only whom an observer itself has heard nothing of for a whole lease, by its own
-clock, while it could write: not after a jump of the database's clock, and not after a time in
-which nobody could write."""
+"""Silence is death only if an observer itself has heard nothing for a whole lease, by its own
+clock, while it could write: not after a jump of the database's clock, and not after a time in which
+no worker could write.
+"""
 
 import contextlib
 import time
@@ -30,7 +31,7 @@ def crew(queue, n, *options):
 
 
 def let_beat(queue, times, name="w0"):
-    """So many renewals of one worker: time in which somebody could have been condemned."""
+    """This many renewals of one worker: time in which another could have been declared dead."""
     table = queue.table("worker")
 
     def stamp():
@@ -130,7 +131,7 @@ def full_disk(folder):
 
 
 def outlast(queue, trouble, n=3):
-    """Nobody can write for longer than a lease, and somebody starts meanwhile."""
+    """No worker can write for longer than a lease, and one starts meanwhile."""
     workers = crew(queue, n)
     with trouble:
         for worker in workers:
@@ -163,7 +164,7 @@ def test_nobody_is_condemned_after_the_disk_was_full(defib, tmp_path):
 
 @pytest.mark.covers("F6")
 def test_a_worker_that_starts_beside_old_leases_waits_for_a_lease_of_its_own(queue):
-    """It has heard nobody yet: an old stamp says nothing of who could write."""
+    """It has heard no worker yet: an old stamp does not show who could write."""
     workers = crew(queue, 1)
     queue.db.freeze(workers[0])
     time.sleep(LEASE_S + 1)  # its lease is over by any clock

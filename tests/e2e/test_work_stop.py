@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a worker ends: asked to, asked twice, or killed; and what becomes of its jobs."""
+"""How a worker ends: asked to, asked twice, or killed; and the outcome of its jobs."""
 
 import signal
 
 import pytest
 from workers import eventually, running
 
-# Notes its pid and its epoch, then runs until it is killed or told to go on.
+# Records its pid and its epoch, then runs until it is killed or told to end.
 SLOW = ('echo $$ >"pid.$DEFIB_JOB_ID.$DEFIB_EPOCH"; '
         'while [ ! -e go ]; do sleep 0.05; done; echo 1 >&3')
 DEAF = f"trap '' TERM; {SLOW}"
@@ -156,7 +156,7 @@ def test_time_to_recover_counts_from_the_exit_and_never_from_the_end_of_the_leas
 
 @pytest.mark.covers("D5")
 def test_the_next_worker_recovers_what_a_killed_one_left(queue):
-    """Nobody watched; the first one to come finds it."""
+    """No process watched; the next worker finds it."""
     job = queue.enqueue()
     worker = queue.work(run=DEAF)
     pid_of(queue, job)
@@ -186,7 +186,7 @@ def test_workers_side_by_side_never_run_an_epoch_twice(queue):
     assert [w.wait() for w in workers] == [0] * 4
     ran = [tuple(line.split()) for path in queue.program.dir.glob("ran.*")
            for line in path.read_text().splitlines()]
-    # A job that was claimed ahead and handed back unstarted ran in a later epoch, once.
+    # A job that was claimed ahead and released unstarted ran in a later epoch, once.
     assert len(ran) == len({job for job, _ in ran}) == 400
     assert not queue.all("id", "state <> 'done' OR attempts <> 1")
     assert sorted((str(job), str(epoch)) for job, epoch in queue.all("id, epoch")) == sorted(ran)

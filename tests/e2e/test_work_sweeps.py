@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps of workers stand under the daemon's guard: pause, raise, doubt, brake and pace."""
+"""Sweeps of workers obey the daemon's guards: pause, raise, doubt, brake and pace."""
 
 import signal
 import threading
@@ -41,7 +41,7 @@ WATCH = """
 
 
 class Swept:
-    """Rows of workers that know nothing of defib, which the test is; a worker of ours sweeps."""
+    """Rows of foreign workers, which the test simulates; a worker of ours sweeps."""
 
     def __init__(self, defib, pg):
         self.defib, self.db = defib, pg
@@ -71,7 +71,7 @@ class Swept:
                            lane)[0][0]
 
     def noted(self, lane, rule):
-        """What the ledger has of a guard: when it held, and when it let go."""
+        """The ledger entries of a guard: when it held, and when it released."""
         return [r for r, in self.db.sql(
             "SELECT rule FROM defib.ledger WHERE watch = %s AND event = 'GUARD_HELD' AND "
             "actor = 'worker' AND starts_with(rule, %s) ORDER BY id", lane, rule)]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for workers on any table: a killed one is noticed, a living one is believed, and its
-sizes change while it works."""
+"""What holds for workers on any table: a killed one is noticed, a live one is trusted, and its
+sizes change while it works.
+"""
 
 import signal
 import time
@@ -102,7 +103,7 @@ def test_a_living_worker_s_old_row_is_left_alone(one):
                                             (("raise", "--by", "100"), ("raise", "--off"))],
                          ids=["pause", "raise"])
 def test_a_worker_leaves_alone_what_people_told_the_daemons_to(one, say, take_back):
-    """Its start and its sweeps recover rows too; they heard of no pause and no higher threshold."""
+    """Its start and its sweeps recover rows too; they ignored a pause and a raised threshold."""
     def tell(command, *options):
         ran = one(command, one.system.watch, *options)
         assert ran.code == 0, ran.err
@@ -146,7 +147,7 @@ def test_slow_statements_of_a_watch_do_not_keep_a_worker_from_renewing(pg, defib
 
 @pytest.mark.parametrize("one", SYSTEMS[2:], ids=[SYSTEMS[2].name], indirect=True)
 def test_a_job_that_runs_too_long_is_freed_although_its_worker_lives(one):
-    """Life is no excuse for `overdue`; what the worker says later is too late."""
+    """A live worker does not excuse `overdue`; its later result is too late."""
     worker = one.work(one.system.watch, "--poll", "1h", run=HELD)
     one.until_lines("began", 1)
     grow_old(one)
@@ -164,7 +165,7 @@ def test_a_job_that_runs_too_long_is_freed_although_its_worker_lives(one):
 
 @pytest.mark.covers("E8")
 def test_what_was_stuck_before_the_start_is_recovered_and_run(one):
-    """Nobody has a lease on it: only its age tells."""
+    """It has no lease: only its age counts."""
     states = {"sitemap_import_status": "Processing", "status": "running", "status_id": 6}
     value = states[one.system.state]
     one.rows(f"UPDATE {one.system.table} SET {one.system.state} = %s", value)

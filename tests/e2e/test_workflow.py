@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workflows and sagas on the built-in queue: `defib work` with `workflows:` (docs/workflows.md).
 
-Steps write into a file `log` beside them, so that a test can say how often each was run.
+Steps write to a file `log` beside them, so that a test can count how often each was run.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of stuck jobs under a real `defib daemon`, and words with it, on either engine."""
+"""A table of stuck jobs under a real `defib daemon`, and commands for it, on either engine."""
 
 import itertools
 import json
@@ -77,7 +77,7 @@ class Told:
         return next(w for w in ran.json["watches"] if w["watch"] == "jobs")
 
     def beat(self):
-        """All rows that run have just given a sign of life."""
+        """All running rows have just given a sign of life."""
         self.db.sql(f"UPDATE jobs SET updated_at = {NOW[self.db.engine]} WHERE status = 'running'")
 
     def brake(self):

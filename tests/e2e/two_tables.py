@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two tables of one worker, of which a test makes one refuse what is written to it."""
+"""Two tables of one worker, one of which a test makes refuse writes."""
 
 from databases import initialize
 from workers import LIMIT_S, Worker, eventually

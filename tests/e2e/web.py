@@ -67,7 +67,7 @@ class Web:
         self.daemon = None
 
     def by(self, role):
-        """The same as another: one of TOKENS, any other token, or None for nobody."""
+        """The same as another caller: one of TOKENS, any other token, or None for no token."""
         other = Web(self.host, self.port, TOKENS.get(role, role), self.tls, self.timeout)
         other.daemon = self.daemon
         return other
@@ -107,7 +107,7 @@ class Web:
         return self.ask("POST", path, body, **options)
 
     def ready(self):
-        """Whether every database was asked and every watch is cared for."""
+        """Whether every database was queried and every watch is handled."""
         return self.get("/readyz").status == 200
 
 

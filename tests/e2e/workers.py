@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in queue and its workers, as tests see them on either engine.
+"""The built-in queue and its workers, for tests on either engine.
 
-Tests wait for what they expect with a generous limit, and never for a time to pass.
-Every worker that was started is gone when its test ends, and so are its children.
+Tests wait for expected conditions with a generous limit, and never for a time to pass. Every worker
+that was started is gone when its test ends, and so are its children.
 """
 
 import json
@@ -19,7 +19,7 @@ LIMIT_S = 60
 
 
 class NotYet:
-    """An answer that is not true, and tells a failing test what there was instead."""
+    """An answer that is false, with what a failing test should show instead."""
 
     def __init__(self, found):
         self.found = found
@@ -43,7 +43,7 @@ def eventually(what, limit=LIMIT_S):
 
 
 def up_for(db, seconds):
-    """While a server has just come up nobody is condemned for silence; a file has no server."""
+    """While a server has just started, no worker is blamed for silence; a file has no server."""
     if db.engine == "postgres":
         eventually(lambda: db.sql("SELECT now() > pg_postmaster_start_time() + "
                                   f"interval '{seconds} seconds'")[0][0], limit=seconds + 30)
@@ -188,7 +188,7 @@ class Queue:
 
 
 class Wire:
-    """TCP between a worker and the server that is cut, or deaf, at one exact point."""
+    """TCP between a worker and the server that is cut, or silent, at one exact point."""
 
     def __init__(self, server):
         self.target = ("127.0.0.1", server.port)
@@ -247,7 +247,7 @@ class Wire:
                 server.close()
 
     def strand(self):
-        """Every connection ends for its client; the server hears nothing of it."""
+        """Every connection ends for its client; the server does not notice."""
         with self.lock:
             pairs, self.pairs = self.pairs, []
             self.stranded += [server for _, server in pairs]
@@ -255,7 +255,7 @@ class Wire:
             client.shutdown(socket.SHUT_RDWR)
 
     def end_stranded(self):
-        """The server hears at last, and its old sessions end."""
+        """The server notices at last, and its old sessions end."""
         with self.lock:
             ends, self.stranded = self.stranded, []
         for server in ends:

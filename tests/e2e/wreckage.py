@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the browser tests look at: databases in which work was really lost.
+"""The data of the browser tests: databases in which jobs were really lost.
 
-A week lies behind it (a server whose clock is moved on while scans run), then workers are
-killed, frozen and poisoned, and one crew falls silent as a whole. `Wreckage` leaves a daemon
-that serves all of it, and takes orders of the browser's tests over HTTP (`Orders`): stop the
-server, start it, let another worker die, work off what waits.
+It has a week of history (a server whose clock is advanced while scans run), then workers are
+killed, frozen and poisoned, and one crew falls silent as a whole. `Wreckage` leaves a daemon that
+serves all of it, and takes commands of the browser's tests over HTTP (`Orders`): stop the server,
+start it, let another worker die, work off what waits.
 """
 
 import datetime
@@ -235,7 +235,7 @@ class Wreckage:
         assert ran.code == 0, ran.err
 
     def _flows(self):
-        """Orders that are shipped, one that is rolled back, and what nobody takes."""
+        """Orders that are shipped, one that is rolled back, and some that no worker takes."""
         for address in ("home", "home", "nowhere"):
             self.queue.enqueue(json.dumps({"item": "lamp", "address": address}), kind="order")
         self.work_off()
@@ -272,7 +272,7 @@ class Wreckage:
         self._work("encoder-3", "sleep 600", "--queue", "video", "--concurrency", "3")
 
     def _poison(self):
-        """A job that kills whoever takes it, until it is held."""
+        """A job that kills every worker that takes it, until it is held."""
         job = self.queue.enqueue('{"file": "bomb.png"}', queue="poison", kind="resize")
         for i in range(3):
             worker = self._work(f"resizer-{i + 1}", "kill -9 $PPID", "--queue", "poison")
@@ -281,7 +281,7 @@ class Wreckage:
         self.queue.wait_state(job, "held")
 
     def _quiet(self):
-        """A worker of another language takes a job and lets its lease run out."""
+        """A worker in another language takes a job and lets its lease expire."""
         job = self.queue.enqueue('{"page": 7}', queue="late", kind="fetch")
         worker, = self.db.sql("SELECT defib.register('reader-1', 'test/reader-1', 3000)")[0]
         (taken, epoch), = self.db.sql("SELECT id, epoch FROM defib.claim(%s, 'late', 1)", worker)
@@ -289,14 +289,14 @@ class Wreckage:
         return job, worker, epoch
 
     def _late(self, job, worker, epoch):
-        """It comes back with its result after the job was given back."""
+        """It comes back with its result after the job was recovered."""
         self.queue.wait_state(job, "queued")
         (accepted,), = self.db.sql("SELECT accepted FROM defib.settle(%s, ARRAY[%s]::bigint[], "
                                    "ARRAY[%s]::bigint[], ARRAY['done'])", worker, job, epoch)
         assert not accepted
 
     def _seen(self):
-        """Until the daemon has seen it all, and said so."""
+        """Until the daemon has seen everything, and reported it."""
         web = self.web = self.daemon.web(TOKENS["admin"])
         eventually(web.ready)
         eventually(lambda: len(web.get("/api/v1/watches/crawl/jobs?where=stuck&limit=100")
