@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chaos: workers at work while what they stand on is taken away.
+"""Chaos: workers run while processes, sessions and the server are taken away.
 
-Several `defib work` processes run chaos_job.c; jobs are enqueued while they do;
+Several `defib work` processes run chaos_job.c; jobs are enqueued meanwhile;
 and at random, from a seed that is printed, workers are killed, stopped beyond
 their lease, asked to leave, cut off, and the server is restarted at once. A
 killed worker is started again under its old name. When the faults are over,
@@ -9,9 +9,9 @@ everything must become final within a bound, the queries of
 chaos_checks.py must find nothing, and the model must allow the history of each
 job (ledger_history.py).
 
-Some workers run in a PID namespace of their own (where we may): to the others
-they are on another host, so that exits cannot be seen and only session and
-lease speak.
+Some workers run in a PID namespace of their own (if we may): to the others they
+are on another host, so that exits cannot be seen and only session and lease
+count.
 """
 
 import collections
@@ -59,7 +59,7 @@ def started(pid):
 
 
 class Worker:
-    """One name; a process that is started again whenever it has ended."""
+    """One name; a process that is restarted whenever it has ended."""
 
     def __init__(self, run, name, url, apart):
         self.run, self.name, self.url, self.apart = run, name, url, apart
@@ -84,7 +84,7 @@ class Worker:
         self.began = started(self.process.pid)
 
     def signal(self, number):
-        """To the worker itself, also where unshare stands before it."""
+        """To the worker itself, even if unshare is its parent."""
         pid = self.process.pid
         if self.apart:
             try:
@@ -212,7 +212,7 @@ class Chaos:
                 goal = self.progress()
 
     def progress(self):
-        """How much of the jobs should be there by now: a little ahead of the faults."""
+        """How many of the jobs should exist by now: slightly ahead of the faults."""
         return 0.1 + sum(self.injected.values()) / (self.kills + self.others + self.restarts)
 
     # ---- faults
@@ -255,7 +255,7 @@ class Chaos:
         return True
 
     def hold_lock(self):
-        """SQLite: somebody else writes for a while."""
+        """SQLite: another session writes for a while."""
         session = sqlite3.connect(self.db.path, timeout=0.1, isolation_level=None)
         try:
             session.execute("BEGIN IMMEDIATE")
@@ -312,7 +312,7 @@ class Chaos:
         begun, alive = time.monotonic(), dict(self.sql(chaos_checks.ALIVE))
         while time.monotonic() < begun + self.settle_s:
             self.tend()
-            # Who is gone never renews again; a count could hide him behind his successor.
+            # A worker that is gone never renews again; a count could hide it behind its successor.
             unheard = alive.items() & dict(self.sql(chaos_checks.ALIVE)).items()
             if self.sql(chaos_checks.OPEN) == [(0,)] and not unheard:
                 return time.monotonic() - begun

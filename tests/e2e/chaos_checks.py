@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must be true after chaos, as SQL that finds the rows for which it is not.
 
-Triggers of the test's own note every change of every job, and how workers begin
-and end; the program's file of side effects becomes a table keyed by (job, epoch). The invariants are
-then queries over jobs, that history, the effects and the ledger: each must
-find nothing. ledger_history.py replays the same history against the model.
+Triggers of the test record every change of every job, and how workers begin and
+end; the program's file of side effects becomes a table keyed by (job, epoch).
+The invariants are queries over jobs, that history, the effects and the ledger:
+each must find nothing. ledger_history.py replays the same history against the model.
 Written for PostgreSQL; on SQLite `defib.` is read as `defib_`.
 """
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy between workers and their server that breaks what it carries.
+"""A TCP proxy between workers and their server that injects faults.
 
-Each connection is carried by two tasks of one event loop in a thread. Faults
-hit one connection at random: cut (both ends get a reset), answer lost (what
-the client asked reaches the server, the answer does not come back), or a
-silence (nothing moves for a while, as when packets vanish). close_for() hits
-all of them: nothing moves either way until the time is over, and nothing is lost.
+Two tasks of one event loop in a thread forward each connection. Faults hit one
+connection at random: cut (both ends get a reset), reply lost (the request
+reaches the server, the reply does not come back), or a silence (nothing moves
+for a while, as when packets vanish). close_for() affects all of them: nothing
+moves either way until the time is over, and nothing is lost.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receivers of messages: real HTTP servers in threads that record what came, and misbehave.
+"""Receivers of messages: real HTTP servers in threads that record requests, and misbehave.
 
-A receiver answers what its `plan` says, one entry a request, and 200 when that is used up: a
-status, (status, headers), (status, headers, text), "drop" (the connection ends without an answer) or "hang" (none comes
-until the receiver is closed).
+A receiver answers as its `plan` says, one entry per request, and 200 when that is used up: a
+status, (status, headers), (status, headers, text), "drop" (the connection ends without an answer)
+or "hang" (none comes until the receiver is closed).
 """
 
 import http.server

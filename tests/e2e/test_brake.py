@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mass death: when most of those who beat fall silent at once, the daemon waits, says so, and
-lets go by itself; deaths that were seen, and the silence of a few, are not held."""
+"""Mass silence: when most beating workers fall silent at once, the daemon waits, reports that, and
+releases by itself; deaths that were seen, and the silence of a few, are not held."""
 
 import contextlib
 import signal
