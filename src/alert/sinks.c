@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PART_LEAST 6 /* shorter parts hide too much of an answer, and nothing that is a secret */
+#define PART_LEAST 6 /* hiding shorter parts would destroy the answer, and they are no secrets */
 
-/* Also where the text was cut in the middle of it. */
+/* Also if the text was cut in the middle of it. */
 static void hide(char *text, const char *secret, size_t n)
 {
 	size_t len = strlen(text);
@@ -35,7 +35,7 @@ static void hide(char *text, const char *secret, size_t n)
 			memset(text + len - k, '*', k);
 }
 
-/* A receiver may say back what we sent, or a part of it: the path of a URL, a word of a header. */
+/* A receiver may echo what we sent, or a part of it: the path of a URL, a word of a header. */
 static void hide_parts(char *text, const char *secret, const char *between)
 {
 	for (const char *p = secret ? secret : ""; *p;) {
@@ -62,7 +62,7 @@ static void hide_url(char *text, const char *url)
 	}
 }
 
-/* A name and password of a URL are sent like this. */
+/* This is how the name and password of a URL are sent. */
 static void hide_basic(char *text)
 {
 	static const char scheme[] = "Basic ";

@@ -7,7 +7,7 @@
 enum { PER_BYTE = 8, LEAST = 4096 };
 
 /*
- * What jansson says of refused memory is mostly "invalid token", so whatever it rejects is read a
+ * If memory is refused, jansson usually reports "invalid token", so a rejected text is parsed a
  * second time, when there is room.
  */
 json_t *json_read_bytes(const char *bytes, size_t n, size_t flags)
@@ -15,7 +15,7 @@ json_t *json_read_bytes(const char *bytes, size_t n, size_t flags)
 	json_t *value = json_loadb(bytes, n, flags, NULL);
 	if (value)
 		return value;
-	free(mem_grow(NULL, LEAST + n * PER_BYTE)); /* returns when there is */
+	free(mem_grow(NULL, LEAST + n * PER_BYTE)); /* returns when there is room */
 	return json_loadb(bytes, n, flags, NULL);
 }
 

@@ -254,8 +254,9 @@ static const char *url_authority(const char *url)
 }
 
 /*
- * Of what was meant as a URL and is none: "postgres//u:secret@h/db", "postgres:u:secret@h/db",
- * "jdbc:postgresql://u:secret@h/db". It is shown to whoever mistyped it, in a message.
+ * For a text that was meant as a URL but is not one: "postgres//u:secret@h/db",
+ * "postgres:u:secret@h/db", "jdbc:postgresql://u:secret@h/db". A message shows it to the user who
+ * mistyped it.
  */
 static struct span mistyped_password(const char *url, const char *from)
 {
@@ -270,7 +271,7 @@ static struct span mistyped_password(const char *url, const char *from)
 	return query ? query_password(query + 1) : none;
 }
 
-/* The first password at or behind `from`, which is `url` itself or the end of the one before. */
+/* The first password at or after `from`, which is `url` itself or the end of the previous one. */
 static struct span password_next(const char *url, const char *from)
 {
 	const char *authority = url_authority(url);

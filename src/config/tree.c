@@ -422,8 +422,8 @@ static defib_err check_source(const struct builder *b)
 }
 
 /*
- * libfyaml does not bear refused memory: it crashes, or leaves a value out. So it is started only
- * where there is more than it can need (measured: 150 KB for a file of 27 KB).
+ * libfyaml does not handle refused memory: it crashes, or drops a value. So it is started only if
+ * there is more memory than it can need (measured: 150 KB for a file of 27 KB).
  */
 #define ROOM_LEAST (1 << 20)
 #define ROOM_PER_BYTE 8

@@ -316,8 +316,10 @@ static int64_t believed_us(const struct guard *g, const struct suspect *s)
 static struct guard_answer confirm(struct guard *g, struct suspect *s)
 {
 	if (g->now_us < s->seen_us || g->barred) {
-		/* The database's clock was set back: this is the first sighting by the new clock. Or a lock
-		 * keeps workers from writing: time behind it does not count. */
+		/*
+		 * The database's clock was set back: this is the first sighting by the new clock. Or a lock
+		 * keeps workers from writing: that time does not count.
+		 */
 		s->seen_us = g->now_us;
 		s->seen_boot_us = g->boot_us;
 		s->confirmed = s->confirmed && !g->barred;

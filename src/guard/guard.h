@@ -57,8 +57,8 @@ void guard_rules(struct guard *g, const struct watch *w);
 void guard_begin(struct guard *g, const struct doubt *d, int64_t now_us, int64_t boot_us,
                  const struct census_row *census, int n, bool override);
 /*
- * In this pass a lock keeps the table from being written: who cannot write is not silent. The
- * second look counts from here.
+ * In this pass a lock keeps workers from writing to the table: a worker that cannot write is not
+ * silent. The second look counts from here.
  */
 void guard_barred(struct guard *g);
 struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j);

@@ -90,7 +90,7 @@ static void time_behind_a_lock_does_not_count_between_two_looks(void **state)
 	fall_silent(b, 1, 61);
 	assert_by(ask_of(b, 0), GUARD_LOOK);
 	end(b);
-	/* Nobody could have written until this pass at least. */
+	/* No worker could have written before this pass. */
 	begin(b, 61 + BEAT);
 	guard_barred(b->guard);
 	assert_by(ask_of(b, 0), GUARD_LOOK);
@@ -101,7 +101,7 @@ static void time_behind_a_lock_does_not_count_between_two_looks(void **state)
 	begin(b, 61 + 2 * BEAT);
 	assert_by(ask_of(b, 0), GUARD_PASS);
 	end(b);
-	/* What was confirmed, and not written yet, is no longer. */
+	/* A job that was confirmed, and not written yet, is no longer confirmed. */
 	begin(b, 61 + 2 * BEAT + 1);
 	guard_barred(b->guard);
 	assert_by(ask_of(b, 0), GUARD_LOOK);
@@ -360,7 +360,7 @@ static void the_time_of_a_batch_fills_the_bucket_and_its_success_the_rate(void *
 	assert_by(ask(b, "old", "gone", -1000), GUARD_PACE);
 }
 
-/* How many of so many old jobs go in the pass at s. */
+/* How many of this many old jobs pass at s. */
 static int gone_of(struct bench *b, int64_t s, int jobs)
 {
 	int gone = 0;
@@ -371,7 +371,7 @@ static int gone_of(struct bench *b, int64_t s, int jobs)
 	return gone;
 }
 
-/* A watch is read anew at each reload: the same words must not fill the bucket again. */
+/* A watch is read again at each reload: unchanged options must not fill the bucket again. */
 static void a_reload_gives_a_new_burst_only_where_the_pace_is_another(void **state)
 {
 	struct bench *b = *state;

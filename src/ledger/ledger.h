@@ -169,13 +169,11 @@ struct held_job {
 MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
-/* The holds of a watch by job, behind the job `after`; NULL: the first. */
+/* The holds of a watch by job, after the job `after`; NULL: from the first. */
 MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const char *after,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
-/* Which of the jobs have a hold, in force or not: held[i] of jobs[i], false where `jobs[i]` has
- * none.
- */
+/* Which of the jobs have a hold, in force or not: held[i] for jobs[i]. */
 MUST_CHECK defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs,
                                         int n, struct arena *a, bool *held, struct failure *f);
 /* Release jobs inside the caller's transaction. Jobs without a hold are not a failure. */

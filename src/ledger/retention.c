@@ -373,7 +373,7 @@ defib_err retention_round(struct store *s, const struct retention *p, const char
 		err = claim(&x, f);
 	for (int rule = 0; !err && out->claimed && rule < RETENTION_COUNT; rule++) {
 		err = do_rule(&x, (enum retention_rule)rule, f);
-		/* A rule that this role may not apply is left to one that may. */
+		/* A rule that this role may not apply is left to a role that may. */
 		if (err == DEFIB_PERMISSION) {
 			fail_clear(f);
 			err = DEFIB_OK;

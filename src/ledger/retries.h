@@ -23,7 +23,10 @@ struct pending_retry {
 MUST_CHECK defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
                                       const struct pending_retry *all, int n, struct arena *a,
                                       struct failure *f);
-/* Those that are due by the database's clock, oldest first, behind `after`; NULL: the first. */
+/*
+ * The retries that are due by the database's clock, oldest first, after `after`; NULL: from the
+ * first.
+ */
 MUST_CHECK defib_err ledger_retries_due(struct store *s, const char *watch,
                                         const struct pending_retry *after, int limit,
                                         struct arena *a, struct pending_retry **out, int *n,

@@ -62,7 +62,7 @@ static void those_that_are_due_come_oldest_first(enum store_engine engine)
 	close_place(&p);
 }
 
-/* Also those that are due at the same time: a page may end between them. */
+/* Also retries that are due at the same time: a page may end between them. */
 static void those_behind_a_page_come_next(enum store_engine engine)
 {
 	int64_t now = clock_wall_us();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every allocation of the public calls refused once, on SQLite: malloc, calloc and realloc of the
- * whole process are ours here, so that those of SQLite, jansson, libfyaml and the C library are
- * refused too. Each scene is run with its first allocation refused, then with its second, until
- * none is left to refuse. A call answers DEFIB_OK or an error that speaks of memory; nothing
- * crashes, and the same scene without a refusal then works. Leaks are the sanitizers' to find.
+ * Every allocation of the public calls is refused once, on SQLite. malloc, calloc and realloc of
+ * the whole process are replaced here, so that those of SQLite, jansson, libfyaml and the C library
+ * are refused too. Each scene is run with its first allocation refused, then with its second, until
+ * none is left to refuse. A call returns DEFIB_OK or an error about memory; nothing crashes, and
+ * the same scene works afterwards without a refusal. Sanitizers find leaks.
  *
- * libfyaml is left out: it crashes, or silently leaves a value out, when memory is refused. It is
- * therefore started only where there is room for all it needs (config/tree.c), which is shown by
+ * libfyaml is excluded: it crashes, or silently drops a value, when memory is refused. It is
+ * therefore started only if there is room for all it needs (config/tree.c), which is tested by
  * refusing every large allocation.
  *
  * A scene of more than POINTS allocations is refused at POINTS of them, spread evenly;
@@ -24,7 +24,7 @@
 #define __has_feature(x) 0
 #endif
 
-/* What is below: the sanitizer's allocator, or the C library's. */
+/* The real allocator: the sanitizer's, or the C library's. */
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define BELOW(name) __interceptor_##name
 #else
@@ -40,7 +40,7 @@ enum { POINTS = 100 };
 
 static atomic_long counted;        /* allocations since arm() */
 static atomic_long refused_at;     /* 0: none */
-static atomic_size_t refused_from; /* bytes; 0: large ones are as good as others */
+static atomic_size_t refused_from; /* bytes; 0: large ones are treated like others */
 static atomic_bool counts;
 static _Thread_local int in_yaml;
 
@@ -69,7 +69,7 @@ SEEN void *realloc(void *old, size_t n)
 	return is_refused(n) ? NULL : BELOW(realloc)(old, n);
 }
 
-/* libfyaml's own functions stand behind these. */
+/* libfyaml's own functions are called through these. */
 #define IN_YAML(type, name, params, args)                                                          \
 	SEEN type name params                                                                          \
 	{                                                                                              \
@@ -110,7 +110,7 @@ struct scene {
 
 typedef void (*play)(struct scene *s, bool whole);
 
-/* An answer: with `whole`, when nothing is refused, it must be right. */
+/* A result: with `whole`, when nothing is refused, it must be right. */
 static bool answer(struct scene *s, const char *call, defib_err err, const defib_message *m,
                    bool whole)
 {
@@ -136,7 +136,7 @@ static void put_back(struct scene *s, const char *sql)
 	sqlite3_close(own);
 }
 
-/* Refuses each allocation of a scene in its turn; the rows are put back before each. */
+/* Refuses each allocation of a scene in turn; the rows are restored before each. */
 static void refuse_each(struct scene *s, const char *name, const char *before, play scene)
 {
 	int64_t most = POINTS;
@@ -475,7 +475,7 @@ static defib_outcome handle(defib_job *job, void *ctx)
 	(void)!defib_job_token(job);
 	(void)!defib_job_payload(job);
 	(void)!defib_job_progress(job, "step", "text");
-	/* A result that cannot be taken now is one that fails; it is tried again. */
+	/* A result that cannot be stored now is a failure; the job is retried. */
 	if (defib_job_result(job, "{\"n\": [1, 2, 3]}"))
 		return DEFIB_RETRY;
 	atomic_fetch_add(ran, 1);

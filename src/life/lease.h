@@ -52,9 +52,9 @@ void lease_renew_soon(struct lease *l, int64_t now_ms);
 enum lease_answer { RENEWED, RENEW_FAILED, RENEW_REFUSED };
 void lease_renew_answer(struct lease *l, enum lease_answer answer, int64_t now_ms);
 enum lease_contact lease_contact(const struct lease *l, int64_t now_ms);
-/* When it is over by our own clock, if nothing renews it; 0: it was taken. */
+/* When it expires by our own clock, if it is not renewed; 0: it was taken. */
 int64_t lease_ends_ms(const struct lease *l);
-/* How long the driver may sleep before it must look again. */
+/* How long the driver may sleep before the next step. */
 int64_t lease_wait_ms(const struct lease *l, int64_t now_ms);
 
 #endif

@@ -68,7 +68,7 @@ static void outage(struct life *l, int64_t now_ms)
 	l->outages++;
 }
 
-/* One that failed is tried again when it is due: what we see meanwhile is no reason to hurry. */
+/* A failed renewal is repeated when it is due: what we see meanwhile is no reason to hurry. */
 static void renew_soon(struct life *l, int64_t now_ms)
 {
 	if (!l->lease.failed)
@@ -317,7 +317,7 @@ static void opened(struct life *l, bool locks, int64_t now_ms)
 		lease_renew_soon(&l->lease, now_ms);
 }
 
-/* Within a stop that is shorter, but longer than a beat, others may be silent for a short lease. */
+/* During a stop that is shorter, but longer than a beat, others may be silent for a short lease. */
 static bool was_stopped(const struct life *l, int64_t now_ms)
 {
 	return l->until_ms && (absence_stopped(l->until_ms * 1000, now_ms * 1000) ||

@@ -238,7 +238,7 @@ static void nobody_is_convicted_after_we_were_suspended(void **state)
 	life_release(&w.life);
 }
 
-/* Within a stop of less than two seconds others may be silent for all of a short lease. */
+/* During a stop of less than two seconds others may be silent for a whole short lease. */
 static void a_short_stop_is_an_outage_where_the_lease_is_short(void **state)
 {
 	static const struct {

@@ -255,8 +255,10 @@ defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct fai
 	*held = true;
 	if (!store_has_session_locks(s))
 		return DEFIB_OK;
-	/* A session of a standby ends with its first write, also when it is promoted meanwhile, and
-	 * others would take that for the end of its worker. */
+	/*
+	 * A session on a standby ends with its first write, even if the standby is promoted meanwhile,
+	 * and others would take that for the end of its worker.
+	 */
 	return one(s,
 	           "SELECT 1 WHERE CASE WHEN pg_is_in_recovery() THEN false "
 	           "ELSE pg_try_advisory_lock_shared($1::integer, $2::integer) END",

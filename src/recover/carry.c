@@ -228,8 +228,10 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 			buf_add(&job, due[n - 1].job);
 			last = (struct pending_retry){.job = buf_text(&job), .due_us = due[n - 1].due_us};
 		}
-		/* A full answer means that there may be more. What was locked or refused stays for the next
-		 * pass: asked for again, it would be the whole answer for ever. */
+		/*
+		 * A full result means that there may be more. Locked or refused jobs wait for the next
+		 * pass: queried again now, they would fill the result forever.
+		 */
 	} while (err ? try_again(c, &t, err) : n == DUE_AT_ONCE);
 	arena_clear(page);
 	return err;

@@ -73,7 +73,7 @@ defib_err census_read(struct store *s, const struct census_sql *sql, struct aren
 	return DEFIB_OK;
 }
 
-/* A question about the watch's table whose answer is yes or no; no where the engine has none. */
+/* A yes/no query about the watch's table; no if the engine has none. */
 static defib_err ask_of_table(struct store *s, const char *sql, const struct watch *w, bool *yes,
                               struct failure *f)
 {

@@ -346,7 +346,7 @@ static void a_watch_that_only_reports_cannot_loop(void **state)
 	assert_false(loops(&w, NULL, 0, false));
 }
 
-/* A restart, a mass event and a program that ended well say nothing about the job. */
+/* A restart, a mass event and a program that ended normally say nothing about the job. */
 static void what_is_no_crash_of_the_job_does_not_count(void **state)
 {
 	struct watch w = plain_watch();
@@ -363,7 +363,7 @@ static void what_is_no_crash_of_the_job_does_not_count(void **state)
 	}
 }
 
-/* Only a rule for all that are exhausted keeps them from the rules behind it. */
+/* Only a rule for all exhausted jobs keeps them from the rules after it. */
 static void a_rule_for_some_of_the_exhausted_bounds_nothing(void **state)
 {
 	struct rule all = {.attempts = ATTEMPTS_EXHAUSTED, .remedy = REMEDY_FAIL};
@@ -408,7 +408,7 @@ static void what_a_person_chose_and_what_the_budget_bounds_cannot_loop(void **st
 	assert_true(decide_can_loop(&w, &no_ledger));
 	assert_false(decide_can_loop(&w, &forced));
 	assert_false(decide_can_loop(&w, &with_ledger));
-	w.crash_budget.max = 0; /* not given: none by the default of what made the watch */
+	w.crash_budget.max = 0; /* not given: none by the default */
 	assert_true(decide_can_loop(&w, &with_ledger));
 }
 
@@ -419,7 +419,7 @@ static bool holds(struct watch w, struct rule rule, bool by_rule)
 	return decide_can_hold(&w);
 }
 
-/* By a rule that says so, by the budget of what gives back, by attempts that can be used up. */
+/* By a rule, by the crash budget of a requeue, or by attempts that can be used up. */
 static void which_watches_can_put_a_job_on_hold(void **state)
 {
 	struct rule none = {0}, hold = {.remedy = REMEDY_HOLD}, requeue = {.remedy = REMEDY_REQUEUE},

@@ -14,8 +14,8 @@
 #define HELD_PAGE 1000
 
 /*
- * The holds of a watch with the facts of their jobs, a page at a time; facts[i].job is NULL where a
- * row is gone.
+ * The holds of a watch with the facts of their jobs, one page at a time; facts[i].job is NULL if
+ * the row is gone.
  */
 struct holds {
 	struct held_job *all;
@@ -23,7 +23,7 @@ struct holds {
 	int n, seen; /* of this page, of all */
 };
 
-/* Whether there may be a page behind this one. */
+/* Whether there may be another page. */
 static bool more_holds(const struct holds *h)
 {
 	return h->n == HELD_PAGE && h->seen < HELD_LOOK_MAX;

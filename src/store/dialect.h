@@ -88,7 +88,7 @@ struct dialect_questions {
 	                     an index; NULL: not known */
 	const char *row_security; /* $1 table: whether it hides rows from this role */
 	const char
-		*writes_barred;       /* $1 table: whether somebody else's lock keeps all writers waiting */
+		*writes_barred; /* $1 table: whether a lock of another session keeps all writers waiting */
 	const char *server_start; /* when it was started, in microseconds since 1970 */
 	const char *unique_key; /* $1 table, $2 JSON list of columns: is there a unique index of them */
 	const char *index_online;  /* $1 table: whether an index can be built while others write to it;

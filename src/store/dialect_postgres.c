@@ -199,7 +199,7 @@ const struct dialect dialect_postgres = {
 					"i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred IS NULL AND "
 					"c.attname = ANY ($2::text[]))",
 			.row_security = "SELECT row_security_active(to_regclass($1))",
-			/* Also a lock that is only waited for: writers queue up behind it. */
+			/* Also a lock that is only requested: writers queue behind it. */
 			.writes_barred =
 				"SELECT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'relation' AND "
 				"l.database "

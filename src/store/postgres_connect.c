@@ -130,7 +130,10 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 	}
 	p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
 	p->base.timeline = timeline_parse(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
-	/* Also when it is promoted meanwhile: it is opened again, and the timeline is known. */
+	/*
+	 * Also if it is promoted meanwhile: the session is opened again, and then the timeline is
+	 * known.
+	 */
 	p->base.only_reads = !p->read_only && text_eq(PQgetvalue(res, 0, 3), "t");
 	PQclear(res);
 	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);

@@ -114,7 +114,7 @@ static void silent_first_host_leaves_time_for_the_next(void **state)
 	close(fd);
 }
 
-/* Callers keep it as the reason why a database is away. */
+/* Callers keep it as the reason why a database is unavailable. */
 static void host_that_failed_leaves_no_failure_behind_a_session(void **state)
 {
 	struct buf url = BUF_INIT;

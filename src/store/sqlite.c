@@ -287,11 +287,11 @@ static void lite_rollback(struct store *s)
 	struct failure ignored = {0};
 
 	of(s)->reading = false;
-	/* Some errors, such as a full disk or our deadline, have rolled back already. */
+	/* Some errors, such as a full disk or our deadline, have already rolled back. */
 	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(of(s)->db); i++) {
 		control(of(s), "ROLLBACK", false, &ignored);
 	}
-	/* Without memory it can fail. Left open, it would keep every other writer out. */
+	/* Without memory it can fail. Left open, the transaction would block every other writer. */
 	s->lost = s->lost || !sqlite3_get_autocommit(of(s)->db);
 }
 
@@ -336,7 +336,8 @@ void sqlite_target(const char *url, struct buf *out)
 {
 	const char *path = path_of(url), *slash = strrchr(path, '/');
 	AUTO_BUF folder = BUF_INIT;
-	char whole[PATH_MAX], place[PATH_MAX]; /* nothing to allocate: a name half known is another */
+	char whole[PATH_MAX],
+		place[PATH_MAX]; /* no allocation: an incomplete path would name another file */
 
 	if (realpath(path, whole)) {
 		buf_addf(out, "file %s", whole);

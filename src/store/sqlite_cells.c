@@ -50,7 +50,7 @@ static const char *real_text(struct arena *a, double value)
 	return arena_printf(a, "%s%s", text, whole ? ".0" : "");
 }
 
-/* What SQLite could not make, for want of memory, is NULL: the rows are not whole then. */
+/* A text that SQLite could not make for lack of memory is NULL: then the rows are incomplete. */
 static const char *copied(struct cells *c, const char *text)
 {
 	c->refused = c->refused || !text;

@@ -97,7 +97,7 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	defib_err err = openers[engine](&full, out, f);
 	assert((err == DEFIB_OK) == (*out != NULL));
 	if (!err)
-		fail_clear(f); /* what hosts said that were tried before */
+		fail_clear(f); /* errors of hosts that were tried before */
 	return err;
 }
 

@@ -40,7 +40,7 @@ struct time_form {
 #define MAIL_TIME MAIL_DATE " " CLOCK ZONE
 #define READABLE "'^(?!.* 0000 )(?!0000)(" ISO_TIME "|" MAIL_TIME ")$'"
 
-/* PostgreSQL's last years, 294247 and on, do not fit into 64 bits of microseconds since 1970. */
+/* PostgreSQL's last years, from 294247 on, do not fit into 64 bits of microseconds since 1970. */
 #define FAR ", 9000000000000"
 
 static const struct time_form typed_forms[] = {

@@ -171,7 +171,7 @@ bool steps_done_parse(const struct workflow *w, const char *text, struct arena *
                       struct finished_step **out, int *n)
 {
 	json_t *json = text ? json_read(text, JSON_DECODE_ANY) : NULL;
-	/* A text column has its list, or name, inside a JSON string; on SQLite a name stands bare. */
+	/* A text column has its list, or name, inside a JSON string; on SQLite a name is not quoted. */
 	const char *inner = json_is_string(json) ? json_string_value(json) : json ? NULL : text;
 	json_t *list = inner ? json_read(inner, 0) : json_incref(json);
 	bool known = json_is_array(list);

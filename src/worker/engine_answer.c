@@ -124,11 +124,11 @@ static void take_claims(struct engine *e, struct turn_part *p)
 	struct pool_state *state = &e->states[p->pool];
 	int64_t got = p->nclaims, now_ms = ms(e->now_us);
 	bool nothing = !p->err && !p->gone && got == 0;
-	/* A drain believes an empty answer only where what is due was made ready first. */
+	/* When draining, an empty result counts only if due jobs were made ready first. */
 	bool sure = p->promote || !e->options.drain;
 	state->claimed = true;
 	state->taken += got;
-	/* One that ends with the last job asks again at once: it waits for no poll to know. */
+	/* A worker that drains claims again at once, without waiting for a poll. */
 	state->full = got >= p->room;
 	state->more = !p->err && (state->full || (e->options.drain && (got > 0 || !sure)));
 	state->empty = nothing && sure;

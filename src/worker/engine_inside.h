@@ -66,14 +66,15 @@ struct pool_state {
 	int64_t jobs;         /* in hand */
 	struct job_list ends; /* to be recorded */
 	int64_t poll_us, next_poll_us;
-	int64_t tick_us, taken; /* end of the present poll interval; jobs claimed in it */
-	bool woken;             /* there may be work, and nobody has asked since */
-	bool full;              /* the last claim was */
-	bool more;              /* there is probably more: it was full, or is to be asked again */
-	bool claimed, empty;    /* it has asked; and found nothing, with no reason to doubt that */
-	bool failing;           /* the last turn could not record its ends */
-	struct failure why;     /* the reason */
-	int64_t retry_us;       /* when its ends are retried */
+	int64_t tick_us, taken; /* end of the current poll interval; jobs claimed in it */
+	bool woken;             /* there may be new jobs, and no claim was made since */
+	bool full;              /* the last claim filled all slots */
+	bool more;           /* there are probably more jobs: it was full, or another claim is needed */
+	bool claimed, empty; /* it has claimed before; the last claim found nothing, and there is no
+	                        reason to doubt that */
+	bool failing;        /* the last turn could not record its ends */
+	struct failure why;  /* the reason */
+	int64_t retry_us;    /* when its ends are retried */
 	bool compare, timeline; /* compare with the database; and stop jobs that are missing there */
 	bool asked_timeline;    /* in the turn under way */
 	bool compared;          /* the comparison was answered */

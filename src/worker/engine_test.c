@@ -341,8 +341,7 @@ static void a_drain_is_finished_when_every_pool_was_answered_empty(void **state)
 	rig_close(&r);
 }
 
-/* What came due is made ready a page at a time: behind a page that was claimed there is the next.
- */
+/* Due jobs are made ready one page at a time: after a claimed page there is the next. */
 static void a_drain_ends_with_an_answer_for_which_what_is_due_was_made_ready(void **state)
 {
 	(void)state;

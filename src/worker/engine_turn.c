@@ -262,7 +262,7 @@ static void ask_claim(struct engine *e, struct turn *t, int pool)
 	}
 	struct turn_part *p = asks(e, t, pool);
 	p->room = room;
-	/* What came due is made ready a page at a time; a drain wants all of it. */
+	/* Due jobs are made ready one page at a time; a drain needs all of them. */
 	p->promote = polls(e, state) || (e->options.drain && !state->full);
 	state->woken = false;
 }

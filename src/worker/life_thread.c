@@ -40,7 +40,7 @@ struct life_thread {
 	/* shared */
 	_Atomic int64_t worker; /* 0: declared dead, and not registered again yet */
 	_Atomic enum lease_contact contact;
-	_Atomic int64_t ends_ms; /* when the lease is over by our own clock */
+	_Atomic int64_t ends_ms; /* when the lease expires by our own clock */
 	atomic_bool stop;
 	atomic_bool started; /* cleanup after dead instances is done: until then we only renew */
 };

@@ -297,7 +297,7 @@ bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j)
 	return any;
 }
 
-/* One handler that runs: ask it, report it; when the next thing may happen to it. */
+/* One running handler: ask it to stop, report it; returns when it must be checked next. */
 static int64_t look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
 {
 	if (j->limit_ms > 0 && now_ms - j->began_ms >= j->limit_ms)

@@ -46,7 +46,7 @@ static void only_those_that_must_are_asked_running_or_not(void **state)
 	int second = 1;
 	(void)state;
 	assert_int_equal(threads_start(&o, &t, &f), DEFIB_OK);
-	for (int i = 0; i < 4; i++) { /* two run, two wait; of each one is of the second pool */
+	for (int i = 0; i < 4; i++) { /* two run, two wait; one of each belongs to the second pool */
 		jobs[i] = job_new(i % 2, 7, &claim);
 		threads_add(t, jobs[i], &pool, NULL);
 	}

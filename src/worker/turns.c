@@ -31,7 +31,7 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 	defib_err err = session_ready(&t->session, f);
 	if (err)
 		return err;
-	/* A standby that is promoted would give claims without a timeline. */
+	/* A standby that is being promoted would grant claims without a timeline. */
 	if (t->session.store->only_reads)
 		return fail(f, DEFIB_READ_ONLY, "the server takes no writes: it is a standby");
 	if (t->opened != t->session.opened) {

@@ -213,7 +213,7 @@ static void worker_info(void *ctx, struct buf *out)
 	buf_addf(out, ",\"clock_ms\":%lld}", (long long)(clock_wall_us() / 1000));
 }
 
-/* ---- leases that are over ---- */
+/* ---- expired leases ---- */
 
 struct lease_end {
 	const struct worker *w;
@@ -244,9 +244,9 @@ static bool has_exclusive(const struct worker *w)
 }
 
 /*
- * What must not overlap stops when its lease is over, or its incarnation was declared dead. The
- * thread that turns may wait for a server that does not answer, and hear of it much later. True:
- * there were some. *due is when to look again, if that is sooner.
+ * Jobs that must not overlap stop when their lease expires, or when their incarnation was declared
+ * dead. The turn thread may be waiting for a server that does not answer, and learn of it much
+ * later. True: there were some. *due is when to check again, if that is sooner.
  */
 static bool stop_all_expired(struct worker *w, int64_t now, int64_t *due)
 {

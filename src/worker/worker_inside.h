@@ -254,9 +254,12 @@ void threads_add(struct threads *t, struct job *j, const struct worker_pool *poo
 void threads_go(struct threads *t);
 /* End the jobs that wait for a thread: all of them as released, or only those asked to stop. */
 void threads_return(struct threads *t, bool all);
-/* Ask those to stop that must, running or not. True: there were some. */
+/* Ask the jobs to stop that must, running or not. True: there were some. */
 bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j), void *ctx);
-/* Ask handlers over their time limit to stop; report the stuck. When to look again. */
+/*
+ * Ask handlers that exceed their time limit to stop; report the stuck ones. Returns when to check
+ * again.
+ */
 int64_t threads_look(struct threads *t, int64_t now_ms);
 /* Ends the threads after the handlers they run now. NULL is allowed. */
 void threads_stop(struct threads *t);
@@ -311,9 +314,9 @@ MUST_CHECK defib_err life_thread_start(const struct life_thread_options *o,
 /* The id of the current incarnation; 0 from its death until the next is registered. */
 int64_t life_thread_worker(struct life_thread *w);
 enum lease_contact life_thread_contact(struct life_thread *w);
-/* When the lease of the present incarnation is over by our own clock; 0: there is none. */
+/* When the lease of the current incarnation expires by our own clock; 0: there is none. */
 int64_t life_thread_ends_ms(struct life_thread *w);
-/* Ends the thread; `leave` says goodbye in the registry. NULL is allowed. */
+/* Ends the thread; `leave` marks the worker as left in the registry. NULL is allowed. */
 void life_thread_stop(struct life_thread *w, bool leave);
 
 #endif

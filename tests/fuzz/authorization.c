@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * authorization.c: the headers by which a caller is known, or refused as not meant for us:
- * Authorization, Host, Origin and Sec-Fetch-Site, one a line. Only the token itself is known, and
- * only names of ours are a Host.
+ * authorization.c: the headers that identify a caller, or by which a request is refused as not
+ * meant for us: Authorization, Host, Origin and Sec-Fetch-Site, one per line. Only the token itself
+ * is accepted, and only our own names as Host.
  */
 #include "fuzz.h"
 

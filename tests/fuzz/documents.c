@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * documents.c: texts of columns that leave for a viewer or a log, with what the watch masks masked;
- * and documents of the ledger that guards compare. A value of a masked member is nowhere in what
- * leaves.
+ * documents.c: texts of columns for a viewer or a log, with what the watch masks masked; and
+ * documents of the ledger that guards compare. A value of a masked member never appears in the
+ * output.
  */
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@ static void must_hide(const struct watch *w, const char *text)
 	AUTO_BUF out = BUF_INIT;
 	AUTO_BUF words = BUF_INIT;
 	size_t n = strlen(text);
-	/* Letters only, so that no escape makes it another; long, because a mask leaves a few. */
+	/* Letters only, so that no escape changes it; long, because a mask leaves a few characters. */
 	if (n < 12 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != n)
 		return;
 	buf_addf(&document, "{\"a\":[{\"token\":\"%s\"}],\"b\":\"x\"}", text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * request.c: a whole call of the API, from its first line to the answer of its handler, which asks
- * a real database: "ROLE METHOD TARGET", a line feed, the body. Whatever it says, the answer is
- * what the API promises: never an internal error, always the JSON that it says it is, and nothing
- * for a role that the route is not for.
+ * request.c: a whole call of the API, from its first line to the answer of its handler, which
+ * queries a real database: "ROLE METHOD TARGET", a line feed, the body. The answer is always what
+ * the API promises: never an internal error, always valid JSON if it says so, and nothing for a
+ * role that the route does not allow.
  */
 #include "fuzz.h"
 
@@ -86,7 +86,7 @@ static void make_api(void)
 	s->chosen = ARENA_ARRAY(&s->arena, bool, 2);
 	s->chosen[0] = s->queue = true;
 	live_settings_shapes(s, &reader);
-	s->shown = reader.shown_arena; /* GET /config asks for it */
+	s->shown = reader.shown_arena; /* used by GET /config */
 	reader.shown_arena = (struct arena)ARENA_INIT;
 	cfg_reader_release(&reader);
 	live_settings_box_init(&box, s);
@@ -105,7 +105,7 @@ static void on_done(void *ctx)
 	sem_post(ctx);
 }
 
-/* What every answer is, whoever asked for what. */
+/* What holds for every answer, whatever the request. */
 static void check(const struct api_call *c, const struct api_answer *a, enum role role)
 {
 	MUST(a->status >= 200 && a->status < 600 && a->status != 500);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows.c: rows that an application wrote, whatever its columns hold: the input is the cells of one,
- * each a letter for its type, a length and its bytes. A scan looks at it, judges and explains it,
- * and changes nothing.
+ * rows.c: rows that an application wrote, with any contents: the input is the cells of one, each a
+ * letter for its type, a length and its bytes. A scan reads, judges and explains it, and changes
+ * nothing.
  */
 #include "fuzz.h"
 
@@ -54,7 +54,7 @@ static void begin(void)
 	MUST(defib_watches_load_string(watches, text, NULL) == DEFIB_OK);
 }
 
-/* One cell; what is behind it. */
+/* One cell; returns the position after it. */
 static const uint8_t *bind(int column, const uint8_t *p, const uint8_t *end)
 {
 	int64_t number = 0;
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	sqlite3_reset(insert);
 	o.finding = see;
 	o.ctx = &seen;
-	/* A value that no time or number can be is the row's own fault, and said. */
+	/* A value that is not a valid time or number is an error of the row, and reported. */
 	if (defib_scan(watches, "jobs", &o, &r, &m))
 		MUST(m.what[0] != '\0');
 	else

@@ -76,7 +76,7 @@ void call_send(struct sim *s, struct call *c)
 	bool late = odds(s, FAULT_late);
 	if (late || !arrives)
 		hang(s, p, c, true);
-	/* A batch of writes waits for those before it, a declaration of death for its worker's row. */
+	/* A batch of writes waits for earlier ones, a declaration of death for its worker's row. */
 	bool declares = c->kind == CALL_LIFE && c->action.what == LIFE_DECLARE;
 	int64_t wait_us = c->kind == CALL_APPLY || declares ? about(s, 200 * MS) : 0;
 	if (arrives && (!late || roll(s, 4) > 0))

@@ -5,9 +5,9 @@
  */
 #include "sim.h"
 
-#define LACKED_MOST 9 /* jobs in hand when a host begins to lack, and two probes */
+#define LACKED_MOST 9 /* jobs in hand when a host begins to lack resources, and two probes */
 #define COMPARES_MOST 1
-#define STOP_US (SECOND + 100 * MS) /* … and it looks so often */
+#define STOP_US (SECOND + 100 * MS) /* … and it checks this often */
 
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
@@ -83,7 +83,7 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 	if (!v || v->life.worker != m->id)
 		return;
 	if (text_eq(d->cause, "silent")) {
-		/* Whoever convicts has read a stamp that was written after the renewal was sent. */
+		/* The observer has read a stamp that was written after the renewal was sent. */
 		if (lease_ends_ms(&v->life.lease) > boot_ms(s, v))
 			broken(s, "I18: a worker was declared dead for its silence before its lease was over");
 		/* It renews after a third, and has a third for tries that fail. */
@@ -123,7 +123,7 @@ static void check_database(struct sim *s)
 	}
 }
 
-/* Where nothing goes wrong nobody is suspected, compared with, refused or held. */
+/* Without faults, no worker is suspected, compared, refused or held. */
 void check_fair(struct sim *s)
 {
 	static const enum mark suspicions[] = {MARK_silent,   MARK_exit,  MARK_lock,  MARK_declared,
@@ -135,19 +135,19 @@ void check_fair(struct sim *s)
 			say(s, "in fair weather: %s", mark_names[suspicions[i]]);
 			broken(s, "nothing went wrong, and something was suspected");
 		}
-	/* Claims are under way at two renewals in a row now and then. */
+	/* Sometimes claims are in progress at two renewals in a row. */
 	if (s->fair && s->compares > COMPARES_MOST)
 		broken(s, "nothing went wrong, and workers compared what they have");
 }
 
-/* What the host cannot start is not claimed again and again: what was in hand, and a probe. */
+/* Jobs that the host cannot start are not claimed repeatedly: only those in hand, and a probe. */
 void check_lacked(struct sim *s, const struct process *p)
 {
 	if (p->lacked > LACKED_MOST + (s->now - p->lacked_us) / SECOND)
 		broken(s, "jobs are claimed that the host cannot start");
 }
 
-/* As engine.h says of claims, and of ends that wait in the spool. */
+/* As engine.h says about claims, and about ends that wait in the spool. */
 void check_asked(struct sim *s, const struct process *p, const struct turn_part *part)
 {
 	if (p->part == 0 && part->room > 0 && p->told_contact != CONTACT_GOOD)
@@ -160,8 +160,8 @@ void check_asked(struct sim *s, const struct process *p, const struct turn_part 
 }
 
 /*
- * What must not overlap is asked to stop when its lease is over by its own clock, whatever the
- * thread that turns waits for. A worker that was declared dead looks once a second.
+ * Jobs that must not overlap are asked to stop when their lease expires by the worker's own clock,
+ * whatever the turn thread waits for. A worker that was declared dead checks once a second.
  */
 static void check_expired(struct sim *s, struct process *p)
 {
@@ -176,7 +176,7 @@ static void check_expired(struct sim *s, struct process *p)
 			broken(s, "a job that must not overlap runs on when its lease is over");
 }
 
-/* Nobody runs what it has not in hand. */
+/* No process runs a job that it does not have in hand. */
 static void check_process(struct sim *s, struct process *p)
 {
 	if (!p->exists)

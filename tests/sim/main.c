@@ -86,7 +86,7 @@ struct tally {
 
 static bool is_same_again(uint64_t seed, uint64_t hash)
 {
-	/* SQLite's answers are those of its model: without them it is the same run. */
+	/* SQLite's results equal those of its model: without SQLite it is the same run. */
 	enum store_kind kept = store_kind;
 	struct tables db = sim.db;
 	store_kind = kept == KEEP_MODEL ? KEEP_MODEL : KEEP_SQLITE_MODEL;

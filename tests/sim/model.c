@@ -69,7 +69,7 @@ static void do_renew(struct sim *s, struct call *c)
 static void do_look(struct sim *s, struct call *c)
 {
 	const struct member *alive[IDS];
-	int n = 0, before = 0, after = 0; /* ourselves: a fail-over may have lost us */
+	int n = 0, before = 0, after = 0; /* ourselves: a failover may have lost us */
 	for (int i = 0; i < s->db.nworkers && n < ROWS; i++)
 		if (s->db.workers[i].alive) {
 			before += s->db.workers[i].id < c->worker;
@@ -175,7 +175,7 @@ static void do_life(struct sim *s, struct call *c)
 
 /* ---- jobs ---- */
 
-/* Of one that was not written: whether the job is as only this end leaves it. */
+/* For an end that was not written: whether the job is in the state that only this end leaves. */
 static bool is_repeated(const struct row *row, const struct end *e)
 {
 	bool cancelled = row->state == ROW_FINAL && row->cancel;
@@ -189,7 +189,7 @@ static bool is_repeated(const struct row *row, const struct end *e)
 	       (row->state == ROW_READY && row->cause == CAUSE_ERROR);
 }
 
-/* Whether it is accepted; again, what was accepted before. */
+/* Whether it is accepted; a repeated settlement that was accepted before is accepted again. */
 static bool job_settle(struct sim *s, const struct end *e)
 {
 	struct row *row = &s->db.jobs[e->job];
@@ -266,7 +266,7 @@ static void settle_all(struct sim *s, struct end *ends, int n, bool aside)
 	}
 }
 
-/* SQLite: whether it lives is asked only where there may be something to claim. */
+/* SQLite: whether the worker is alive is checked only if there may be something to claim. */
 static bool is_asked(struct sim *s, const struct call *c)
 {
 	bool writes = false;
@@ -275,7 +275,7 @@ static bool is_asked(struct sim *s, const struct call *c)
 	return c->room > 0 && (writes || first_ready(s, c->pool));
 }
 
-/* What the spool has waits for nothing but the server: what that refuses is set aside. */
+/* The spool waits only for the server: an end that the server refuses is set aside. */
 static void do_part(struct sim *s, struct call *c)
 {
 	c->undrained = c->drain && c->nspool > 0 && odds(s, FAULT_error);
@@ -331,9 +331,9 @@ bool is_same_end(const struct tables *a, const struct tables *b)
 	return same;
 }
 
-/* ---- what comes by no session of a worker ---- */
+/* ---- statements outside the sessions of workers ---- */
 
-/* What waits is over at once; what runs is asked to stop. */
+/* A waiting job ends at once; a running one is asked to stop. */
 void model_cancel(struct sim *s, int job)
 {
 	struct row *row = &s->db.jobs[job];
@@ -347,7 +347,7 @@ void model_cancel(struct sim *s, int job)
 void model_enqueue(struct sim *s, int job)
 {
 	struct row *row = &s->db.jobs[job];
-	/* A number is drawn also where the key is taken; it is free again when its job is over. */
+	/* An id is drawn even if the key is taken; the key is free again when its job has ended. */
 	if (row->state != ROW_FINAL)
 		s->db.job_ids++;
 	if (row->state == ROW_NONE)

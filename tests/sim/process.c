@@ -150,7 +150,7 @@ static void life_go(struct sim *s, struct process *p)
 			struct call *c = call_begin(s, p, THREAD_LIFE, CALL_LIFE);
 			c->action = a;
 			c->worker = p->life.worker;
-			if (a.what == LIFE_REGISTER) /* incarnation_self(): each has a nonce of its own */
+			if (a.what == LIFE_REGISTER) /* incarnation_self(): each has its own nonce */
 				p->who = who_of(p->host, p->pid, p->nonce = ++s->serial);
 			c->nonce = p->nonce;
 			c->holding = p->engine ? engine_holding(p->engine) : 0;

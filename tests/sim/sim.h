@@ -63,7 +63,7 @@ struct row {
 	int64_t owner, epoch, attempts, crashes;
 	int64_t last_epoch; /* of the end that was accepted last */
 	enum row_cause cause;
-	bool cancel; /* running: it is to stop; over: it was cancelled */
+	bool cancel; /* running: it must stop; ended: it was cancelled */
 };
 
 struct member {
@@ -84,7 +84,7 @@ struct watched {
 	int64_t undo_sign_us;
 };
 
-/* What is durable: a fail-over puts an older copy of it in place. */
+/* The durable state: a failover replaces it with an older copy. */
 struct tables {
 	struct row jobs[JOBS];
 	struct member workers[IDS]; /* by id */
@@ -127,8 +127,8 @@ struct end {
 	int64_t worker, epoch;
 	enum settle_as as;
 	bool aside;             /* in a spool: the database has refused it */
-	bool alone;             /* of a claim: nothing is to run beside it */
-	bool accepted, refused; /* answers: ours; or its table refuses it */
+	bool alone;             /* of a claim: nothing may run beside it */
+	bool accepted, refused; /* results: accepted; or its table refuses it */
 };
 
 struct call {
@@ -204,7 +204,7 @@ struct process {
 	struct life life;
 	struct incarnation who;
 	int64_t nonce;  /* of the incarnation that it registered last */
-	int64_t worker; /* 0: none that lives, as far as it knows */
+	int64_t worker; /* 0: none alive, as far as it knows */
 	struct thread threads[THREADS];
 	int64_t opened[THREADS]; /* the session that was last recognised as new */
 	/* the turn thread */
@@ -216,7 +216,7 @@ struct process {
 	int lacking, able;  /* programs that could not be started, and could */
 	int lacked;         /* … one after the other, … */
 	int64_t lacked_us;  /* … since then */
-	int64_t expired_us; /* since when its lease is over by its own clock; 0: it is not */
+	int64_t expired_us; /* since when its lease has expired by its own clock; 0: it has not */
 	struct job *ended[RUNS_MOST];
 	int nended;
 	struct run runs[RUNS_MOST];
@@ -307,8 +307,8 @@ struct event {
 	X(cancel)   /* of a job */                                                                     \
 	X(stop)     /* a worker is asked to stop */                                                    \
 	X(operator) /* of the watched table */                                                         \
-	X(freeze)   /* the server and a process are stopped at once, and go on together */             \
-	X(stay)     /* when all is healed, some processes are gone for good */
+	X(freeze)   /* the server and a process are stopped at once, and continue together */          \
+	X(stay)     /* when all is healed, some processes never return */
 #define RATE_FAULTS 3
 
 enum fault {
@@ -320,12 +320,12 @@ enum fault {
 extern const char *const fault_names[];
 
 /*
- * What keeps the rows. The first is faster; the last compares every answer of the second with that
- * of the real statements on SQLite, and so are the rows.
+ * What stores the rows. The first is faster; the last compares every result, and the rows, of the
+ * second with those of the real statements on SQLite.
  */
 enum store_kind {
 	KEEP_MODEL,        /* a model of PostgreSQL */
-	KEEP_SQLITE_MODEL, /* … of SQLite: milliseconds, and no function that does all at once */
+	KEEP_SQLITE_MODEL, /* … of SQLite: milliseconds, and no function that does everything at once */
 	KEEP_SQLITE,       /* that, and SQLite itself */
 };
 extern enum store_kind store_kind; /* of the runs to come */
@@ -358,15 +358,15 @@ struct cuts {
 	X(aside_taken)       /* … and taken later, */                                                \
 	X(forgotten)         /* … or dropped, because its claim was lost in a failover */            \
 	X(full)              /* the spool's disk was full */                                           \
-	X(given_up)          /* an end could be neither recorded nor kept */                           \
-	X(compare)           /* a worker had less than the database said, and compared */              \
-	X(stray)             /* a job whose claim's reply was lost was handed back */                  \
+	X(given_up)          /* an end could be neither recorded nor stored */                         \
+	X(compare)           /* a worker had fewer jobs than the database said, and compared */        \
+	X(stray)             /* a job whose claim's reply was lost was released */                     \
 	X(fail_over)         /* the server failed over, … */                                         \
 	X(lost_claim)        /* … and had lost a claim */                                            \
 	X(lost_end)          /* … and had lost an end */                                             \
 	X(lost_worker)       /* … and had lost a registration */                                     \
 	X(lost_job)          /* … and had lost a job, which was enqueued again */                    \
-	X(alone)             /* a job that was lost more than once ran by itself */                    \
+	X(alone)             /* a job that was lost more than once ran alone */                        \
 	X(lingered)          /* a lock lingered while its worker had another session */                \
 	X(brake)             /* most fell silent at once: it engaged, … */                           \
 	X(brake_over)        /* … and released */                                                    \
@@ -417,15 +417,16 @@ extern const char *const mark_names[];
 struct sim {
 	uint64_t seed, random, hash;
 	enum store_kind store;
-	bool locks;               /* sessions can hold locks */
-	uint64_t streams[FAULTS]; /* chance of each fault: what is left out moves no other */
+	bool locks; /* sessions can hold locks */
+	uint64_t
+		streams[FAULTS]; /* random numbers per fault: leaving one out does not change the others */
 	struct cuts cuts;
 	bool calm;        /* few faults, for longer */
-	bool fair;        /* none at all: then nobody suspects anybody */
-	bool safety;      /* it is never healed: nothing but what must hold at any time is asked */
-	int64_t faults;   /* that came */
-	int64_t compares; /* that lives asked for */
-	int64_t healed_us, bound_us; /* until all was final, once healed; and at most */
+	bool fair;        /* no faults at all: then no worker suspects another */
+	bool safety;      /* it is never healed: only what must hold at any time is checked */
+	int64_t faults;   /* that occurred */
+	int64_t compares; /* made by live workers */
+	int64_t healed_us, bound_us; /* until all was final, once healed; and the limit */
 	int64_t now, order, serial, pids;
 	struct event *heap;
 	int nheap, cap_heap;
@@ -440,7 +441,7 @@ struct sim {
 	int64_t back_us;      /* by how much it was set back, in total */
 	int64_t timeline;
 	int64_t down_until, readonly_until, slow_until, rights_until;
-	int64_t stalled_until; /* it answers nothing, and ends no session */
+	int64_t stalled_until; /* it does not answer, and ends no session */
 	bool refuses[JOBS];
 	/* hosts */
 	int64_t cut_until[HOSTS], full_until[HOSTS], lacks_until[HOSTS], boot_us[HOSTS];
@@ -497,16 +498,16 @@ void model_cancel(struct sim *s, int job);
 void model_enqueue(struct sim *s, int job);
 void model_leave(struct sim *s, const struct process *p);
 
-/* sqlite.c: the same on SQLite, by the real statements; each says where the answers differ */
+/* sqlite.c: the same on SQLite, with the real statements; each reports where the results differ */
 void sqlite_begin(struct sim *s);
 void sqlite_execute(struct sim *s, struct call *c); /* model_execute() too */
-void sqlite_cancel(struct sim *s, int job);         /* these behind those of the model */
+void sqlite_cancel(struct sim *s, int job);         /* these follow those of the model */
 void sqlite_enqueue(struct sim *s, int job);
 void sqlite_leave(struct sim *s, const struct process *p);
 void sqlite_keep(struct sim *s, int copy);    /* a standby receives what was committed */
-void sqlite_restore(struct sim *s, int copy); /* a fail-over to that */
+void sqlite_restore(struct sim *s, int copy); /* a failover to that copy */
 void sqlite_compare(struct sim *s);
-int64_t sqlite_clock_us(int64_t us); /* as SQLite's arithmetic has it */
+int64_t sqlite_clock_us(int64_t us); /* as SQLite's arithmetic computes it */
 
 /* calls.c */
 struct call *call_begin(struct sim *s, struct process *p, enum thread_name t, enum call_kind kind);
@@ -562,7 +563,9 @@ void foreign_go(struct sim *s, struct process *p);
 void foreign_answered(struct sim *s, struct process *p, const struct call *c);
 void operator_acts(struct sim *s);
 bool watched_final(const struct sim *s);
-/* Whether all that this daemon saw beating fell silent at once, so that the brake must hold. */
+/*
+ * Whether all owners that this daemon saw beating fell silent at once, so that the brake must hold.
+ */
 bool all_fell_silent(struct sim *s, struct process *p, const struct call *c);
 struct facts watched_facts(const struct sim *s, const struct seen *one, int64_t now_us,
                            char text[2][16]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sqlite.c: the real statements, on SQLite in memory. What the model has executed is executed here
- * by the code that workers use (life/registry.c, worker/source_queue.c, recover/scan.c). Answers
- * and rows must be those of the model, statement by statement: so whatever the simulator finds out
+ * by the code that workers use (life/registry.c, worker/source_queue.c, recover/scan.c). Results
+ * and rows must equal those of the model, statement by statement: so what the simulator finds out
  * about the model holds for the SQL.
  *
- * All sessions are one, as one statement is executed at a time. SQLite's clock is the simulated
- * one, by a VFS of our own. Which ends a table refuses is simulated: they are not sent.
+ * All sessions are one, because one statement is executed at a time. A VFS makes SQLite's clock the
+ * simulated one. Which ends a table refuses is simulated: they are not sent.
  */
 #include "sim.h"
 
@@ -28,11 +28,11 @@ static struct {
 	struct arena arena; /* of the watch and the scanner */
 	struct scan_options scan;
 	struct scanner *scanner;
-	sqlite3 *fresh, *copies[COPIES]; /* with no row; what standbys have */
+	sqlite3 *fresh, *copies[COPIES]; /* without rows; the copies of standbys */
 	sqlite3_int64 changes;           /* when rows were last compared */
 } lite;
 
-/* As NOW_MS of store/dialect_sqlite.c computes it, which loses a millisecond now and then. */
+/* As NOW_MS of store/dialect_sqlite.c computes it, which sometimes loses a millisecond. */
 int64_t sqlite_clock_us(int64_t us)
 {
 	int64_t ms = us / 1000 + JULIAN_1970_MS;
@@ -85,7 +85,7 @@ void sqlite_keep(struct sim *s, int copy)
 		copy_all(lite.db, lite.copies[copy]);
 }
 
-/* Ids of workers go on where the model's do: PostgreSQL draws them by timeline. */
+/* Ids of workers continue where the model's do: PostgreSQL assigns them by timeline. */
 void sqlite_restore(struct sim *s, int copy)
 {
 	char sql[160];
@@ -134,7 +134,8 @@ static void open_session(void)
 		lite.sources[i] = source_queue(name, NULL);
 	}
 	struct watch *w = builtin_watch(STORE_SQLITE, &lite.arena);
-	w->crash_budget.max = INT32_MAX; /* whoever is lost often is recovered: runs must end */
+	w->crash_budget.max =
+		INT32_MAX; /* a job that is lost often is still recovered: runs must end */
 	lite.scan = (struct scan_options){.fix = true, .actor = "worker", .dead_only = true};
 	lite.scanner = scanner_new(&lite.session, w, &lite.scan);
 }
@@ -258,7 +259,7 @@ static void do_renew(struct sim *s, const struct call *c)
 	must(refused ? DEFIB_OK : err, &f);
 	if (refused != c->refused || (!refused && owned != c->owned))
 		differ(s, "SQLite answered a renewal otherwise than the model");
-	/* It changes nothing but the stamp, which is compared with whatever is written next. */
+	/* It changes only the stamp, which is compared with the next write. */
 	lite.changes += !refused;
 }
 
@@ -315,7 +316,7 @@ static void do_left(struct sim *s, const struct call *c)
 		differ(s, "SQLite found jobs of nobody otherwise than the model");
 }
 
-/* Locks are of the simulated server: SQLite has none. */
+/* Locks belong to the simulated server: SQLite has none. */
 static void do_life(struct sim *s, const struct call *c)
 {
 	switch (c->action.what) {
@@ -341,7 +342,7 @@ static void do_life(struct sim *s, const struct call *c)
 
 /* ---- turns ---- */
 
-/* Its id stays the same while it is there. A job that a fail-over lost has none. */
+/* Its id stays the same while it exists. A job that a failover lost has none. */
 static struct settlement settlement_of(const struct sim *s, struct arena *a, const struct end *e)
 {
 	return (struct settlement){.key = arena_printf(a, "%lld", (long long)s->db.jobs[e->job].id),
@@ -349,7 +350,7 @@ static struct settlement settlement_of(const struct sim *s, struct arena *a, con
 	                           .as = e->as};
 }
 
-/* What was refused was not sent. */
+/* Refused ends were not sent. */
 static int settlements(const struct sim *s, struct arena *a, const struct call *c,
                        struct settlement *out, bool *accepted)
 {
@@ -394,7 +395,7 @@ static bool claims_same(const struct sim *s, const struct turn_part *p, const st
 	return same;
 }
 
-/* A failed job becomes ready after its wait, which is none here. */
+/* A failed job becomes ready after its wait, which is 0 here. */
 static void promote(int pool)
 {
 	struct failure f = {0};
@@ -402,7 +403,7 @@ static void promote(int pool)
 	must(src->ops->promote(src, lite.session.store, &f), &f);
 }
 
-/* One by one, as each may be of another worker. */
+/* One by one, because each may belong to another worker. */
 static void settle_spooled(struct sim *s, const struct call *c, bool aside)
 {
 	for (int i = 0; i < c->nspool; i++) {
@@ -480,7 +481,7 @@ void sqlite_execute(struct sim *s, struct call *c)
 		sqlite_compare(s);
 }
 
-/* ---- what comes by no session of a worker ---- */
+/* ---- statements outside the sessions of workers ---- */
 
 void sqlite_cancel(struct sim *s, int job)
 {
@@ -492,7 +493,7 @@ void sqlite_cancel(struct sim *s, int job)
 	sqlite_compare(s);
 }
 
-/* A key is free again when its job is over: the simulated client knows what it was told. */
+/* A key is free again when its job has ended: the simulated client knows what was acknowledged. */
 void sqlite_enqueue(struct sim *s, int job)
 {
 	char queue[16], key[16];

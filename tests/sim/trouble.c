@@ -194,7 +194,7 @@ static void move_clock(struct sim *s)
 	s->clock_us += step * SECOND;
 }
 
-/* What was asked meanwhile is executed when it is over. */
+/* Statements sent meanwhile are executed when it is over. */
 static void stall(struct sim *s, int64_t us)
 {
 	if (s->stalled_until < s->now + us)
@@ -203,8 +203,8 @@ static void stall(struct sim *s, int64_t us)
 }
 
 /*
- * As when a hypervisor stops both: whoever goes on then has seen no failed call, while all others
- * could not write.
+ * As when a hypervisor stops both: a process that continues then has seen no failed call, while the
+ * others could not write.
  */
 static void freeze(struct sim *s, int i)
 {

@@ -6,10 +6,10 @@
 #include "sim.h"
 
 #define BEAT_US (500 * MS)
-#define LATE_BEAT_US (750 * MS) /* less often than was said: a guard allows for two beats */
+#define LATE_BEAT_US (750 * MS) /* less often than configured: a guard allows for two beats */
 #define STUCK_US (3 * SECOND)
 #define RETRY_US (50 * MS)
-#define BACKOFF_US (700 * MS) /* longer than a beat: the second look alone convicts them */
+#define BACKOFF_US (700 * MS) /* longer than a beat: only the second look finds them stuck */
 #define IDLE_US (200 * MS)
 #define ATTEMPTS 2
 
@@ -95,7 +95,9 @@ static void check_taken(struct sim *s, const struct call *c, int row, const stru
 	const struct process *v = process_of_pid(s, r->owner), *d = process_of_pid(s, c->pid);
 	if (!d || r->sign_us + STUCK_US < d->first_us)
 		return;
-	/* One late beat convicts nobody: it was seen twice, a beat apart, or could have been. */
+	/*
+	 * One late beat is not enough: silence must be seen twice, one beat apart, or could have been.
+	 */
 	if (c->now_us - r->sign_us < STUCK_US + BEAT_US)
 		broken(s, "a daemon took a job at its first look");
 	if (!v || v->row != row || v->claim != r->claim)
@@ -149,7 +151,7 @@ bool all_fell_silent(struct sim *s, struct process *p, const struct call *c)
 		int64_t sign_us = c->seen[i].as.sign_us, *fresh = &p->fresh[c->seen[i].row];
 		bool is_fresh = c->now_us - sign_us <= STUCK_US;
 		silent += !is_fresh && *fresh == sign_us;
-		int k = 0; /* one may have lost the answer to a claim, and have another row */
+		int k = 0; /* one may have lost the reply to a claim, and have another row */
 		while (c->seen[k].as.owner != c->seen[i].as.owner)
 			k++;
 		owners += k == i;
@@ -157,7 +159,7 @@ bool all_fell_silent(struct sim *s, struct process *p, const struct call *c)
 		least_us = sign_us < least_us ? sign_us : least_us;
 		most_us = sign_us > most_us ? sign_us : most_us;
 	}
-	/* None is held for longer than the ceiling; the first of them may be for so long. */
+	/* None is held for longer than the ceiling; the first of them may be for that long. */
 	return silent == c->nseen && owners > s->watch.guard.brake_owners &&
 	       most_us - least_us <= STUCK_US &&
 	       c->now_us - least_us - STUCK_US < s->watch.guard.brake_ceiling_us;
