@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detectors of dead workers, replayed over one recorded trace, and how well each did.
 
-A detector is a function of the trace that gives verdicts (worker, ms, stamp): when it took whom
-for dead, by which heartbeat as its last. It sees what the reader read, when it read it, and by
-which clock; never what was really done to the workers. A worker that was taken for dead is out of
-its sight until it writes another heartbeat. defib's verdicts come from its own code, by
+A detector is a function of the trace that returns verdicts (worker, ms, stamp): when it declared
+which worker dead, and that worker's last heartbeat. It sees what the reader read, when, and by
+which clock; never what was really done to the workers. A worker that was declared dead is ignored
+until it writes another heartbeat. defib's verdicts come from its own code, by
 bench/detector.c. detection_record.py describes the trace.
 """
 
