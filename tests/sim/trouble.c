@@ -208,7 +208,7 @@ static void stall(struct sim *s, int64_t us)
  */
 static void freeze(struct sim *s, int i)
 {
-	int64_t us = about(s, s->lease_ms * 1000), before = about(s, 50 * MS);
+	int64_t us = about(s, s->lease_ms * 1000), before = about(s, 5 * MS);
 	struct process *p = &s->processes[i];
 	if (!p->exists || us <= before)
 		return;
