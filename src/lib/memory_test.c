@@ -36,7 +36,7 @@ void *BELOW(malloc)(size_t n);
 void *BELOW(calloc)(size_t n, size_t size);
 void *BELOW(realloc)(void *old, size_t n);
 
-enum { POINTS = 100 };
+enum { POINTS = 40 };
 
 static atomic_long counted;        /* allocations since arm() */
 static atomic_long refused_at;     /* 0: none */
