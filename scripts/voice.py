@@ -27,8 +27,9 @@ def phrases(path):
 
 
 def pattern(phrase):
-    start = r"\b" if phrase[0].isalnum() else ""
-    end = r"\b" if phrase[-1].isalnum() else ""
+    # Not within a name such as late-declaration-convicts.
+    start = r"(?<![\w-])" if phrase[0].isalnum() else ""
+    end = r"(?![\w-])" if phrase[-1].isalnum() else ""
     return re.compile(start + GAP.join(map(re.escape, phrase.split())) + end, re.I)
 
 
