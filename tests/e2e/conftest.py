@@ -32,10 +32,15 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
                  "test_strangers", "test_library", "test_hardened", "test_secrets")
-# These wait as much, or compute much in the server and in Spin. They run under sanitizers in
-# `make proof`.
+# These wait as much, compute much in the server and in Spin, or replay whole systems by commands
+# that other tests run under sanitizers. They run under sanitizers in `make proof`.
 PATIENT_FILES = ("test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside",
-                 "test_chaos", "test_scan_plans", "test_work_plans")
+                 "test_chaos", "test_scan_plans", "test_work_plans", "test_system_c",
+                 "test_replay_ocr", "test_replay_octolab", "test_replay_ruvon",
+                 "test_replay_scrapersky", "test_replay_scristill", "test_example_ocr",
+                 "test_example_octolab", "test_example_ruvon", "test_example_scrapersky",
+                 "test_example_scristill", "test_guides", "test_runbook", "test_presets_npm",
+                 "test_install", "test_install_same", "test_init_schemas", "test_retention")
 # Files that take longest, longest first, so that they do not end last.
 LONG_FILES = ("test_work_silence", "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
