@@ -69,7 +69,7 @@ class Plot:
         self.text((LEFT + right) / 2, HEIGHT - 16,
                   "time from a worker's death to its detection, median "
                   "(heartbeats are 1 s apart)", "soft", "middle")
-        self.text(20, middle, "living workers taken for dead", "soft", "middle",
+        self.text(20, middle, "live workers declared dead", "soft", "middle",
                   f' transform="rotate(-90 20 {middle:.1f})"')
 
     def curve(self, colour, points, dash=""):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * detector.c: defib's own rules over a trace of heartbeats (bench/detection_record.py describes its
- * lines). The trace comes on standard input; each worker that is taken for dead is printed as
+ * lines). The trace comes on standard input; each worker that is declared dead is printed as
  * `ID MS STAMP`: when, and by which heartbeat as its last.
  *
  *     detector watch BEAT STUCK_AFTER EVERY [bare|no-doubt|no-look|no-brake|share=PERCENT ...]
@@ -12,7 +12,7 @@
  *
  * A reading stands for whatever the real program would have read then: it begins at the first
  * recorded one that does, and what failed or hung in the recording fails or hangs. A worker that is
- * taken for dead leaves the table, and is back as soon as it writes another heartbeat.
+ * declared dead leaves the table, and is back as soon as it writes another heartbeat.
  */
 #include "base/mem.h"
 #include "base/text.h"
@@ -77,7 +77,7 @@ struct trace {
 	struct span stopped[64]; /* the reader itself */
 	int nstopped;
 	int64_t stamp_ms[WORKERS_MOST];  /* as of the last reading that was taken; 0: not there */
-	int64_t judged_ms[WORKERS_MOST]; /* the stamp of which it was taken for dead */
+	int64_t judged_ms[WORKERS_MOST]; /* the stamp for which it was declared dead */
 	int workers;
 	int at; /* readings that were taken */
 };
@@ -317,7 +317,7 @@ static int64_t awake_ms(const struct trace *t, int64_t ms)
 	return ms;
 }
 
-/* Which row is whose: a worker that was taken for dead and writes again is a new one. */
+/* Which row is whose: a worker that was declared dead and writes again is a new one. */
 static int list_of(struct watcher *v, struct trace *t, const struct call *c)
 {
 	int n = 0;
