@@ -239,7 +239,7 @@ void whatif_advice(const struct watch *w, bool overdue, int64_t then_us,
 	if (!overdue && w->beat_us && then_us < 2 * w->beat_us) {
 		buf_add(out, "too short: under twice the beat of ");
 		duration_text(w->beat_us, out);
-		buf_add(out, " living workers would be taken for dead");
+		buf_add(out, " living workers would be declared dead");
 	} else if (more > 0) {
 		advise_more_wrong(x, out);
 	} else if (record->nruns == 0 && record->nrecoveries == 0) {

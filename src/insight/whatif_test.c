@@ -115,7 +115,7 @@ static void under_twice_the_beat_it_says_no(void **state)
 	whatif_advice(&beating, false, 59 * S, &record, &x, &text);
 	assert_string_equal(
 		buf_text(&text),
-		"too short: under twice the beat of 30s living workers would be taken for dead");
+		"too short: under twice the beat of 30s living workers would be declared dead");
 	buf_release(&text);
 }
 

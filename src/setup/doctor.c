@@ -80,12 +80,12 @@ static void check_timeline(struct examination *x)
 {
 	if (x->store->timeline.number)
 		found(x, FINDING_OK, NULL,
-		      "timeline %lld: an old primary that comes back after a fail-over is refused",
+		      "timeline %lld: an old primary that comes back after a failover is refused",
 		      (long long)x->store->timeline.number);
 	else
 		found(x, FINDING_OK, NULL,
 		      "its timeline is unknown (a standby, or pg_control_system() and pg_current_wal_lsn() "
-		      "may not be called): an old primary that comes back after a fail-over would not be "
+		      "may not be called): an old primary that comes back after a failover would not be "
 		      "refused");
 }
 

@@ -331,13 +331,13 @@ void check_loop(struct examination *x)
 {
 	struct decide_options o = {.ledger = x->ledger_usable};
 	if (!decide_can_loop(x->watch, &o)) {
-		found(x, FINDING_OK, NULL, "its remedies cannot loop for ever");
+		found(x, FINDING_OK, NULL, "its remedies cannot loop forever");
 		return;
 	}
 	const char * or = "give attempts: and max_attempts:, or accept it with crash_budget: off";
 	found(x, FINDING_FAIL,
 	      x->ledger_fix ? arena_printf(&x->arena, "%s or %s", x->ledger_fix, or) : or,
-	      "requeue could loop for ever: the rows count no attempts and there is no ledger to count "
+	      "requeue could loop forever: the rows count no attempts and there is no ledger to count "
 	      "crashes, so --fix is refused");
 }
 

@@ -278,7 +278,7 @@ static void check_work(struct check *c)
 		problem(
 			c, k->rollback_ready.at,
 			"work.rollback_ready needs work.rolled_back, the SET list of a row that was undone: "
-			"else it would be undone for ever");
+			"otherwise it would be rolled back again and again");
 	if (k->rolled_back.text && !k->rollback_ready.text)
 		problem(c, k->rolled_back.at,
 		        "work.rolled_back needs work.rollback_ready, which selects the rows to roll back");

@@ -24,7 +24,7 @@ struct database {
 struct retention {
 	bool enabled;
 	int64_t every_us;
-	/* 0: for ever */
+	/* 0: no limit */
 	int64_t done_us, failed_us, workers_us, leases_us, tokens_us, messages_us, learned_us,
 		ledger_us;
 };

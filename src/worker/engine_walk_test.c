@@ -141,7 +141,7 @@ static void check_unseen(struct world *w, const struct runner *r, const struct t
 		for (int k = 0; k < p->nhas; k++)
 			seen =
 				seen || (text_eq(p->has[k].key, j->claim.key) && p->has[k].epoch == j->claim.epoch);
-		check(w, seen || j->stop, "a job whose claim was lost in a fail-over goes on");
+		check(w, seen || j->stop, "a job whose claim was lost in a failover goes on");
 	}
 }
 

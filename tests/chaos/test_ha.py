@@ -10,7 +10,7 @@ is then compared with these books.
 A living worker is convicted if a job that it had ran a second time, or is recovered in the ledger,
 or if it is registered as dead, though its process had not ended before. That is judged on the
 timeline that survived, by the claims that are there: on an old primary that is cut off, those who
-still reach it cannot know that the others live. Where replication is asynchronous, a fail-over
+still reach it cannot know that the others live. Where replication is asynchronous, a failover
 between two runs explains the second: the first one's claim, or its end, may be lost.
 
 DEFIB_HA_FAULTS is the number of faults for both modes together (30), DEFIB_HA_SEED repeats their

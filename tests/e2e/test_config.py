@@ -179,7 +179,7 @@ def test_requeue_that_nothing_bounds_is_refused_when_the_ledger_is_off(defib, li
     lite.sql("CREATE TABLE pages (id, state, error, updated_at)")
     ran = defib("scan", "--fix", config=FILE + "ledger: off\n", db=lite)
     assert ran.code == 5
-    assert "could loop for ever" in ran.err
+    assert "could loop forever" in ran.err
 
 
 def test_a_watch_may_start_from_another_one(defib):

@@ -288,6 +288,6 @@ def test_the_watchdog_is_no_longer_fed_when_one_database_hangs_the_loop(world, m
 
     begun = time.monotonic()
     while manager.hear(10) == "WATCHDOG=1":
-        assert time.monotonic() - begun < 180, "it is fed for ever"
+        assert time.monotonic() - begun < 180, "it is fed forever"
     assert daemon.process.poll() is None
     daemon.wait_passes("aged", 2)

@@ -152,7 +152,7 @@ RENEWS = "owner = NULL, updated_at = :now"  # the status stays as it is
 
 @pytest.mark.covers("F4")
 def test_a_remedy_that_leaves_the_row_running_is_refused(db, defib):
-    """`requeue: worker = NULL, updated_at = :now` said "2 recovered" at each pass, for ever."""
+    """`requeue: worker = NULL, updated_at = :now` said "2 recovered" at each pass, forever."""
     stuck_jobs.make(db, 2)
     before = db.sql("SELECT * FROM jobs ORDER BY id")
     ran = defib("scan", "--fix", config=watch(db, requeue=RENEWS))

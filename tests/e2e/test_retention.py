@@ -116,7 +116,7 @@ def test_it_can_be_turned_off_and_bad_ages_are_refused(queue_db, defib):
     finally:
         daemon.kill()
     assert defib("prune", "--yes", "--json", config=config(db, done="0s")).code == 0
-    assert count(db, JOB) == 5, "0s keeps for ever"
+    assert count(db, JOB) == 5, "0s keeps forever"
 
 
 @pytest.mark.covers("F20")

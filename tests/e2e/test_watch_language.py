@@ -519,7 +519,7 @@ def test_without_the_right_to_make_a_ledger_an_unbounded_requeue_is_refused(pg, 
     put(pg, 1, a=900)
     ran = scan(defib, pg, ALIVE, "--fix", url=worker_url)
     assert ran.code == 5
-    assert "could loop for ever" in ran.err and "crash_budget: off" in ran.err
+    assert "could loop forever" in ran.err and "crash_budget: off" in ran.err
     assert pg.sql("SELECT s FROM j") == [("run",)]
 
 

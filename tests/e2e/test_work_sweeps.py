@@ -147,7 +147,7 @@ def test_a_sweep_waits_while_most_owners_fell_silent_at_once(swept):
     worker.wait_log("the brake holds")
     assert "fell silent within" in worker.log
     assert swept.freed("beating") == 0
-    # Not for ever.
+    # Not forever.
     eventually(lambda: swept.freed("beating") == 4)
     eventually(lambda: swept.noted("beating", "brake-") == ["brake-holds", "brake-lets-go"])
 

@@ -717,7 +717,7 @@ proctype world()
 progress_time:
 		skip
 #endif
-	/* what is due before that would wait for ever otherwise: Spin finds a world that stands still */
+	/* what is due before that would wait forever otherwise: Spin finds a world that stands still */
 #ifdef NP
 	:: is_final ->
 progress_over:

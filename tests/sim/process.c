@@ -231,7 +231,7 @@ static void tell_all(struct sim *s, struct process *p)
 	}
 	p->nended = 0;
 	if (p->failed_over) {
-		say(s, "process %d hears of the fail-over", index_of(s, p));
+		say(s, "process %d hears of the failover", index_of(s, p));
 		process_step(s, p, (struct engine_event){.kind = EVENT_TIMELINE});
 	}
 	p->failed_over = false;

@@ -142,7 +142,7 @@ static void fail_over(struct sim *s)
 	int from = (s->copy + COPIES - back) % COPIES;
 	const struct tables *copy = &s->copies[from];
 	int64_t ids = s->db.ids;
-	say(s, "fail-over, %d copies back", back);
+	say(s, "failover, %d copies back", back);
 	s->marks[MARK_fail_over] = true;
 	mark_lost(s, copy);
 	s->db = *copy;
