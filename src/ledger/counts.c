@@ -483,14 +483,10 @@ static void bucket_sql(struct buf *sql, const char *column, const struct time_bo
 	buf_addf(sql, " ELSE %d END", b->n);
 }
 
+/* MATERIALIZED: the times of an entry are read once, not once for each bound. */
 static void detections_sql(struct buf *sql, const struct time_bounds *bounds)
 {
-	buf_add(sql, "SELECT m.watch, ");
-	bucket_sql(sql, "m.found", &bounds[TO_DETECTION]);
-	buf_add(sql, ", ");
-	bucket_sql(sql, "m.recovered", &bounds[TO_RECOVERY]);
-	buf_add(sql, ", CAST(round(sum(m.found) * 1000) AS BIGINT), CAST(round(sum(m.recovered) * 1000)"
-	             " AS BIGINT), count(*) FROM (SELECT l.watch, ");
+	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.watch, ");
 	sql_seconds_to_detection(sql);
 	buf_add(sql, " AS found, CASE WHEN ");
 	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_AUTOMATION);
@@ -498,7 +494,12 @@ static void detections_sql(struct buf *sql, const struct time_bounds *bounds)
 	sql_seconds_lost("l.at", sql);
 	buf_add(sql, " END AS recovered FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2 AND ");
 	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
-	buf_add(sql, ") AS m GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
+	buf_add(sql, ") SELECT m.watch, ");
+	bucket_sql(sql, "m.found", &bounds[TO_DETECTION]);
+	buf_add(sql, ", ");
+	bucket_sql(sql, "m.recovered", &bounds[TO_RECOVERY]);
+	buf_add(sql, ", CAST(round(sum(m.found) * 1000) AS BIGINT), CAST(round(sum(m.recovered) * 1000)"
+	             " AS BIGINT), count(*) FROM m GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
 }
 
 defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
