@@ -54,8 +54,8 @@ defib_err bound_refuse_loop(const struct bound *b, const struct watch *w, bool f
 	if (!decide_can_loop(w, &d))
 		return DEFIB_OK;
 	fail(f, DEFIB_REFUSED,
-	     "watch %s: requeue without attempts and without a ledger could loop forever (%s)",
-	     w->name, b->ledger.off_because);
+	     "watch %s: requeue without attempts and without a ledger could loop forever (%s)", w->name,
+	     b->ledger.off_because);
 	fail_next(f, "keep the ledger on, give attempts: and max_attempts:, or accept it with "
 	             "crash_budget: off");
 	return DEFIB_REFUSED;
