@@ -186,8 +186,8 @@ static defib_err check_remedy(const struct startup_run *r, struct failure *f)
 	if (!decide_can_loop(r->watch, &d))
 		return DEFIB_OK;
 	fail(f, DEFIB_REFUSED,
-	     "watch %s: requeue at every start, without attempts and without a ledger, could loop for "
-	     "ever",
+	     "watch %s: requeue at every start, without attempts and without a ledger, could loop "
+	     "forever",
 	     r->watch->name);
 	fail_next(f, "keep the ledger on, give attempts: and max_attempts:, or say startup: off");
 	return DEFIB_REFUSED;
