@@ -372,6 +372,8 @@ static void pg_close(struct store *s)
 
 	/* The socket does not block, so neither does closing the session. */
 	PQfinish(p->conn);
+	p->conn = NULL;
+	pg_drop(p); /* the one that did not answer */
 	for (int i = 0; i < STATEMENTS_MAX; i++) {
 		statements_forget(&p->statements.slots[i]);
 	}
@@ -521,6 +523,7 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 	p->lock_ms = opt->lock_ms;
 	p->read_only = opt->read_only;
 	p->plan_once = opt->plan_once;
+	p->keeps_locks = opt->keeps_locks;
 	defib_err err = pg_connect(p, opt->url, opt->connect_ms, f);
 	if (err) {
 		pg_close(&p->base);

@@ -19,9 +19,10 @@
 struct pg {
 	struct store base;
 	PGconn *conn; /* NULL once the session is lost */
+	PGconn *kept; /* lost, because it did not answer: open only for its locks */
 	int64_t call_ms, statement_ms, lock_ms;
 	bool read_only;
-	bool plan_once;
+	bool plan_once, keeps_locks;
 	enum store_tx mode; /* of the open transaction */
 	struct statements statements;
 	char *name;

@@ -38,16 +38,28 @@ bool pg_wait(PGconn *conn, short events, int64_t deadline_ms)
 	}
 }
 
+/* It can neither wait nor reach the server. */
+static void hang_up(PGconn **conn)
+{
+	if (*conn && PQsocket(*conn) >= 0) {
+		shutdown(PQsocket(*conn), SHUT_RDWR);
+	}
+	PQfinish(*conn);
+	*conn = NULL;
+}
+
 void pg_drop(struct pg *p)
 {
-	if (p->conn) {
-		/* After this, PQfinish can neither wait nor reach the server. */
-		if (PQsocket(p->conn) >= 0) {
-			shutdown(PQsocket(p->conn), SHUT_RDWR);
-		}
-		PQfinish(p->conn);
-		p->conn = NULL;
-	}
+	hang_up(&p->conn);
+	hang_up(&p->kept);
+	p->base.lost = true;
+}
+
+/* A session that only answers late: whoever watches its locks would see them vanish. */
+static void keep_locks(struct pg *p)
+{
+	p->kept = p->conn;
+	p->conn = NULL;
 	p->base.lost = true;
 }
 
@@ -131,7 +143,10 @@ static defib_err late(struct pg *p, const struct pg_call *call, struct failure *
 
 	fail(f, code, "%s: no answer by the deadline; the session was closed%s", p->base.name,
 	     call->effect ? "; the outcome is unknown" : "");
-	pg_drop(p);
+	if (p->keeps_locks && !p->base.in_tx)
+		keep_locks(p);
+	else
+		pg_drop(p);
 	return code;
 }
 

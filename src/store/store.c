@@ -329,8 +329,16 @@ defib_err session_ready(struct session *s, struct failure *f)
 {
 	if (is_good(s))
 		return DEFIB_OK;
-	session_close(s);
+	if (s->options.keeps_locks && !s->former) {
+		s->former = s->store;
+		s->store = NULL;
+	}
+	store_close(s->store);
+	s->store = NULL;
 	defib_err err = s->open(&s->options, &s->store, f);
+	/* A server that refuses a session may have none left because of the former one. */
+	if (err && f && f->sqlstate[0])
+		session_close_former(s);
 	if (err)
 		return err;
 	s->opened++;
@@ -338,8 +346,15 @@ defib_err session_ready(struct session *s, struct failure *f)
 	return DEFIB_OK;
 }
 
+void session_close_former(struct session *s)
+{
+	store_close(s->former);
+	s->former = NULL;
+}
+
 void session_close(struct session *s)
 {
+	session_close_former(s);
 	store_close(s->store);
 	s->store = NULL;
 }

@@ -29,6 +29,8 @@ struct store_options {
 	bool read_only;   /* SQLite: open for reading only; PostgreSQL: read-only by default */
 	bool create;      /* SQLite: create the file if it does not exist */
 	bool plan_once;   /* PostgreSQL: plan each statement once, without regard to its values */
+	bool keeps_locks; /* PostgreSQL: a session that does not answer stays open, with its locks,
+	                     until it is closed; one with an open transaction is closed at once */
 	int64_t connect_ms;   /* deadline to connect; 0: 5000 */
 	int64_t call_ms;      /* deadline of a call; 0: statement_ms + 2000 */
 	int64_t statement_ms; /* server-side statement_timeout; 0: 5000 */
@@ -212,6 +214,8 @@ struct session {
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
 	int64_t opened; /* number of times it was opened: a change means that it was lost in between */
 	int64_t opened_ms; /* when it was last opened */
+	/* With keeps_locks: the one before, for as long as its locks are needed; NULL: none. */
+	struct store *former;
 };
 
 /*
@@ -221,6 +225,8 @@ struct session {
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
+/* The new session has what the former one was kept for. */
+void session_close_former(struct session *s);
 /* AUTO_SESSION s = {…}; closes itself. */
 #define AUTO_SESSION AUTO(session_close) struct session
 /* Close a session that is not needed for a while; opening it again does not count as a loss. */

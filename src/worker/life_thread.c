@@ -99,6 +99,8 @@ static defib_err ready(struct life_thread *w, struct failure *f)
 		return err;
 	w->opened = w->session.opened;
 	struct store *s = w->session.store;
+	if (!store_has_session_locks(s))
+		session_close_former(&w->session);
 	tell(w, &(struct life_event){.what = LIFE_OPENED, .locks = store_has_session_locks(s)});
 	return registry_listen(s, f);
 }
@@ -265,10 +267,22 @@ static void log_failure(const struct life_action *a, const struct failure *f)
 		log_event(a->what == LIFE_REGISTER ? LOG_ERROR : LOG_WARN, f->what);
 }
 
+/*
+ * A session that did not answer is replaced, but its lock stays until the new session has it too:
+ * in between, others would see a lock vanish and a worker that does not renew. A lock without a
+ * lease means nothing.
+ */
+static void leave_former(struct life_thread *w, bool locked)
+{
+	if (w->session.former && (locked || clock_boot_ms() >= lease_ends_ms(&w->life.lease)))
+		session_close_former(&w->session);
+}
+
 static defib_err perform(struct life_thread *w, const struct life_action *a, struct failure *f)
 {
 	struct life_event e = {.what = LIFE_DONE};
 	defib_err err = do_here(w, a) ? DEFIB_OK : ask(w, a, &e, f);
+	leave_former(w, !err && a->what == LIFE_LOCK && e.yes);
 	if (err)
 		e.what = LIFE_FAILED;
 	tell(w, &e);
@@ -384,6 +398,7 @@ static void bound_calls(struct store_options *o, int64_t ms)
 {
 	o->call_ms = o->statement_ms = ms;
 	o->lock_ms = ms / 2;
+	o->keeps_locks = true;
 }
 
 static struct life_thread *life_thread_new(const struct life_thread_options *o)
