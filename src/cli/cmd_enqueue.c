@@ -5,13 +5,16 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "store/timeline.h"
 #include "worker/queue.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
 
 #include <errno.h>
 #include <jansson.h>
+#include <unistd.h>
 
 #define BULK_BATCH 1000
 #define BATCH_BYTES (8 << 20) /* a batch of large payloads has fewer of them */
@@ -287,6 +290,20 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	return EXIT_CLEAN;
 }
 
+/*
+ * With these, an old primary that came back counts as unavailable: it would acknowledge a job that
+ * the new one never sees.
+ */
+static void keep_timelines(const char *spool)
+{
+	struct failure f = {0};
+	int fd = -1;
+	if (folder_open(spool, &fd, &f) || timeline_keep(spool, &f))
+		log_event(LOG_WARN, f.what);
+	if (fd >= 0)
+		close(fd);
+}
+
 /* Opens the database; an unavailable one is not a failure if jobs can be stored. */
 static int open_target(struct target *t)
 {
@@ -303,6 +320,8 @@ static int open_target(struct target *t)
 	};
 	if (spool && folder_ours(spool, t->side.folder, &t->away))
 		return enqueue_failed(t, &t->away);
+	if (spool)
+		keep_timelines(spool);
 	if (store_open(&o, &t->store, &t->away) && !(t->spool && store_unavailable(t->away.code)))
 		return enqueue_failed(t, &t->away);
 	return EXIT_CLEAN;

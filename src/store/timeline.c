@@ -64,16 +64,18 @@ static void read_lines(char *text)
 	}
 }
 
-defib_err timeline_keep(const char *path, struct failure *f)
+defib_err timeline_keep(const char *folder, struct failure *f)
 {
 	char text[FILE_MOST + 1];
-	int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	AUTO_BUF path = BUF_INIT;
+	buf_addf(&path, "%s/timelines", folder);
+	int fd = open(buf_text(&path), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	ssize_t n = fd < 0 ? -1 : TEMP_FAILURE_RETRY(pread(fd, text, FILE_MOST, 0));
 	if (n < 0) {
-		defib_err err = fail(f, DEFIB_IO, "%s: cannot read it: %s", path, strerror(errno));
+		fail(f, DEFIB_IO, "%s: cannot read it: %s", buf_text(&path), strerror(errno));
 		if (fd >= 0)
 			close(fd);
-		return err;
+		return DEFIB_IO;
 	}
 	text[n] = '\0';
 	pthread_mutex_lock(&memory.lock);
@@ -81,7 +83,7 @@ defib_err timeline_keep(const char *path, struct failure *f)
 		close(memory.fd);
 	memory.fd = fd;
 	free(memory.path);
-	memory.path = mem_strdup(path);
+	memory.path = mem_strdup(buf_text(&path));
 	read_lines(text);
 	pthread_mutex_unlock(&memory.lock);
 	return DEFIB_OK;

@@ -21,10 +21,10 @@ struct timeline {
 };
 
 /*
- * Read what earlier processes saw, and record what this one sees. `path` is a small text file with
- * one line per advance: "SYSTEM TIMELINE". Several processes may share it.
+ * Read what earlier processes saw, and record what this one sees, in the file `timelines` of this
+ * directory: one line per advance, "SYSTEM TIMELINE". Several processes may share it.
  */
-MUST_CHECK defib_err timeline_keep(const char *path, struct failure *f);
+MUST_CHECK defib_err timeline_keep(const char *folder, struct failure *f);
 /*
  * A session was opened on this server. DEFIB_CONNECTION: the server is behind one that was seen,
  * which is logged once as critical. `name` is the database's, `host` the server's. Safe from any

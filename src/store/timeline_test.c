@@ -74,12 +74,12 @@ static void a_session_with_the_old_primary_is_behind(void **state)
 static void the_next_process_knows(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_keep(path, NULL), DEFIB_OK);
+	assert_int_equal(timeline_keep(folder, NULL), DEFIB_OK);
 	assert_int_equal(see(7, 1), DEFIB_OK);
 	assert_int_equal(see(7, 2), DEFIB_OK);
 	assert_int_equal(see(8, 4), DEFIB_OK);
 	timeline_forget();
-	assert_int_equal(timeline_keep(path, NULL), DEFIB_OK);
+	assert_int_equal(timeline_keep(folder, NULL), DEFIB_OK);
 	assert_int_equal(see(7, 1), DEFIB_CONNECTION);
 	assert_int_equal(see(8, 3), DEFIB_CONNECTION);
 	assert_int_equal(see(7, 2), DEFIB_OK);
@@ -89,7 +89,7 @@ static void the_next_process_knows(void **state)
 static void only_an_advance_is_written(void **state)
 {
 	(void)state;
-	assert_int_equal(timeline_keep(path, NULL), DEFIB_OK);
+	assert_int_equal(timeline_keep(folder, NULL), DEFIB_OK);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(see(7, 2), DEFIB_OK);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -106,7 +106,7 @@ static void a_line_that_a_crash_cut_short_is_passed_over(void **state)
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
 	close(fd);
-	assert_int_equal(timeline_keep(path, NULL), DEFIB_OK);
+	assert_int_equal(timeline_keep(folder, NULL), DEFIB_OK);
 	assert_int_equal(see(7, 2), DEFIB_CONNECTION);
 	assert_int_equal(see(9, 1), DEFIB_OK);
 }

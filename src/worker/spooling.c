@@ -207,22 +207,14 @@ void spooling_keep(struct spools *s, const char *source, const struct spool_resu
 
 /* ---- the spools of a worker ---- */
 
-/* The directory is ours now: the timelines of servers are stored in it too. */
-static defib_err keep_timelines(const char *folder, struct failure *f)
-{
-	AUTO_BUF path = BUF_INIT;
-	buf_addf(&path, "%s/timelines", folder);
-	return timeline_keep(buf_text(&path), f);
-}
-
 defib_err turns_spool_open(struct worker *w, struct failure *f)
 {
 	struct turn_thread *t = &w->turn_thread;
 	if (!w->options.spool)
 		return DEFIB_OK;
 	defib_err err = spools_open(w->options.spool, 0, &t->spools, f);
-	if (!err)
-		err = keep_timelines(w->options.spool, f);
+	if (!err) /* the directory is ours now */
+		err = timeline_keep(w->options.spool, f);
 	for (int i = 0; !err && i < w->options.npools; i++)
 		err = spools_ready(t->spools, w->sources[i]->name, f);
 	if (err)

@@ -102,6 +102,23 @@ def test_jobs_are_kept_while_the_database_is_away_and_go_in_first_when_it_is_bac
     assert not away.waits()
 
 
+def test_a_job_for_an_old_primary_is_kept(away):
+    """The spool remembers a later timeline of this cluster: the server came back after a failover
+    and would acknowledge a job that the new primary never sees."""
+    if away.db.engine == "sqlite":
+        pytest.skip("a file has no timelines")
+    assert away.enqueue('{"n": 0}').out.strip().isdigit()
+    file = away.spool / "timelines"
+    cluster, number = file.read_text().split()
+    file.write_text(f"{cluster} {int(number) + 1}\n")
+    ran = away.enqueue('{"n": 1}')
+    assert ran.out == "spooled\n" and "it is an old primary that came back" in ran.err
+    assert away.numbers() == [0]
+    file.unlink()
+    away.enqueue('{"n": 2}')
+    assert away.numbers() == [0, 1, 2]
+
+
 @pytest.mark.covers("A14")
 def test_a_kept_job_has_a_token_that_leads_to_it(away):
     with away.now():
