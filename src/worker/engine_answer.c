@@ -233,11 +233,20 @@ static void stop_unseen(struct engine *e)
 	}
 }
 
+/* The server has the claim of a stray, and may refuse each try to release it. */
+static bool has_ends(const struct pool_state *state)
+{
+	for (const struct job *j = state->ends.first; j; j = j->queued)
+		if (!j->stray)
+			return true;
+	return false;
+}
+
 /* Ends of lost claims must not meet later claims: they go first. */
 static void await_ends(struct engine *e, struct pool_state *state)
 {
 	if (!state->compared || !state->asked_timeline ||
-	    (state->ends.n == 0 && first_state(e, (int)(state - e->states))->spooled == 0))
+	    (!has_ends(state) && first_state(e, (int)(state - e->states))->spooled == 0))
 		return;
 	state->compare = state->timeline = true;
 	state->compare_us = e->now_us + TRY_US;

@@ -510,6 +510,30 @@ static void nothing_is_claimed_after_a_fail_over_before_the_spool_is_empty(void 
 	rig_close(&r);
 }
 
+/* The server has the claim, and will refuse each try to release it: nothing is gained by waiting.
+ */
+static void a_stray_that_its_table_refuses_after_a_fail_over_stops_no_claims(void **state)
+{
+	(void)state;
+	struct rig r = rig_open(1);
+	rig_claim(&r, "");
+	rig_tell(&r, EVENT_TIMELINE);
+	for (int i = 0; i < 20 && !(r.turn && rig_part(&r, 0)->room > 0); i++) {
+		if (!r.turn) {
+			rig_after(&r, engine_wait_us(r.e, r.now));
+			continue;
+		}
+		struct turn_part *p = rig_part(&r, 0);
+		if (p->compares)
+			p->has = rig_keys(&r, "x", &p->nhas);
+		if (p->nends > 0)
+			refuse(&r, "x", &refused);
+		rig_answer(&r);
+	}
+	assert_true(r.turn && rig_part(&r, 0)->room > 0);
+	rig_close(&r);
+}
+
 static void a_comparison_after_a_fail_over_that_failed_is_made_again(void **state)
 {
 	(void)state;
@@ -559,6 +583,7 @@ int main(void)
 		cmocka_unit_test(a_stray_that_its_table_refuses_is_dropped),
 		cmocka_unit_test(a_job_that_is_over_while_it_compares_is_no_stray),
 		cmocka_unit_test(claims_that_a_fail_over_lost_are_stopped),
+		cmocka_unit_test(a_stray_that_its_table_refuses_after_a_fail_over_stops_no_claims),
 		cmocka_unit_test(a_comparison_after_a_fail_over_that_failed_is_made_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
