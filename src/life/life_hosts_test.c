@@ -134,6 +134,64 @@ static void a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence(
 	life_release(&w.life);
 }
 
+/*
+ * With a long lease, renewals that fail are further apart than the quiet time after an outage. If
+ * the server takes writes again just then, we are the first to know, and the worker has not tried
+ * yet.
+ */
+static void a_lock_is_no_evidence_before_a_renewal_of_our_own(void **state)
+{
+	struct world w;
+	struct life_rules rules = {.lease = lease_rules_of(60000), .look_ms = 5000};
+	(void)state;
+	begin(&w, 3);
+	life_release(&w.life);
+	life_init(&w.life, &rules);
+	for (int64_t id = 1; id <= 2; id++)
+		enter(&w, id, true);
+	w.leads = true;
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	tell(&w, &(struct life_event){.what = LIFE_STARTED});
+	run(&w, 30000);
+	w.writes = w.beats[1] = false;
+	lease_renew_soon(&w.life.lease, w.now_ms);
+	run(&w, 15800); /* 250, 500, 1000, 2000, 4000 and 8000 ms: the next try is 16 s later */
+	assert_int_equal(w.life.lease.failed, 7);
+	run(&w, 11000);
+	w.locked[1] = false;
+	run(&w, 400);
+	w.writes = true;
+	run(&w, 1000);
+	assert_int_equal(w.ndead, 0);
+	w.beats[1] = w.locked[1] = true;
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
+/* It could not be written then; meanwhile the worker may have been as far away as we were. */
+static void a_death_that_could_not_be_declared_before_an_outage_is_forgotten(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	run(&w, 1000);
+	w.beats[1] = w.locked[1] = false;
+	run(&w, 200);
+	w.writes = false;
+	run(&w, 100);
+	assert_int_equal(w.life.nends, 1);
+	w.reads = false;
+	run(&w, 1000);
+	w.reads = w.writes = true;
+	run(&w, 1000);
+	assert_int_equal(w.ndead, 0);
+	w.beats[1] = w.locked[1] = true;
+	run(&w, LEASE_MS);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void a_server_that_takes_no_writes_is_asked_less_and_less_often(void **state)
 {
 	struct world w;
@@ -183,6 +241,8 @@ int main(void)
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
 		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),
 		cmocka_unit_test(a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence),
+		cmocka_unit_test(a_lock_is_no_evidence_before_a_renewal_of_our_own),
+		cmocka_unit_test(a_death_that_could_not_be_declared_before_an_outage_is_forgotten),
 		cmocka_unit_test(a_server_that_takes_no_writes_is_asked_less_and_less_often),
 		cmocka_unit_test(a_session_that_is_lost_is_opened_at_once_and_tried_for_often),
 	};

@@ -207,6 +207,40 @@ static void a_job_that_is_to_run_alone_is_not_claimed_ahead(void **state)
 	rig_close(&r);
 }
 
+/* A second, in which turns are completed and nothing more is claimed. */
+static void rig_second(struct rig *r)
+{
+	rig_after(r, SECOND);
+	while (r->turn && rig_part(r, 0)->nends == 0)
+		rig_accept(r);
+}
+
+/* The pool became smaller while they were being claimed. */
+static void what_gets_no_slot_is_released_after_half_a_minute(void **state)
+{
+	(void)state;
+	struct rig r = open_ahead(3, 0);
+	rig_step(&r, (struct engine_event){.kind = EVENT_RESIZE, .concurrency = 1, .poll_ms = 1000});
+	rig_forget(&r);
+	rig_claim(&r, "abc");
+	assert_said(&r, "start a");
+	rig_second(&r);
+	rig_forget(&r);
+	rig_end(&r, "a");
+	rig_accept(&r);
+	assert_said(&r, "turn, settled a, start c");
+	for (int i = 1; i < 29; i++)
+		rig_second(&r);
+	assert_int_equal(engine_holding(r.e), 2);
+	assert_null(r.turn);
+	rig_second(&r);
+	assert_int_equal(rig_part(&r, 0)->nends, 1);
+	assert_string_equal(rig_part(&r, 0)->ends[0].key, "b");
+	assert_int_equal(rig_part(&r, 0)->ends[0].as, SETTLE_RELEASED);
+	assert_int_equal(rig_part(&r, 0)->ends[0].delay_ms, 1000);
+	rig_close(&r);
+}
+
 static void a_stop_gives_back_what_is_held(void **state)
 {
 	(void)state;
@@ -234,6 +268,7 @@ int main(void)
 		cmocka_unit_test(ends_wait_for_others_no_longer_than_five_milliseconds),
 		cmocka_unit_test(the_last_end_waits_for_nobody),
 		cmocka_unit_test(a_job_that_is_to_run_alone_is_not_claimed_ahead),
+		cmocka_unit_test(what_gets_no_slot_is_released_after_half_a_minute),
 		cmocka_unit_test(a_stop_gives_back_what_is_held),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
