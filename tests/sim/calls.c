@@ -8,6 +8,7 @@
 #define CALL_US (7 * SECOND)      /* the deadline of a call, except for the life thread's */
 #define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
 #define SLOW 15                   /* how much slower a slow server is */
+#define WRITABLE_AGAIN_US SECOND  /* WRITABLE_AGAIN_MS of store/store.c */
 
 bool reachable(const struct sim *s, const struct process *p)
 {
@@ -58,11 +59,38 @@ static void hang(struct sim *s, struct process *p, const struct call *c, bool ha
 	note_unable(s, p);
 }
 
+void session_set(struct sim *s, struct process *p, enum thread_name t, int64_t backend)
+{
+	struct thread *x = &p->threads[t];
+	if (x->backend == backend)
+		return;
+	if (x->number)
+		number_close(p, x->number);
+	x->number = 0;
+	x->backend = backend;
+	x->opened_us = s->now;
+	if (backend)
+		x->number = number_open(s, p, t == THREAD_TURN ? NUMBER_TURNS : NUMBER_SESSION);
+	x->only_reads = backend && s->backends[backend].only_reads;
+}
+
+/* session_ready() of store/store.c; others than ours replace such a session at once. */
+static void make_ready(struct sim *s, struct process *p, enum thread_name t)
+{
+	const struct thread *x = &p->threads[t];
+	bool due = p->kind == IS_FOREIGN || s->now - x->opened_us >= WRITABLE_AGAIN_US;
+	if (!x->backend || !x->only_reads || !due || old(OLD_read_only_session_kept))
+		return;
+	backend_end(s, x->backend, false);
+	session_set(s, p, t, 0);
+}
+
 /* Send a call that is filled in. */
 void call_send(struct sim *s, struct call *c)
 {
 	struct process *p = &s->processes[c->process];
 	bool arrives = reachable(s, p) && s->now >= s->down_until;
+	make_ready(s, p, c->thread);
 	c->backend = p->threads[c->thread].backend;
 	struct event *ev = after(s, deadline(s, c), EV_DEADLINE, c->process);
 	ev->number = c->serial;
@@ -84,6 +112,8 @@ void call_send(struct sim *s, struct call *c)
 	 */
 	bool declares = c->kind == CALL_LIFE && c->action.what == LIFE_DECLARE && s->seed % 2;
 	int64_t wait_us = c->kind == CALL_APPLY || declares ? about(s, 200 * MS) : 0;
+	if (c->thread == THREAD_SWEEP && p->kind == IS_WORKER && s->sweep_us)
+		wait_us += about(s, s->sweep_us);
 	if (arrives && (!late || roll(s, 4) > 0))
 		after(s,
 		      latency(s) * (c->backend ? 1 : 3) + wait_us +
@@ -98,8 +128,10 @@ static int64_t backend_new(struct sim *s, const struct call *c)
 		s->cap_backends = s->cap_backends ? 2 * s->cap_backends : 256;
 		s->backends = mem_grow(s->backends, sizeof *s->backends * (size_t)s->cap_backends);
 	}
-	s->backends[s->nbackends] =
-		(struct backend){.open = true, .process = c->process, .timeline = s->timeline};
+	s->backends[s->nbackends] = (struct backend){.open = true,
+	                                             .process = c->process,
+	                                             .timeline = s->timeline,
+	                                             .only_reads = s->now < s->readonly_until};
 	return s->nbackends++;
 }
 
@@ -190,9 +222,9 @@ static void finish(struct sim *s, struct process *p, struct call *c)
 		/* The client drops it; the server may not have noticed. */
 		if (t->backend && s->backends[t->backend].open)
 			end_later(s, t->backend, p);
-		t->backend = 0;
+		session_set(s, p, c->thread, 0);
 	} else {
-		t->backend = c->backend;
+		session_set(s, p, c->thread, c->backend);
 	}
 	process_answered(s, p, c);
 	free(c);

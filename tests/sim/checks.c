@@ -8,6 +8,7 @@
 #define LACKED_MOST 9 /* jobs in hand when a host begins to lack resources, and two probes */
 #define COMPARES_MOST 1
 #define STOP_US (SECOND + 100 * MS) /* … and it checks this often */
+#define HEARD_US (100 * MS)
 
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
@@ -147,6 +148,24 @@ void check_lacked(struct sim *s, const struct process *p)
 		broken(s, "jobs are claimed that the host cannot start");
 }
 
+/* A spool has one record of an end, whatever refuses it and however often. */
+void check_spooled(struct sim *s, const struct process *p, const struct job *j)
+{
+	for (int i = 0; i < p->nspool; i++) {
+		const struct end *e = &p->spool[i];
+		if (e->job == job_of(j->claim.key) && e->worker == j->worker && e->pid == p->pid &&
+		    e->epoch == j->claim.epoch)
+			broken(s, "an end is in the spool twice");
+	}
+}
+
+/* A thread that sleeps hears what its session receives. */
+void check_heard(struct sim *s, const struct process *p)
+{
+	if (s->now - p->unheard_us > HEARD_US && p->paused_until < p->unheard_us)
+		broken(s, "work was announced to a worker, and it slept on");
+}
+
 /* As engine.h says about claims, and about ends that wait in the spool. */
 void check_asked(struct sim *s, const struct process *p, const struct turn_part *part)
 {
@@ -196,14 +215,23 @@ void check_event(struct sim *s)
 		check_process(s, &s->processes[i]);
 }
 
+/* Other ends than those that a table refuses for ever. */
+static bool has_more(const struct sim *s, const struct process *p)
+{
+	for (int i = 0; i < p->nspool; i++)
+		if (!s->refuses[p->spool[i].job])
+			return true;
+	return false;
+}
+
 bool all_final(const struct sim *s)
 {
 	for (int i = 0; i < JOBS; i++)
-		if (s->db.jobs[i].state != ROW_FINAL)
+		if (s->db.jobs[i].state != ROW_FINAL && !s->refuses[i])
 			return false;
 	for (int i = 0; i < s->nprocesses; i++) {
 		const struct process *p = &s->processes[i];
-		if (p->exists && (engine_holding(p->engine) > 0 || p->nspool > 0))
+		if (p->exists && (engine_holding(p->engine) > 0 || has_more(s, p)))
 			return false;
 	}
 	return watched_final(s);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main.c: runs seeds.
  *
- *     simulator [--store sqlite] [FIRST [COUNT]]
+ *     simulator [--store sqlite] [--with NAME,…] [FIRST [COUNT]]
  *                                  COUNT seeds from FIRST on; marks that none took fail the run
- *     simulator --show SEED [--without FAULT,…] [--faults N]
+ *     simulator … --find TEXT [FIRST [COUNT]]
+ *                                  the first of them in which this ("any": anything) does not
+ *                                  hold; exit 1 if there is none
+ *     simulator … --show SEED [--without FAULT,…] [--faults N]
  *                                  one seed, event by event: without these kinds of fault, and
  *                                  with the first N that come
  *
- * --store sqlite executes every statement on SQLite too, and compares.
+ * --store sqlite executes every statement on SQLite too, and compares. --with makes drivers and
+ * statements behave as they did before a fault was found there (OLD_LIST).
  *
  * DEFIB_SIMULATED is the number of seeds of the model, whatever the arguments say.
  */
@@ -21,10 +25,11 @@ static struct sim sim;
 
 /* ---- a failing seed, made smaller ---- */
 
+/* As: in the same way; NULL: in any. */
 static bool fails(uint64_t seed, const struct cuts *cuts, const char *as)
 {
 	sim_run(&sim, seed, cuts, false);
-	bool same = sim.broken && text_eq(sim.broken, as);
+	bool same = sim.broken && (!as || text_eq(sim.broken, as));
 	sim_release(&sim);
 	return same;
 }
@@ -70,8 +75,15 @@ static void print_failed(uint64_t seed, const char *what, int64_t faults)
 	struct cuts cuts = shrink(seed, faults, what);
 	printf("seed %llu: %s\n", (unsigned long long)seed, what);
 	print_kinds("  needs: ", all & ~cuts.without, ", ");
-	printf("; faults: %lld\n  replay: build/simulator%s --show %llu", (long long)cuts.faults,
-	       store_kind == KEEP_MODEL ? "" : " --store sqlite", (unsigned long long)seed);
+	printf("; faults: %lld\n  replay: build/simulator%s", (long long)cuts.faults,
+	       store_kind == KEEP_MODEL ? "" : " --store sqlite");
+	const char *before = " --with ";
+	for (int i = 0; i < OLDS; i++)
+		if (old((enum old)i)) {
+			printf("%s%s", before, old_names[i]);
+			before = ",";
+		}
+	printf(" --show %llu", (unsigned long long)seed);
 	print_kinds(" --without ", cuts.without, ",");
 	printf(" --faults %lld\n", (long long)cuts.faults);
 }
@@ -146,18 +158,32 @@ static int run(uint64_t first, uint64_t count)
 	return t.failed > 0;
 }
 
+static int find(const char *what, uint64_t first, uint64_t count)
+{
+	for (uint64_t seed = first; seed < first + count; seed++)
+		if (fails(seed, NULL, what)) {
+			printf("seed %llu: %s\n", (unsigned long long)seed, sim.broken);
+			return 0;
+		}
+	printf("none of %llu seeds: %s\n", (unsigned long long)count, what ? what : "any");
+	return 1;
+}
+
 /* ---- one seed ---- */
 
-static bool read_kinds(char *list, uint32_t *kinds)
+/* Names of a list, by bit; "-" stands for "_". */
+static bool read_names(char *list, const char *const *names, int n, uint32_t *bits)
 {
 	char *rest = NULL;
 	for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
 		int i = 0;
-		while (i < FAULTS && !text_eq(fault_names[i], name))
+		for (char *at = name; *at; at++)
+			*at = *at == '-' ? '_' : *at;
+		while (i < n && !text_eq(names[i], name))
 			i++;
-		if (i == FAULTS)
+		if (i == n)
 			return false;
-		*kinds |= 1U << i;
+		*bits |= 1U << i;
 	}
 	return true;
 }
@@ -169,7 +195,8 @@ static int show(int argc, char **argv)
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (text_eq(argv[i], "--faults")) {
 			cuts.faults = strtoll(argv[i + 1], NULL, 10);
-		} else if (!text_eq(argv[i], "--without") || !read_kinds(argv[i + 1], &cuts.without)) {
+		} else if (!text_eq(argv[i], "--without") ||
+		           !read_names(argv[i + 1], fault_names, FAULTS, &cuts.without)) {
 			printf("not understood: %s %s\n", argv[i], argv[i + 1]);
 			return 2;
 		}
@@ -194,10 +221,23 @@ int main(int argc, char **argv)
 		argc -= 2;
 		argv += 2;
 	}
+	if (argc >= 3 && text_eq(argv[1], "--with")) {
+		if (!read_names(argv[2], old_names, OLDS, &old_ways)) {
+			printf("no such way: %s\n", argv[2]);
+			return 2;
+		}
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc >= 3 && text_eq(argv[1], "--show"))
 		return show(argc - 2, argv + 2);
+	const char *what = argc >= 3 && text_eq(argv[1], "--find") ? argv[2] : NULL;
+	argc -= what ? 2 : 0;
+	argv += what ? 2 : 0;
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
 	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : 20000;
+	if (what)
+		return find(text_eq(what, "any") ? NULL : what, first, count);
 	const char *more = store_kind == KEEP_MODEL ? getenv("DEFIB_SIMULATED") : NULL;
 	return run(first, more ? strtoull(more, NULL, 10) : count);
 }

@@ -88,17 +88,20 @@ static void do_look(struct sim *s, struct call *c)
 		                        .lease_us = s->lease_ms * 1000,
 		                        .stamp_us = m->stamp_us,
 		                        .now_us = server_us(s),
-		                        .serves = "queue"};
+		                        .serves = s->sweeps ? "queue\nwatched" : "queue"};
 	}
 }
 
 /* Shared: a lingering session does not block others. */
 static void do_lock(struct sim *s, struct call *c)
 {
+	bool lingers = false;
 	for (int64_t i = 1; i < s->nbackends; i++)
-		if (i != c->backend && s->backends[i].open && s->backends[i].lock == c->worker)
-			s->marks[MARK_lingered] = true;
-	s->backends[c->backend].lock = c->worker;
+		lingers =
+			lingers || (i != c->backend && s->backends[i].open && s->backends[i].lock == c->worker);
+	s->marks[MARK_lingered] |= lingers;
+	if (!lingers || !old(OLD_lock_tried_once))
+		s->backends[c->backend].lock = c->worker;
 	c->yes = true;
 }
 
@@ -121,9 +124,10 @@ static void do_declare(struct sim *s, struct call *c)
 	const struct death *d = &c->action.death;
 	struct member *m = member_of(s, c->action.worker);
 	struct clocks expected = {0, d->clock_us}, is = {0, server_us(s)};
+	bool unheard = m && m->stamp_us < server_us(s) - d->unheard_ms * 1000 &&
+	               m->stamp_us < d->clock_us - d->unheard_ms * 1000;
 	c->yes = m && m->alive && (!d->stamp_us || d->stamp_us == m->stamp_us) &&
-	         (!d->unheard_ms || (m->stamp_us < server_us(s) - d->unheard_ms * 1000 &&
-	                             m->stamp_us < d->clock_us - d->unheard_ms * 1000)) &&
+	         (!d->unheard_ms || unheard || old(OLD_lock_against_the_renewed)) &&
 	         (!d->clock_us || !absence_jump_us(&expected, &is));
 	if (!c->yes)
 		return;
@@ -278,7 +282,9 @@ static bool is_asked(struct sim *s, const struct call *c)
 /* The spool waits only for the server: an end that the server refuses is set aside. */
 static void do_part(struct sim *s, struct call *c)
 {
-	c->undrained = c->drain && c->nspool > 0 && odds(s, FAULT_error);
+	c->undrained =
+		c->drain && c->nspool > 0 &&
+		(odds(s, FAULT_error) || (old(OLD_refused_end_waits) && s->refuses[c->spool[0].job]));
 	if (c->drain && !c->undrained)
 		settle_all(s, c->spool, c->nspool, false);
 	/* Earlier ends wait in the spool; so must these. */
@@ -366,7 +372,7 @@ void model_leave(struct sim *s, const struct process *p)
 static bool writes(const struct call *c)
 {
 	if (c->kind != CALL_LIFE)
-		return c->kind != CALL_LOOK;
+		return c->kind != CALL_LOOK && c->kind != CALL_HEAR;
 	return c->action.what == LIFE_REGISTER || c->action.what == LIFE_RENEW ||
 	       c->action.what == LIFE_DECLARE;
 }
@@ -374,17 +380,19 @@ static bool writes(const struct call *c)
 void model_execute(struct sim *s, struct call *c)
 {
 	c->done = true;
-	if (writes(c) && s->now < s->readonly_until) {
+	bool only_reads = s->backends[c->backend].only_reads;
+	if (writes(c) && (s->now < s->readonly_until || only_reads)) {
 		c->failed = c->readonly = true;
+		s->marks[MARK_opened_read_only] |= s->now >= s->readonly_until;
 		s->marks[MARK_read_only] = true;
 		return;
 	}
-	if (c->kind != CALL_LIFE && c->kind < CALL_LEAD && s->now < s->rights_until) {
+	if (c->kind != CALL_LIFE && c->kind < CALL_HEAR && s->now < s->rights_until) {
 		c->failed = c->denied = true;
 		s->marks[MARK_rights] = true;
 		return;
 	}
-	if (c->thread == THREAD_TURN) /* hold_lock() of worker/turns.c */
+	if (c->thread == THREAD_TURN && !old(OLD_lock_on_one_session)) /* hold_lock() of turns.c */
 		s->backends[c->backend].lock = c->worker;
 	if (c->kind == CALL_LIFE) {
 		do_life(s, c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * process.c: a worker's process. What worker/life_thread.c and worker/worker_turns.c do with
- * threads and sessions is done here with events: they report events, carry out the actions of
- * engine and life, and sleep. A thread that waits for a reply does nothing else.
+ * process.c: a worker's process, and its thread of turns. What worker/worker_turns.c does with a
+ * thread and a session is done here with events: it reports events, carries out the actions of the
+ * engine, and sleeps. A thread that waits for a reply does nothing else.
  */
 #include "sim.h"
 
@@ -11,11 +11,9 @@
 #define REOPEN_US (250 * MS)
 #define SOON_US 100 /* how long a thread needs to wake up */
 
-static void life_go(struct sim *s, struct process *p);
 static void turn_go(struct sim *s, struct process *p);
-static void sweep_go(struct sim *s, struct process *p);
 
-static int index_of(const struct sim *s, const struct process *p)
+int index_of(const struct sim *s, const struct process *p)
 {
 	return (int)(p - s->processes);
 }
@@ -41,156 +39,6 @@ struct process *process_of_pid(struct sim *s, int pid)
 	return NULL;
 }
 
-/* ---- the life thread ---- */
-
-static void life_tell_it(struct sim *s, struct process *p, const struct life_event *e)
-{
-	bool held = silence_holds(&p->life.silence);
-	enum lease_contact before = life_contact(&p->life, boot_ms(s, p));
-	life_tell(&p->life, e, boot_ms(s, p));
-	s->marks[MARK_brake] |= !held && silence_holds(&p->life.silence);
-	s->marks[MARK_brake_over] |= held && !silence_holds(&p->life.silence);
-	if (before != life_contact(&p->life, boot_ms(s, p)))
-		process_poke(s, p, THREAD_TURN);
-}
-
-static void watch_fellows(struct sim *s, struct process *p)
-{
-	struct incarnation who[2 * PART_SIDE];
-	int64_t before[2 * PART_SIDE];
-	int nbefore = p->nwatched;
-	memcpy(before, p->watched, sizeof before);
-	p->nwatched = part_fellows(&p->life.part, p->watched, who);
-	for (int i = 0; i < p->nwatched; i++) {
-		bool known = false;
-		p->watched_pid[i] = (int)who[i].pid;
-		for (int k = 0; k < nbefore; k++)
-			known = known || before[k] == p->watched[i];
-		if (!known && !process_of_pid(s, p->watched_pid[i]))
-			process_exit_seen(s, p, p->watched[i], false);
-	}
-}
-
-void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen)
-{
-	if (p->nexits < 64) {
-		p->exits[p->nexits].id = id;
-		p->exits[p->nexits++].seen = seen;
-	}
-	process_poke(s, p, THREAD_LIFE);
-}
-
-static void recover(struct sim *s, struct process *p, int64_t dead, bool mass)
-{
-	if (p->nrecoveries < 64) {
-		p->recoveries[p->nrecoveries].dead = dead;
-		p->recoveries[p->nrecoveries++].mass = mass;
-	}
-	process_poke(s, p, THREAD_SWEEP);
-}
-
-/* Actions that need no database. */
-static bool life_here(struct sim *s, struct process *p, const struct life_action *a)
-{
-	switch (a->what) {
-	case LIFE_RETURN:
-		say(s, "process %d: worker %lld was declared dead", index_of(s, p), (long long)p->worker);
-		s->marks[MARK_declared] = true;
-		p->worker = 0;
-		p->returns = true;
-		process_poke(s, p, THREAD_TURN);
-		return true;
-	case LIFE_FELLOWS:
-		watch_fellows(s, p);
-		return true;
-	case LIFE_RECOVER:
-		recover(s, p, a->worker, a->mass);
-		return true;
-	case LIFE_SWEEP:
-		if (a->queue)
-			recover(s, p, 0, false);
-		return true;
-	case LIFE_COMPARE:
-		s->marks[MARK_compare] = true;
-		s->compares++;
-		p->compare = true;
-		process_poke(s, p, THREAD_TURN);
-		return true;
-	default:
-		return false;
-	}
-}
-
-static void life_take_news(struct sim *s, struct process *p)
-{
-	life_tell_it(s, p, &(struct life_event){.what = LIFE_TIME});
-	if (p->newcomer)
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_NEWCOMER});
-	if (p->session_ended)
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_ENDED});
-	p->newcomer = p->session_ended = false;
-	for (int i = 0; i < p->nexits && life_has_room(&p->life); i++)
-		life_tell_it(s, p,
-		             &(struct life_event){
-						 .what = LIFE_EXIT, .id = p->exits[i].id, .seen = p->exits[i].seen});
-	p->nexits = 0;
-}
-
-static void life_go(struct sim *s, struct process *p)
-{
-	struct thread *t = &p->threads[THREAD_LIFE];
-	while (!t->call) {
-		struct life_action a = life_next(&p->life, boot_ms(s, p));
-		if (a.what == LIFE_WAIT) {
-			process_wake_in(s, p, THREAD_LIFE, a.wait_ms * 1000);
-			return;
-		} else if (life_here(s, p, &a)) {
-			life_tell_it(s, p, &(struct life_event){.what = LIFE_DONE});
-		} else {
-			struct call *c = call_begin(s, p, THREAD_LIFE, CALL_LIFE);
-			c->action = a;
-			c->worker = p->life.worker;
-			if (a.what == LIFE_REGISTER) /* incarnation_self(): each has its own nonce */
-				p->who = who_of(p->host, p->pid, p->nonce = ++s->serial);
-			c->nonce = p->nonce;
-			c->holding = p->engine ? engine_holding(p->engine) : 0;
-			call_send(s, c);
-		}
-	}
-}
-
-static void life_answered(struct sim *s, struct process *p, const struct call *c, bool opened)
-{
-	if (opened)
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_OPENED, .locks = s->locks});
-	struct life_event e = {.what = c->failed ? LIFE_FAILED : LIFE_DONE,
-	                       .yes = c->yes,
-	                       .refused = c->refused,
-	                       .owned = c->owned,
-	                       .holding = c->holding,
-	                       .rows = c->rows,
-	                       .ids = c->ids,
-	                       .n = c->n};
-	bool registered = c->action.what == LIFE_REGISTER && !c->failed;
-	if (registered) {
-		e.worker = p->worker = c->worker;
-		e.who = &p->who;
-		s->marks[MARK_returned] |= p->returns;
-		say(s, "process %d is worker %lld", index_of(s, p), (long long)c->worker);
-	}
-	if (c->failed || c->action.what == LIFE_RENEW || c->action.what == LIFE_LOCK)
-		say(s, "process %d: life action %d %s%s, %s", index_of(s, p), (int)c->action.what,
-		    c->failed ? "failed" : "done", c->lost ? ", session lost" : "", c->yes ? "yes" : "no");
-	life_tell_it(s, p, &e);
-	if (c->failed && !p->threads[THREAD_LIFE].backend)
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_ENDED});
-	if (registered) {
-		life_tell_it(s, p, &(struct life_event){.what = LIFE_STARTED});
-		process_poke(s, p, THREAD_TURN);
-	}
-	life_go(s, p);
-}
-
 /* ---- the turn thread ---- */
 
 void process_step(struct sim *s, struct process *p, struct engine_event ev)
@@ -210,9 +58,31 @@ static void tell_life(struct sim *s, struct process *p)
 		s, p, (struct engine_event){.kind = EVENT_LIFE, .worker = p->worker, .contact = contact});
 }
 
+/* Whenever the thread is awake, it reads what its session has received. */
+static void hear_announced(struct sim *s, struct process *p)
+{
+	if (p->unheard_us && p->unheard_us >= p->asleep_us)
+		check_heard(s, p);
+	p->woken = p->woken || p->unheard_us;
+	p->unheard_us = 0;
+	p->asleep_us = INT64_MAX;
+}
+
+void process_announced(struct sim *s, struct process *p)
+{
+	const struct thread *t = &p->threads[THREAD_TURN];
+	if (t->backend && s->backends[t->backend].open && !number_is_heard(p, t->number)) {
+		p->unheard_us = p->unheard_us ? p->unheard_us : s->now;
+		return;
+	}
+	p->woken = true;
+	process_poke(s, p, THREAD_TURN);
+}
+
 static void tell_all(struct sim *s, struct process *p)
 {
 	tell_life(s, p);
+	hear_announced(s, p);
 	if (p->compare)
 		process_step(s, p, (struct engine_event){.kind = EVENT_COMPARE});
 	if (p->woken)
@@ -345,6 +215,7 @@ static void turn_go(struct sim *s, struct process *p)
 		return;
 	}
 	int64_t us = engine_wait_us(p->engine, boot_us(s, p));
+	p->asleep_us = s->now;
 	process_wake_in(s, p, THREAD_TURN,
 	                us > SLEEP_MOST_US ? SLEEP_MOST_US
 	                : us < SOON_US     ? SOON_US
@@ -379,7 +250,7 @@ static void take_has(struct sim *s, struct process *p, const struct call *c, str
 	if (part->timeline && !c->gone)
 		spool_forget(s, p, c);
 	for (int i = 0; i < c->nhas; i++)
-		if (!spool_has(p, c, &c->has[i]))
+		if (old(OLD_kept_ends_compared) || !spool_has(p, c, &c->has[i]))
 			left[part->nhas++] = c->has[i];
 	part->has = named(p->turn, left, part->nhas);
 }
@@ -434,20 +305,6 @@ static void part_answered(struct sim *s, struct process *p, const struct call *c
 	turn_go(s, p);
 }
 
-/* ---- the sweeper ---- */
-
-static void sweep_go(struct sim *s, struct process *p)
-{
-	if (p->threads[THREAD_SWEEP].call || p->nrecoveries == 0)
-		return;
-	struct call *c = call_begin(s, p, THREAD_SWEEP, CALL_RECOVER);
-	c->dead = p->recoveries[0].dead;
-	c->mass = p->recoveries[0].mass;
-	p->nrecoveries--;
-	memmove(p->recoveries, p->recoveries + 1, sizeof *p->recoveries * (size_t)p->nrecoveries);
-	call_send(s, c);
-}
-
 /* ---- events ---- */
 
 static void note_opened(struct sim *s, struct process *p, const struct call *c)
@@ -468,11 +325,8 @@ void process_answered(struct sim *s, struct process *p, const struct call *c)
 		p->opened[c->thread] = c->backend;
 		note_opened(s, p, c);
 	}
-	if (c->readonly) { /* a reason to open another session */
-		if (s->backends[c->backend].open)
-			backend_end(s, c->backend, false);
-		p->threads[c->thread].backend = 0;
-	}
+	if (c->readonly) /* a reason to open another session: session_ready() of store/store.c */
+		p->threads[c->thread].only_reads = true;
 	if (p->kind == IS_DAEMON)
 		daemon_answered(s, p, c);
 	else if (p->kind == IS_FOREIGN)
@@ -484,7 +338,7 @@ void process_answered(struct sim *s, struct process *p, const struct call *c)
 	else if (c->kind == CALL_ASIDE && !(c->failed && !c->denied))
 		spool_answered(s, p, c), turn_go(s, p);
 	else if (c->thread == THREAD_SWEEP)
-		sweep_go(s, p);
+		sweep_answered(s, p, c);
 	else
 		turn_go(s, p);
 }
@@ -496,7 +350,9 @@ void process_notice(struct sim *s, struct process *p, int thread)
 		call_reset(s, p, thread);
 	if (t->call || !t->backend || s->backends[t->backend].open)
 		return;
-	t->backend = 0;
+	if (thread == THREAD_TURN && p->kind == IS_WORKER && !number_is_heard(p, t->number))
+		return;
+	session_set(s, p, (enum thread_name)thread, 0);
 	if (thread == THREAD_LIFE)
 		p->session_ended = true;
 	process_poke(s, p, (enum thread_name)thread);
@@ -513,8 +369,7 @@ void process_wake(struct sim *s, const struct event *ev)
 	} else if (p->kind == IS_FOREIGN) {
 		foreign_go(s, p);
 	} else if (ev->thread == THREAD_LIFE) {
-		life_take_news(s, p);
-		life_go(s, p);
+		life_wake(s, p);
 	} else if (ev->thread == THREAD_TURN) {
 		turn_go(s, p);
 	} else if (ev->thread == THREAD_RUNS) {
@@ -542,9 +397,12 @@ void process_begin(struct sim *s, int i)
 		return;
 	memcpy(p->spool, old.spool, sizeof p->spool);
 	p->nspool = old.nspool;
-	struct life_rules rules = {
-		.lease = lease_rules_of(s->lease_ms), .look_ms = 1000, .brake_ms = s->brake_ms};
+	struct life_rules rules = {.lease = lease_rules_of(s->lease_ms),
+	                           .look_ms = 1000,
+	                           .brake_ms = s->brake_ms,
+	                           .tables = s->sweeps};
 	life_init(&p->life, &rules);
+	pass_init(s, p);
 	struct engine_options o = {.pools = run_pools, .npools = POOLS, .grace_ms = 1000};
 	p->engine = engine_new(&o, boot_us(s, p));
 	p->told_contact = CONTACT_TAKEN;
@@ -578,8 +436,8 @@ void process_end(struct sim *s, int i)
 		if (s->backends[b].open && s->backends[b].process == i)
 			after(s, about(s, reachable(s, p) ? s->latency_us : 5 * SECOND), EV_BACKEND, -1)
 				->number = b;
-	if (p->kind == IS_DAEMON)
-		daemon_end(p);
+	if (p->kind != IS_FOREIGN)
+		pass_release(p);
 	if (p->kind != IS_WORKER)
 		return;
 	/* A job belongs to its runner: the engine frees the rest of the jobs in hand. */

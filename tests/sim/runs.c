@@ -15,6 +15,8 @@ static void end_job(struct sim *s, struct process *p, int i, enum settle_as as)
 	j->ran_ms = 1;
 	if (t)
 		t->ended = (int)as;
+	if (p->runs[i].number)
+		number_close(p, p->runs[i].number);
 	p->runs[i] = p->runs[--p->nruns];
 	p->ended[p->nended++] = j;
 	process_poke(s, p, THREAD_TURN);
@@ -55,6 +57,7 @@ static void begin_runs(struct sim *s, struct process *p)
 		}
 		p->able++;
 		p->lacked = 0;
+		r->number = number_open(s, p, NUMBER_CHILD);
 		after(s, about(s, s->run_us), EV_RUN, (int)(p - s->processes))->number = r->serial;
 	}
 }
@@ -81,11 +84,23 @@ void run_start(struct sim *s, struct process *p, struct job *j)
 		process_wake_in(s, p, THREAD_RUNS, 1);
 }
 
+/* Its descriptor is not in the interest set: it is a zombie, and its job runs. */
+static bool is_unseen(struct sim *s, const struct process *p, struct run *r)
+{
+	if (!r->number || number_is_heard(p, r->number))
+		return false;
+	say(s, "process %d does not see that job %s has ended", (int)(p - s->processes),
+	    r->job->claim.key);
+	return true;
+}
+
 void process_run_over(struct sim *s, struct process *p, int64_t serial)
 {
 	static const enum settle_as ends[] = {SETTLE_DONE, SETTLE_DONE, SETTLE_DONE, SETTLE_FAILED};
 	for (int i = 0; i < p->nruns; i++)
 		if (p->runs[i].serial == serial) {
+			if (is_unseen(s, p, &p->runs[i]))
+				return;
 			end_job(s, p, i, s->healed ? SETTLE_DONE : ends[roll(s, 4)]);
 			begin_runs(s, p);
 			return;
@@ -97,6 +112,8 @@ void run_stop(struct sim *s, struct process *p, const struct job *j)
 {
 	for (int i = 0; i < p->nruns; i++)
 		if (p->runs[i].job == j && (!p->runs[i].begun || roll(s, 2))) {
+			if (is_unseen(s, p, &p->runs[i]))
+				return;
 			end_job(s, p, i, SETTLE_STOPPED);
 			begin_runs(s, p);
 			return;

@@ -26,6 +26,12 @@ const char *const fault_names[] = {
 	FAULT_LIST(X)
 #undef X
 };
+const char *const old_names[] = {
+#define X(name) #name,
+	OLD_LIST(X)
+#undef X
+};
+uint32_t old_ways;
 
 static uint64_t draw(uint64_t *state, uint64_t n)
 {
@@ -205,8 +211,7 @@ static void happen(struct sim *s, struct event *ev)
 		process_exit_seen(s, p, ev->number, true);
 		break;
 	case EV_WORK:
-		p->woken = true;
-		process_poke(s, p, THREAD_TURN);
+		process_announced(s, p);
 		break;
 	case EV_NEWCOMER:
 		p->newcomer = true;
@@ -264,7 +269,7 @@ static void run_until(struct sim *s, int64_t end)
 static int64_t bound_us(const struct sim *s)
 {
 	int64_t brake_ms = s->brake_ms < 0 ? 0 : s->brake_ms ? s->brake_ms : SILENCE_CEILING_MS;
-	int64_t watch_us = s->ndaemons ? 2 * s->watch.guard.brake_ceiling_us + s->back_us : 0;
+	int64_t watch_us = s->nforeign ? 2 * s->watch.guard.brake_ceiling_us + s->back_us : 0;
 	return (brake_ms + 10 * s->lease_ms) * 1000 + watch_us + 60 * SECOND;
 }
 
@@ -315,6 +320,8 @@ void sim_run(struct sim *s, uint64_t seed, const struct cuts *cuts, bool verbose
 	run_until(s, healed + s->bound_us);
 	if (!s->broken && !all_final(s))
 		broken(s, "I12: not everything came to its end when all was healed");
+	for (int i = 0; i < JOBS; i++)
+		s->marks[MARK_refused_for_good] |= s->refuses[i] && s->db.jobs[i].state == ROW_RUNNING;
 	s->healed_us = s->now - healed;
 	check_fair(s);
 }

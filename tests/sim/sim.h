@@ -8,14 +8,19 @@
  *   model.c     the database: what each statement does, as a plain model
  *   sqlite.c    … and the real statements, on SQLite in memory
  *   calls.c     sessions and statements on their way: errors, lost replies, late execution
- *   process.c   a worker's process: the drivers of engine and life
+ *   process.c   a worker's process: the driver of its engine
+ *   lives.c     … and of its life
  *   runs.c      the jobs that it runs
  *   spool.c     ends that it could not record
+ *   sweeps.c    its sweeper: jobs of dead workers, and the watched table
+ *   numbers.c   its descriptors
  *   watched.c   a user's table: its foreign workers without fencing, and an operator
- *   daemon.c    daemons that watch it: the real judge, decide and guard
+ *   daemon.c    daemons that watch it
+ *   passes.c    a pass over it, of a daemon or a sweep: the real judge, decide and guard
  *   trouble.c   faults: every seed draws its own kinds and strengths
  *   checks.c    what must hold after every event, and when all is healed
  *   main.c      seeds from the command line, the shortest form of a failing one
+ *   lists.h     what can go wrong, rare paths, old ways
  *
  * A session is identified by its backend. A backend outlives its client: a statement that the
  * client has given up may still be executed, and the locks of a lost session may linger.
@@ -28,6 +33,7 @@
 #include "guard/guard.h"
 #include "life/leader.h"
 #include "life/life.h"
+#include "lists.h"
 #include "recover/decide.h"
 #include "worker/engine.h"
 
@@ -49,6 +55,7 @@
 #define ROWS IDS /* … and not declared dead */
 #define SPOOL_MOST 96
 #define RUNS_MOST 64
+#define NUMBERS 128 /* of descriptors */
 #define COPIES 8
 #define IDS_A_TIMELINE 100000 /* of workers, as defib.worker_id() */
 
@@ -93,6 +100,9 @@ struct tables {
 	struct watched watched[WATCHED];
 	int leader; /* the pid of the daemon that leads, … */
 	int64_t leads_until_us;
+	int64_t paused_us; /* since when the watch is paused, by the true time; 0: it is not */
+	int64_t raised_us; /* … its threshold is raised, … */
+	char raised_by[8]; /* … by this factor */
 };
 
 /* A server process. What it holds is released when it ends. */
@@ -102,6 +112,7 @@ struct backend {
 	int64_t lock;     /* the worker whose lock it holds; 0: none */
 	int64_t timeline; /* of the server when it was opened */
 	bool leads;       /* it has one of the two locks of the frequent readers */
+	bool only_reads;  /* as the server was when it was opened */
 };
 
 /* ---- a statement in transit ---- */
@@ -114,7 +125,8 @@ enum call_kind {
 	CALL_PART,
 	CALL_ASIDE,
 	CALL_RECOVER,
-	CALL_LEAD,    /* a daemon asks to lead, */
+	CALL_HEAR,    /* the overrides in force, and whether a daemon leads */
+	CALL_LEAD,    /* a daemon asks to lead, and for the overrides, */
 	CALL_LOOK,    /* … reads all that runs, */
 	CALL_APPLY,   /* … and writes what it decided */
 	CALL_FOREIGN, /* a worker of the watched table */
@@ -163,6 +175,9 @@ struct call {
 	enum foreign_do foreign;
 	int row;
 	int64_t claim, now_us, started_us;
+	bool paused, led;  /* of the watch */
+	char raised_by[8]; /* "": not raised */
+	int64_t heard_us;  /* by the true time */
 	int nseen;
 	/* lists, of which only the used part is set (call_begin()) */
 	struct registered rows[ROWS];
@@ -181,8 +196,20 @@ struct call {
 
 struct thread {
 	int64_t backend; /* 0: no session */
+	int number;      /* of its descriptor */
+	bool only_reads; /* a write has failed because of that */
+	int64_t opened_us;
 	struct call *call;
 	int64_t wake; /* serial of the wake-up that is awaited */
+};
+
+/* What the number of a descriptor stands for; TURNS: the session of that thread. */
+enum number_is { NUMBER_FREE, NUMBER_TURNS, NUMBER_SESSION, NUMBER_CHILD };
+
+struct descriptor {
+	enum number_is is, was;
+	bool watched; /* the kernel has what it stands for in the interest set */
+	bool known;   /* the driver believes so */
 };
 
 /* A run of a job, as the job itself sees it. */
@@ -191,7 +218,18 @@ struct run {
 	int64_t serial;
 	int truth; /* -1: none */
 	bool begun;
+	int number; /* of its descriptor; 0: it has not begun */
 };
+
+/* What a sweeper does next. */
+struct sweep {
+	int64_t dead; /* the jobs of this worker; 0: a sweep */
+	bool mass;
+	bool queue, tables; /* of a sweep */
+	bool dead_only;
+};
+
+enum sweep_step { SWEEP_IDLE, SWEEP_HEAR, SWEEP_QUEUE, SWEEP_LOOK, SWEEP_APPLY };
 
 enum process_kind { IS_WORKER, IS_DAEMON, IS_FOREIGN };
 
@@ -235,15 +273,23 @@ struct process {
 	} exits[64];
 	int nexits;
 	bool session_ended, newcomer, returns;
-	/* tasks of the sweeper */
-	struct {
-		int64_t dead;
-		bool mass;
-	} recoveries[64];
-	int nrecoveries;
-	/* a daemon */
+	/* the sweeper */
+	struct sweep sweeps[64], sweep;
+	int nsweeps;
+	enum sweep_step sweep_step;
+	int sweep_tries;
+	int64_t sweep_us; /* when it began */
+	bool away;        /* the life has lost contact since its last task */
+	struct descriptor descriptors[NUMBERS];
+	int64_t asleep_us, unheard_us; /* the thread of turns, since; work was announced */
+	/* the watched table: of daemons and sweepers */
 	struct guard *guard;
 	struct absence absence;
+	const struct watch *watch; /* with the threshold in force */
+	double factor;
+	struct arena arena;
+	bool paused, led;
+	int64_t heard_us;          /* when the overrides were read, by the true time */
 	bool asked, leads, passes; /* asked: the server's start time was read */
 	int64_t first_us;          /* the server's clock at its first look */
 	int64_t led_until_us, lead_us, due_us;
@@ -286,39 +332,6 @@ struct event {
 	struct call *call;
 };
 
-/* What can go wrong. Those of RATE_FAULTS affect single calls, the others occur now and then. */
-#define FAULT_LIST(X)                                                                              \
-	X(error)      /* a statement fails before it is executed */                                    \
-	X(lost_reply) /* it is executed, and its reply is lost */                                      \
-	X(late)       /* it hangs, and is executed later or never */                                   \
-	X(crash)                                                                                       \
-	X(pause)     /* SIGSTOP */                                                                     \
-	X(partition) /* packets of a host vanish */                                                    \
-	X(terminate) /* a session is ended by the server */                                            \
-	X(outage)                                                                                      \
-	X(read_only)                                                                                   \
-	X(fail_over) /* it loses the last commits */                                                   \
-	X(clock)     /* of the server: it jumps */                                                     \
-	X(slow)                                                                                        \
-	X(spool_full)                                                                                  \
-	X(refused)  /* a row of its own table cannot be recorded as ended */                           \
-	X(rights)   /* privileges to record and claim are revoked */                                   \
-	X(lacks)    /* a host cannot start programs */                                                 \
-	X(cancel)   /* of a job */                                                                     \
-	X(stop)     /* a worker is asked to stop */                                                    \
-	X(operator) /* of the watched table */                                                         \
-	X(freeze)   /* the server and a process are stopped at once, and continue together */          \
-	X(stay)     /* when all is healed, some processes never return */
-#define RATE_FAULTS 3
-
-enum fault {
-#define X(name) FAULT_##name,
-	FAULT_LIST(X)
-#undef X
-		FAULTS
-};
-extern const char *const fault_names[];
-
 /*
  * What stores the rows. The first is faster; the last compares every result, and the rows, of the
  * second with those of the real statements on SQLite.
@@ -335,84 +348,6 @@ struct cuts {
 	uint32_t without; /* kinds of fault, by bit */
 	int64_t faults;   /* that come at most; -1: all */
 };
-
-/* Rare paths that a set of runs must have taken. X(name) */
-#define MARK_LIST(X)                                                                               \
-	X(silent)            /* a worker was declared dead for its silence */                          \
-	X(exit)              /* … because its exit was seen */                                       \
-	X(lock)              /* … because its lock was gone */                                       \
-	X(recovered)         /* a job of a dead worker was recovered */                                \
-	X(declared)          /* a live process was declared dead for good reason, … */               \
-	X(returned)          /* … and came back as another worker */                                 \
-	X(stale)             /* an end was refused because its epoch was old */                        \
-	X(again)             /* an end was reported twice, and accepted twice */                       \
-	X(late)              /* a statement was executed after its client had given it up */           \
-	X(lost_claims)       /* the reply to a claim was lost */                                       \
-	X(lost_ends)         /* the reply to ends was lost */                                          \
-	X(lost_id)           /* the reply to a registration was lost */                                \
-	X(lost_death)        /* the reply to a declaration was lost */                                 \
-	X(spooled)           /* an end went to the spool */                                            \
-	X(drained)           /* … and from there to the database */                                  \
-	X(inherited)         /* … by the next process of that name */                                \
-	X(aside)             /* an end that the database refuses was set aside */                      \
-	X(aside_taken)       /* … and taken later, */                                                \
-	X(forgotten)         /* … or dropped, because its claim was lost in a failover */            \
-	X(full)              /* the spool's disk was full */                                           \
-	X(given_up)          /* an end could be neither recorded nor stored */                         \
-	X(compare)           /* a worker had fewer jobs than the database said, and compared */        \
-	X(stray)             /* a job whose claim's reply was lost was released */                     \
-	X(fail_over)         /* the server failed over, … */                                         \
-	X(lost_claim)        /* … and had lost a claim */                                            \
-	X(lost_end)          /* … and had lost an end */                                             \
-	X(lost_worker)       /* … and had lost a registration */                                     \
-	X(lost_job)          /* … and had lost a job, which was enqueued again */                    \
-	X(alone)             /* a job that was lost more than once ran alone */                        \
-	X(lingered)          /* a lock lingered while its worker had another session */                \
-	X(brake)             /* most fell silent at once: it engaged, … */                           \
-	X(brake_over)        /* … and released */                                                    \
-	X(clock_forward)     /* the server's clock jumped by more than a lease while jobs ran, … */  \
-	X(clock_back)        /* … or back */                                                         \
-	X(long_pause)        /* a process with jobs was stopped for longer than its lease */           \
-	X(frozen)            /* the server and a process were stopped at once, for long */             \
-	X(long_cut)          /* a host with jobs was cut off for longer than the lease */              \
-	X(read_only)         /* a statement met a read-only server */                                  \
-	X(rights)            /* a statement met a revoked privilege */                                 \
-	X(refused)           /* a table refused an end */                                              \
-	X(lacking)           /* a host could not start a program */                                    \
-	X(cancelled)         /* a job that was cancelled has stopped */                                \
-	X(expired)           /* a job that must not overlap was stopped when its lease expired */      \
-	X(left)              /* a worker that was asked to stop has left */                            \
-	X(crash_registering) /* killed while it registered, */                                         \
-	X(crash_renewing)    /* … renewed, */                                                        \
-	X(crash_declaring)   /* … declared another dead, */                                          \
-	X(crash_claiming)    /* … claimed, */                                                        \
-	X(crash_settling)    /* … recorded ends, */                                                  \
-	X(crash_draining)    /* … drained its spool, */                                              \
-	X(crash_recovering)  /* … recovered the jobs of another, */                                  \
-	X(crash_running)     /* … ran jobs */                                                        \
-	X(few_left)          /* only some processes were left in the end */                            \
-	X(daemon_recovered)  /* a daemon recovered a job of the watched table, */                      \
-	X(daemon_held)       /* … put one on hold, because its attempts were used up, */             \
-	X(daemon_changed)    /* … found one changed when it wrote, */                                \
-	X(daemon_doubt)      /* … doubted, */                                                        \
-	X(daemon_look)       /* … waited for a second look, */                                       \
-	X(daemon_brake)      /* … braked */                                                          \
-	X(took_over)         /* another daemon took over */                                            \
-	X(two_lead)          /* two daemons considered themselves the leader when one wrote */         \
-	X(late_done)         /* a worker finished a job that was taken from it */                      \
-	X(held_meanwhile)    /* an operator held a job after a daemon had decided on it */             \
-	X(operator_held)     /* an operator held a job, */                                             \
-	X(operator_released) /* … released one, */                                                   \
-	X(operator_requeued) /* … took one from its worker, */                                       \
-	X(operator_undid)    /* … undid a recovery */
-
-enum mark {
-#define X(name) MARK_##name,
-	MARK_LIST(X)
-#undef X
-		MARKS
-};
-extern const char *const mark_names[];
 
 struct sim {
 	uint64_t seed, random, hash;
@@ -448,9 +383,12 @@ struct sim {
 	struct process processes[ALL];
 	int nprocesses, ndaemons, nforeign;
 	struct watch watch;
-	int64_t started_us; /* when the server was, by its clock */
+	bool sweeps;         /* workers sweep the watched table too */
+	bool keeps_refusing; /* what refuses an end does so for ever */
+	int64_t started_us;  /* when the server was, by its clock */
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
+	int64_t sweep_us;            /* what a statement of a sweep takes */
 	int64_t backoff_us, beat_us; /* of the watched table's workers: when the server is down; else */
 	double rates[RATE_FAULTS];
 	int64_t brake_ms;        /* of the brake of each life */
@@ -520,6 +458,13 @@ void call_reset(struct sim *s, struct process *p, int thread);
 void backend_end(struct sim *s, int64_t id, bool noticed);
 void backends_end(struct sim *s);
 bool reachable(const struct sim *s, const struct process *p);
+/* The session of a thread is another one, or none (0). */
+void session_set(struct sim *s, struct process *p, enum thread_name t, int64_t backend);
+
+/* numbers.c: numbers as the kernel gives them, and an interest set as epoll has it */
+int number_open(struct sim *s, struct process *p, enum number_is is);
+void number_close(struct process *p, int number);
+bool number_is_heard(const struct process *p, int number);
 
 /* process.c */
 void process_begin(struct sim *s, int i);
@@ -528,11 +473,18 @@ void process_wake(struct sim *s, const struct event *ev);
 void process_answered(struct sim *s, struct process *p, const struct call *c);
 void process_notice(struct sim *s, struct process *p, int thread);
 void process_exit_seen(struct sim *s, struct process *p, int64_t id, bool seen);
+void process_announced(struct sim *s, struct process *p); /* work */
 void process_wake_in(struct sim *s, struct process *p, enum thread_name t, int64_t us);
 void process_poke(struct sim *s, struct process *p, enum thread_name t);
 struct process *process_of_pid(struct sim *s, int pid); /* NULL: it no longer exists */
 
 void process_step(struct sim *s, struct process *p, struct engine_event ev);
+int index_of(const struct sim *s, const struct process *p);
+
+/* lives.c */
+void life_go(struct sim *s, struct process *p);
+void life_wake(struct sim *s, struct process *p);
+void life_answered(struct sim *s, struct process *p, const struct call *c, bool opened);
 
 /* spool.c */
 int job_of(const char *key);
@@ -556,6 +508,13 @@ void process_run_over(struct sim *s, struct process *p, int64_t serial);
 /* stop_all_expired() of worker/worker.c */
 void runs_stop_expired(struct sim *s, struct process *p);
 
+/* sweeps.c */
+void sweep_add(struct sim *s, struct process *p, struct sweep task);
+void sweep_go(struct sim *s, struct process *p);
+void sweep_answered(struct sim *s, struct process *p, const struct call *c);
+/* Whether the thread of the life has to wait for it: only as it was before. */
+bool sweep_blocks_life(const struct process *p);
+
 /* watched.c */
 void watched_draw(struct sim *s);
 void watched_execute(struct sim *s, struct call *c);
@@ -572,9 +531,19 @@ struct facts watched_facts(const struct sim *s, const struct seen *one, int64_t 
 
 /* daemon.c */
 void daemon_begin(struct sim *s, struct process *p);
-void daemon_end(struct process *p);
 void daemon_go(struct sim *s, struct process *p);
 void daemon_answered(struct sim *s, struct process *p, const struct call *c);
+
+/* passes.c: a pass over the watched table, of a daemon or of a worker's sweep */
+void pass_init(struct sim *s, struct process *p);
+void pass_release(struct process *p);
+void pass_hear(struct sim *s, struct process *p, const struct call *c);
+/* The census of what was read; whether all fell silent at once, so that the brake must hold. */
+bool pass_begin(struct sim *s, struct process *p, const struct call *c);
+/* What is to be written. */
+void pass_judge(struct sim *s, struct process *p, const struct call *c, bool silent,
+                struct call *next);
+void pass_applied(struct process *p, const struct call *c);
 
 /* trouble.c */
 void trouble_draw(struct sim *s);
@@ -592,6 +561,8 @@ void check_settled(struct sim *s, const struct end *e);
 void check_claimed(struct sim *s, int job, int64_t worker, int pid, int64_t epoch);
 void check_left(struct sim *s, const struct process *p);
 void check_lacked(struct sim *s, const struct process *p);
+void check_spooled(struct sim *s, const struct process *p, const struct job *j);
+void check_heard(struct sim *s, const struct process *p);
 /* What it is about to ask of the database. */
 void check_asked(struct sim *s, const struct process *p, const struct turn_part *part);
 void check_fair(struct sim *s);

@@ -43,11 +43,13 @@ static void note_aside(struct sim *s, struct process *p, bool by_row)
 void spool_keep(struct sim *s, struct process *p, struct job *j, const struct failure *why)
 {
 	bool full = s->now < s->full_until[p->host], aside = why && !store_unavailable(why->code);
+	aside = aside && !old(OLD_refused_end_waits);
 	while (j) {
 		struct job *next = j->queued;
 		bool kept = !full && p->nspool < SPOOL_MOST;
 		s->marks[MARK_full] |= full;
 		if (kept) {
+			check_spooled(s, p, j);
 			p->spool[p->nspool++] = (struct end){.job = job_of(j->claim.key),
 			                                     .pid = p->pid,
 			                                     .worker = j->worker,

@@ -43,6 +43,8 @@ void trouble_draw(struct sim *s)
 	s->run_us = MS << roll(s, 12);
 	s->linger_us = MS << roll(s, 13);
 	s->pause_us = s->lease_ms * 200 << roll(s, 4);
+	s->sweep_us = roll(s, 4) == 0 ? s->lease_ms * 500 : 0;
+	s->keeps_refusing = roll(s, 2);
 	for (int i = 0; i < HOSTS; i++)
 		s->boot_us[i] = (int64_t)roll(s, 1000) * SECOND;
 	watched_draw(s);
@@ -152,6 +154,9 @@ static void fail_over(struct sim *s)
 	if (roll(s, 2))
 		s->db.ids = ids;
 	s->timeline++;
+	/* An operator's word that was lost, or is back, counts from now on. */
+	s->db.paused_us = s->db.paused_us ? s->now : 0;
+	s->db.raised_us = s->db.raised_us ? s->now : 0;
 	sqlite_restore(s, from);
 	for (int i = 0; i < s->ntruths; i++)
 		s->truths[i].given_up = true;
@@ -185,7 +190,7 @@ static void move_clock(struct sim *s)
 	 * A sign of life from a clock that was set back is accepted until that time is reached again;
 	 * two jumps that cancel each other between two looks are not seen.
 	 */
-	if (s->ndaemons > 0)
+	if (s->nforeign > 0)
 		step = s->seed / 2 % 2 ? -6 : step < 0 ? -step : step;
 	disturb(s, s->now);
 	s->back_us += step < 0 ? -step * SECOND : 0;
@@ -367,7 +372,9 @@ void trouble_heal(struct sim *s)
 	s->healed = true;
 	memset(s->rates, 0, sizeof s->rates);
 	s->down_until = s->readonly_until = s->slow_until = s->rights_until = 0;
-	memset(s->refuses, 0, sizeof s->refuses);
+	if (!s->keeps_refusing)
+		memset(s->refuses, 0, sizeof s->refuses);
+	s->db.paused_us = s->db.raised_us = 0;
 	for (int i = 0; i < HOSTS; i++)
 		s->cut_until[i] = s->full_until[i] = s->lacks_until[i] = 0;
 	if (s->mean_us[FAULT_stay])

@@ -21,10 +21,13 @@ void watched_draw(struct sim *s)
 	 * With a limit above the number of owners it never engages: then the other guards must suffice.
 	 */
 	static const int64_t ceilings[] = {10, 20, 60}, brakes[] = {2, 1000};
-	s->ndaemons = has ? daemons : 0;
+	s->sweeps = roll(s, 2) && has;
+	bool led = !s->sweeps || roll(s, 2);
+	s->ndaemons = has && led ? daemons : 0;
 	s->backoff_us = roll(s, 2) ? BACKOFF_US : RETRY_US;
 	s->beat_us = roll(s, 2) ? LATE_BEAT_US : BEAT_US;
 	s->nforeign = has ? foreign : 0;
+	s->watch.name = "watched";
 	s->watch.alive_at.text = "alive_at";
 	s->watch.owner.text = "owner";
 	s->watch.attempts.text = "attempts";
@@ -66,10 +69,19 @@ struct facts watched_facts(const struct sim *s, const struct seen *one, int64_t 
 
 /* ---- what statements do ---- */
 
+static void do_hear(struct sim *s, struct call *c)
+{
+	c->started_us = s->started_us;
+	c->heard_us = s->now;
+	c->paused = s->db.paused_us != 0;
+	if (s->db.raised_us)
+		memcpy(c->raised_by, s->db.raised_by, sizeof c->raised_by);
+	c->led = s->db.leader && server_us(s) <= s->db.leads_until_us;
+}
+
 static void do_lead(struct sim *s, struct call *c)
 {
 	int64_t now_us = server_us(s);
-	c->started_us = s->started_us;
 	if (s->db.leader != c->pid && now_us <= s->db.leads_until_us)
 		return;
 	s->marks[MARK_took_over] |= s->db.leader && s->db.leader != c->pid;
@@ -99,13 +111,24 @@ static void check_taken(struct sim *s, const struct call *c, int row, const stru
 	 * One late beat is not enough: silence must be seen twice, one beat apart, or could have been.
 	 */
 	if (c->now_us - r->sign_us < STUCK_US + BEAT_US)
-		broken(s, "a daemon took a job at its first look");
+		broken(s, "a job was taken at the first look");
 	if (!v || v->row != row || v->claim != r->claim)
 		return;
 	/* After an outage it has two beats to be heard, and no longer. */
 	bool soon = s->now < s->disturbed_us + STUCK_US + 2 * BEAT_US;
 	if (unable_us(s, v) < (soon ? BEAT_US : STUCK_US - 2 * BEAT_US))
-		broken(s, "I7: a daemon took a job from a worker that lives and beats");
+		broken(s, "I7: a job was taken from a worker that lives and beats");
+}
+
+/* Overrides that were in force when they were read, and still are. */
+static void check_overrides(struct sim *s, const struct call *c, const struct watched *r)
+{
+	double factor = strtod(s->db.raised_by, NULL);
+	if (s->db.paused_us && s->db.paused_us <= c->heard_us)
+		broken(s, "a job of a paused watch was taken");
+	if (s->db.raised_us && s->db.raised_us <= c->heard_us &&
+	    (double)(c->now_us - r->sign_us) < (double)STUCK_US * factor)
+		broken(s, "a job was taken before its raised threshold");
 }
 
 static void write_one(struct sim *s, struct call *c, struct seen *one)
@@ -122,17 +145,19 @@ static void write_one(struct sim *s, struct call *c, struct seen *one)
 	s->marks[MARK_daemon_changed] |= !one->written;
 	if (!one->written)
 		return;
-	say(s, "daemon %d: %s row %d of p%d", c->process, remedy_names[one->remedy], one->row,
+	say(s, "process %d: %s row %d of p%d", c->process, remedy_names[one->remedy], one->row,
 	    r->owner);
 	if (r->held)
-		broken(s, "a job that an operator holds was changed by a daemon");
+		broken(s, "a job that an operator holds was taken");
+	check_overrides(s, c, r);
 	check_taken(s, c, one->row, r);
 	if (one->remedy == REMEDY_HOLD) {
 		r->held = true;
 		s->marks[MARK_daemon_held] = true;
 		return;
 	}
-	s->marks[MARK_daemon_recovered] = true;
+	s->marks[s->processes[c->process].kind == IS_WORKER ? MARK_sweep_recovered
+	                                                    : MARK_daemon_recovered] = true;
 	*r = (struct watched){.state = ROW_READY,
 	                      .attempts = r->attempts,
 	                      .undo_owner = r->owner,
@@ -212,6 +237,10 @@ static void do_foreign(struct sim *s, struct call *c)
 
 void watched_execute(struct sim *s, struct call *c)
 {
+	if (c->kind == CALL_HEAR || c->kind == CALL_LEAD)
+		do_hear(s, c);
+	if (c->kind == CALL_HEAR)
+		return;
 	if (c->kind == CALL_LEAD)
 		do_lead(s, c);
 	else if (c->kind == CALL_LOOK)
@@ -288,16 +317,43 @@ static void act_on(struct sim *s, int row, uint64_t act)
 	}
 }
 
+static bool any_stuck(const struct sim *s)
+{
+	for (int i = 0; i < WATCHED; i++)
+		if (s->db.watched[i].state == ROW_RUNNING &&
+		    server_us(s) - s->db.watched[i].sign_us > STUCK_US)
+			return true;
+	return false;
+}
+
+static void override(struct sim *s, uint64_t act)
+{
+	static const char *const factors[] = {"3", "6"};
+	if (act == 0) {
+		s->db.paused_us = s->db.paused_us ? 0 : s->now;
+		s->marks[MARK_operator_paused] |= s->db.paused_us && any_stuck(s);
+	} else if (act == 1) {
+		s->db.raised_us = s->db.raised_us ? 0 : s->now;
+		(void)snprintf(s->db.raised_by, sizeof s->db.raised_by, "%s", factors[roll(s, 2)]);
+		s->marks[MARK_operator_raised] |= s->db.raised_us != 0;
+	}
+	if (act < 2)
+		say(s, "the watch is %s, its threshold %s", s->db.paused_us ? "paused" : "not paused",
+		    s->db.raised_us ? s->db.raised_by : "as configured");
+}
+
 void operator_acts(struct sim *s)
 {
 	if (s->now < s->down_until || s->now < s->readonly_until)
 		return;
+	if (s->nforeign)
+		override(s, roll(s, 4));
 	for (int i = 0; i < WATCHED; i++)
 		if (roll(s, 2))
 			act_on(s, i, roll(s, 4));
 	/* The worst moment: a daemon has decided, and has not written yet. */
-	for (int i = 0; i < DAEMONS; i++) {
-		const struct call *c = s->processes[PROCESSES + i].threads[THREAD_SWEEP].call;
+	for (int i = 0; i < PROCESSES + DAEMONS; i++) {
+		const struct call *c = s->processes[i].threads[THREAD_SWEEP].call;
 		for (int k = 0; c && c->kind == CALL_APPLY && k < c->nseen; k++)
 			act_on(s, c->seen[k].row, 0);
 	}
