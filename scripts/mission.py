@@ -1,25 +1,45 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which ids of tests/mission.txt have tests that ran and passed: mission.py REPORT.xml…
+"""Which tests prove each id of tests/mission.txt: mission.py [--list FILE] REPORT.xml…
 
 Tests name ids by @pytest.mark.covers(...); conftest.py puts them, and the engine that a
-test ran on, into the JUnit reports. An id without a passing test, and a test that names an
-id which is not in the list, are failures: exit code 1, and a line for each.
+test ran on, into the JUnit reports. Prints a line per id: how many tests passed, on which
+engine, in which files. All names of tests go to FILE.
+
+An id whose tests assert less than its text has a line `weak ID what is missing` in the
+list. It is printed with what is missing and is not counted as proved. An id that is not
+weak and has no passing test, and an id that is used but not in the list, are failures: exit
+code 1, and a line for each.
 """
 
+import argparse
 import collections
 import pathlib
 import sys
 import xml.etree.ElementTree
 
 LIST = pathlib.Path(__file__).resolve().parent.parent / "tests" / "mission.txt"
-COLUMNS = 4
+WEAK = "weak "
+WIDTH = 100
+
+
+def rows():
+    return [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
 
 
 def wanted():
     """{id: what it is}, in the order of the list."""
-    lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
-    return dict(line.split(" ", 1) for line in lines)
+    return dict(row.split(" ", 1) for row in rows() if not row.startswith(WEAK))
+
+
+def weak():
+    """{id: [what its tests do not show]}"""
+    found = collections.defaultdict(list)
+    for row in rows():
+        if row.startswith(WEAK):
+            name, missing = row[len(WEAK):].split(" ", 1)
+            found[name].append(missing)
+    return found
 
 
 def passed(case):
@@ -27,55 +47,78 @@ def passed(case):
 
 
 def shown(reports):
-    """{id: {engine: how many tests passed}}; a test that ran in several reports is one test."""
-    cases = {}
+    """{id: {(file, test, engine)}} of tests that passed; {} for an id that a test names in vain.
+
+    A test that ran in several reports is one test.
+    """
+    found = collections.defaultdict(set)
     for report in reports:
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
             said = [(p.get("name"), p.get("value")) for p in case.iter("property")]
             engine = dict(said).get("engine", "none")
+            where = (case.get("classname") or "?").split(".")[-1].removeprefix("test_")
             for name, value in said:
                 if name == "covers":
-                    test = (value, engine, case.get("classname"), case.get("name"))
-                    cases[test] = cases.get(test, False) or passed(case)
-    found = collections.defaultdict(collections.Counter)
-    for (name, engine, _, _), good in cases.items():
-        found[name][engine] += good
+                    found[value] |= {(where, case.get("name"), engine)} if passed(case) else set()
     return found
 
 
-def cell(name, counts):
-    """"A10   5, lite 2": passed on any engine, and of these on SQLite."""
-    lite = f", lite {counts['sqlite']}" if counts["sqlite"] else ""
-    return f"{name:<4}{sum(counts.values()):>3}{lite}"
+def engines(tests):
+    """"postgres 8, sqlite 4": the tests without a database are counted as `none`."""
+    counts = collections.Counter(engine for _, _, engine in tests)
+    return ", ".join(f"{engine} {counts[engine]}" for engine in sorted(counts, key=lambda one: (
+        one == "none", one)))
 
 
-def table(ids, found):
-    """The ids run from left to right: one column per letter would be long and thin."""
-    cells = [cell(name, found[name]) for name in ids]
-    return ["  ".join(f"{one:<16}" for one in cells[i:i + COLUMNS]).rstrip()
-            for i in range(0, len(cells), COLUMNS)]
+def row(name, tests):
+    files = list(dict.fromkeys(where for where, _, _ in sorted(tests)))
+    text = f"{name:<4}{len(tests):>3}  {engines(tests)}: "
+    for i, one in enumerate(files):
+        if len(text) + len(one) > WIDTH:
+            return f"{text}and {len(files) - i} more"
+        text += f"{one} "
+    return text.rstrip()
 
 
-def judge(reports):
+def full(ids, found, missing):
+    """Every test by its name, for the file."""
+    for name, what in ids.items():
+        yield f"{name} {what}"
+        yield from (f"    weak: {one}" for one in missing[name])
+        yield from (f"    {engine:<8} test_{where}.py::{test}"
+                    for where, test, engine in sorted(found[name]))
+
+
+def judge(ids, found, missing):
     """(lines to print, problems)"""
-    ids, found = wanted(), shown(reports)
-    lines = table(ids, found)
-    done = [name for name in ids if sum(found[name].values())]
-    lite = [name for name in ids if found[name]["sqlite"]]
-    lines.append(f"{len(done)} of {len(ids)} ids are shown by passing tests, "
-                 f"{len(lite)} of them on SQLite too")
+    proved = [name for name in ids if found[name] and not missing[name]]
+    lite = [name for name in proved if any(engine == "sqlite" for _, _, engine in found[name])]
+    lines = [row(name, found[name]) for name in proved]
+    lines += [f"weak: {name}: {one}" for name in ids for one in missing[name]]
+    lines.append(f"{len(proved)} of {len(ids)} ids are proved by passing tests, {len(lite)} of them "
+                 f"on SQLite too; {sum(bool(missing[name]) for name in ids)} are weak")
     problems = [f"no test that covers {name} has passed: {ids[name]}"
-                for name in ids if name not in done]
+                for name in ids if not found[name] and not missing[name]]
     problems += [f"a test covers {name}, which {LIST.name} does not have"
                  for name in sorted(found) if name not in ids]
+    problems += [f"{LIST.name} says that {name} is weak, and does not have it"
+                 for name in sorted(missing) if name not in ids]
     return lines, problems
 
 
-def main(reports):
-    lines, problems = judge(reports)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--list", type=pathlib.Path, help="file for the names of all tests")
+    parser.add_argument("reports", nargs="*")
+    args = parser.parse_args()
+    ids, found, missing = wanted(), shown(args.reports), weak()
+    lines, problems = judge(ids, found, missing)
+    if args.list:
+        args.list.parent.mkdir(parents=True, exist_ok=True)
+        args.list.write_text("\n".join(full(ids, found, missing)) + "\n")
     print("\n".join(lines + problems))
     return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
