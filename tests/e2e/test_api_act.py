@@ -24,7 +24,6 @@ DONE = [  # act, status before, status after, the ledger's word
 
 # ---- one job ----
 
-@pytest.mark.covers("C5")
 @pytest.mark.parametrize("act, before, after, event", DONE)
 def test_an_act_writes_the_row_and_the_ledger_with_its_actor(jobs, act, before, after, event):
     job, other = jobs.add(before), jobs.add(before)

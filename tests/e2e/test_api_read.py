@@ -136,7 +136,6 @@ def steady(value):
 # ---- the same as the commands ----
 
 
-@pytest.mark.covers("D1")
 @pytest.mark.parametrize("watch,query,options", [
     ("jobs", {}, []),
     ("jobs", {"sort": "key", "desc": "true"}, ["--sort", "key", "--desc"]),
@@ -159,7 +158,6 @@ def test_a_page_has_the_jobs_of_list(read, watch, query, options):
     assert got["more"] == ("limit" in query)
 
 
-@pytest.mark.covers("D1")
 def test_a_page_says_on_request_why_jobs_are_stuck_and_what_a_scan_would_do(read):
     got = read.get("/watches/jobs/jobs", judged="true", by=read.viewer)["jobs"]
     stuck = [job for job in got if job["verdict"]]
@@ -172,7 +170,6 @@ def test_a_page_says_on_request_why_jobs_are_stuck_and_what_a_scan_would_do(read
     assert not any("why" in job for job in read.get("/watches/jobs/jobs")["jobs"])
 
 
-@pytest.mark.covers("D1")
 @pytest.mark.parametrize("watch,key", [
     ("jobs", "1"), ("jobs", "6"), ("jobs", "7"), ("pairs", '["x\\"y","1"]'), ("queue", "1"),
     *(("odd", key) for key in ODD[:3])])
@@ -205,7 +202,6 @@ def test_lessons_are_those_of_learn(read, watch):
     assert [steady(read.get(f"/watches/{watch}/learn"))] == steady(said)
 
 
-@pytest.mark.covers("E7")
 def test_the_ledger_is_that_of_the_command_newest_first(read):
     got = read.get("/ledger", limit=3)
     said = json_lines(read.says("ledger", "--json", "--limit", "3"))
@@ -322,7 +318,6 @@ def test_a_watch_says_its_rules_and_where_they_came_from(read):
 # ---- workers ----
 
 
-@pytest.mark.covers("C11")
 def test_workers_are_listed_with_what_they_have(read):
     worker = read.get("/workers")["workers"][0]
     pid = read.queue.workers[0].pid
@@ -376,7 +371,6 @@ def test_a_count_is_capped_and_says_so(read):
 # ---- who sees what ----
 
 
-@pytest.mark.covers("F13")
 def test_viewers_see_owners_and_members_masked(read):
     for path in (read.job("jobs", "1"), "/watches/jobs/jobs", "/ledger",
                  "/watches/jobs/explain/1", "/ledger?format=csv"):
@@ -388,7 +382,6 @@ def test_viewers_see_owners_and_members_masked(read):
     assert json.loads(read.get(read.job("jobs", "1"))["row"]["payload"]) == PAYLOAD
 
 
-@pytest.mark.covers("F13")
 def test_owners_are_masked_for_viewers_where_the_watch_does_not(read):
     owner = str(read.get("/workers")["workers"][0]["id"])
     assert read.get(read.job("queue", "1"))["owner"] == owner

@@ -104,7 +104,7 @@ def test_who_was_cut_off_and_returns_was_never_freed(world, cable):
     assert daemon.stop() == 0
 
 
-@pytest.mark.covers("F6", "F13")
+@pytest.mark.covers("F6")
 def test_the_brake_outlives_the_leader(world, cable):
     """Who takes over has seen them beat as well: a leader's death frees nobody."""
     _, daemon = watched(world, ceiling("10m"), (20, cable.url(world.db)))
@@ -199,7 +199,7 @@ def test_the_queues_own_workers_meet_the_brake_too(pg_queue, world):
     assert daemon.stop() == 0
 
 
-@pytest.mark.covers("F6", "F5")
+@pytest.mark.covers("F6")
 def test_all_workers_of_a_host_are_killed_and_their_jobs_freed_at_once(pg_queue, world):
     """Their exits are seen by one that lives on: no lease is waited for, no brake holds."""
     queue, n = pg_queue, 10

@@ -26,7 +26,6 @@ ACTS = [  # command, status of the job, what becomes of it, the ledger's word
 
 # ---- what each does ----
 
-@pytest.mark.covers("C5", "E4")
 @pytest.mark.parametrize("act, before, after, event", ACTS)
 def test_an_act_writes_the_row_and_the_ledger(jobs, act, before, after, event):
     one, other = jobs.add(before, before)
@@ -55,7 +54,6 @@ def test_without_a_reason_the_row_says_it_was_by_hand(jobs):
     assert jobs.db.sql("SELECT error FROM jobs") == [("by hand",)]
 
 
-@pytest.mark.covers("C8")
 def test_retry_of_a_watch_with_two_phases_does_the_second_at_once(db, defib):
     jobs = Jobs(db, defib, retry="{now: status = 'crashed', then: status = 'active'}")
     job = jobs.add("crashed")
@@ -212,7 +210,6 @@ def test_the_question_shows_no_password(pg, defib):
 
 # ---- guards ----
 
-@pytest.mark.covers("F4")
 @pytest.mark.parametrize("act", ["requeue", "retry", "fail", "rollback"])
 def test_a_live_job_is_left_to_its_worker(jobs, act):
     job = jobs.add("running", age_s=1)

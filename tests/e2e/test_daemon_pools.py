@@ -146,7 +146,7 @@ def test_a_stop_waits_for_what_workers_have_in_hand_and_gives_the_rest_back(lite
     assert daemon.lines("a worker ended", how="exit 0")
 
 
-@pytest.mark.covers("F13")
+@pytest.mark.covers("E8")
 def test_a_killed_daemon_leaves_neither_workers_nor_rows_behind(shop):
     shop.add(2)
     daemon = shop.daemon(config(shop.db, run=HOLD, grace="1s"))
@@ -188,7 +188,7 @@ def test_secrets_of_the_service_are_not_in_the_environment_of_workers(lite_shop)
 
 # ---- reload ----
 
-@pytest.mark.covers("C11", "D4")
+@pytest.mark.covers("D4")
 def test_new_numbers_reach_a_worker_that_goes_on(lite_shop):
     lite_shop.add(4)
     daemon = lite_shop.daemon(config(lite_shop.db, run=HOLD))

@@ -138,7 +138,6 @@ def tampered(runs):
 
 
 # These come first: they act while their run is young.
-@pytest.mark.covers("E9")
 @pytest.mark.timeout(LIMIT_S)
 def test_an_effect_that_is_gone_is_a_lost_job(tampered):
     assert tampered.verdict["lost"] == 1, tampered.told
@@ -155,7 +154,6 @@ def test_a_broken_promise_is_its_exit_code(tampered):
     assert tampered.process.wait(30) == 1
 
 
-@pytest.mark.covers("E9")
 @pytest.mark.timeout(LIMIT_S)
 def test_every_promise_is_kept(run):
     assert run.verdict["kept"], run.told
@@ -179,7 +177,6 @@ def test_the_verdict_is_what_the_database_says(run):
     assert run.verdict["recovered"] == freed[0][0] > 0
 
 
-@pytest.mark.covers("E9", "C12")
 @pytest.mark.timeout(LIMIT_S)
 def test_its_times_to_recover_are_those_of_the_report(run, defib):
     """The demo had milliseconds of its own that could be found nowhere else."""
@@ -291,7 +288,6 @@ def test_a_length_that_makes_no_sense_is_refused(defib, seconds):
 
 
 @pytest.mark.proof
-@pytest.mark.covers("E9")
 def test_at_full_length_every_promise_is_kept(tmp_path, db):
     # On SQLite it makes a file of its own.
     run = Demo(tmp_path / "tmp", url=db.url if db.engine == "postgres" else None)

@@ -75,6 +75,7 @@ def test_a_watch_that_is_off_is_called_off(lite, doctor):
     assert "off" in seen.one("enabled", "ok")["text"] and seen.code == 0
 
 
+@pytest.mark.covers("F12")
 @pytest.mark.parametrize("wrong", [
     {"table": "jbos"}, {"key": "idd"}, {"running": "stat = 'running'"}, {"alive_at": "updated"},
     {"requeue": "stat = 'queued'"},
@@ -93,6 +94,7 @@ def test_a_near_miss_is_the_fix(db, doctor):
     assert seen.one("fits", "FAIL")["fix"] == 'did you mean "jobs"?'
 
 
+@pytest.mark.covers("F12")
 def test_a_large_table_without_an_index_fails_until_the_printed_index_is_there(db, doctor):
     make_jobs(db, rows=20000, index=False)
     text = config(db.url)
@@ -182,6 +184,7 @@ def test_indexes_for_a_view_are_advised_on_the_table_behind_it(pg, doctor):
         assert '"few" is a view: on the table behind it, CREATE' in seen.one(check, "warn")["fix"]
 
 
+@pytest.mark.covers("F12")
 def test_a_requeue_without_bounds_and_ledger_fails(db, doctor):
     make_jobs(db)
     seen = doctor(config=config(db.url, top="ledger: 'off'"))
@@ -201,6 +204,7 @@ def test_time_without_a_zone_warns_until_the_watch_says_utc(pg, doctor):
     assert doctor(config=config(pg.url, time_type="utc")).one("types", "ok")
 
 
+@pytest.mark.covers("C7", "F12")
 def test_a_threshold_of_two_beats_warns(db, doctor):
     make_jobs(db)
     assert doctor(config=config(db.url, beat="30m")).one("threshold", "warn")["fix"]
@@ -233,6 +237,7 @@ def test_rows_that_break_the_look_fail(pg, doctor):
     assert "seven-ish" in seen.one("look", "FAIL")["text"] and seen.code == 3
 
 
+@pytest.mark.covers("F12")
 def test_an_idle_transaction_on_a_watched_table_is_named_and_the_fix_ends_it(pg, doctor):
     make_jobs(pg)
     held = pg.connect()
@@ -262,6 +267,7 @@ def test_a_reader_that_idles_hides_no_rows(pg, doctor):
     reader.close()
 
 
+@pytest.mark.covers("F12")
 def test_read_only_by_default_fails_until_the_printed_setting(pg, doctor):
     make_jobs(pg)
     pg.sql(f"ALTER DATABASE {pg.name} SET default_transaction_read_only = on")
@@ -343,6 +349,7 @@ def test_a_transaction_pooler_warns_and_all_other_checks_work_through_it(pg, doc
     assert doctor(config=config(pg.url)).one("pooler", "ok")
 
 
+@pytest.mark.covers("C14", "F12")
 @pytest.mark.waits  # for no sanitizer: libfaketime and theirs cannot be loaded together
 @pytest.mark.parametrize("shift, word", [("-1h", "ahead of"), ("+1h", "behind")])
 def test_another_clock_warns_and_never_fails(pg, doctor, shift, word):
@@ -357,6 +364,7 @@ def test_another_clock_warns_and_never_fails(pg, doctor, shift, word):
     assert doctor(config=config(pg.url)).one("clock", "ok")
 
 
+@pytest.mark.covers("F12")
 def test_a_file_without_a_write_ahead_log_warns_until_the_printed_pragma(lite, doctor):
     make_jobs(lite)
     lite.sql("PRAGMA journal_mode = DELETE")
@@ -430,6 +438,7 @@ def test_partitions_are_served_by_the_printed_index(pg, doctor):
     assert "40,000" in fail["text"] or "39,999" in fail["text"]
 
 
+@pytest.mark.covers("F12")
 def test_a_sequence_behind_its_table_is_found_and_set_right(pg, defib, doctor):
     """After a restore or a failover: enqueue reports it and assigns no id, doctor has the fix."""
     make_jobs(pg)

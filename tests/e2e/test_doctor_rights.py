@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """defib doctor: which privileges a role lacks, and the exact grants that fix it."""
 
+import pytest
 from doctoring import config, doctor, make_jobs, role  # noqa: F401
 
 
@@ -27,6 +28,7 @@ def test_beats_that_may_not_be_locked_warn_until_the_printed_grant(pg, doctor):
         assert doctor(config=text).one("write", "ok")
 
 
+@pytest.mark.covers("F12")
 def test_no_privilege_at_all_is_mended_by_the_printed_grants(pg, doctor):
     pg.sql('CREATE SCHEMA "my app"')
     make_jobs(pg)
@@ -44,6 +46,7 @@ def test_no_privilege_at_all_is_mended_by_the_printed_grants(pg, doctor):
         assert (seen.code, seen.troubles()) == (0, [])
 
 
+@pytest.mark.covers("F12")
 def test_missing_update_names_the_very_columns(pg, doctor):
     make_jobs(pg)
     with role(pg, "GRANT SELECT ON jobs TO ROLE", "GRANT UPDATE (status) ON jobs TO ROLE") as url:

@@ -213,7 +213,7 @@ def test_what_was_stuck_before_the_outage_is_freed_at_once_after_it(world):
 
 
 @pytest.mark.proof
-@pytest.mark.covers("F5", "F13")
+@pytest.mark.covers("F5")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_nobody_is_condemned_by_a_daemon_that_first_leads_after_an_outage(world, when):
     """Started before the outage or after it, it has seen no worker alive, and still knows."""

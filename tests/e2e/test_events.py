@@ -124,7 +124,6 @@ def test_an_entry_is_said_as_the_command_says_it(place, listen):
     assert said[-1].id == f"main={ids[-1]}"
 
 
-@pytest.mark.covers("D9")
 def test_nothing_is_lost_or_repeated_over_reconnects_amid_500_recoveries(place, listen):
     stream = listen().up()
     ids, seen = [], []
@@ -301,7 +300,6 @@ def test_a_reload_ends_streams_and_a_token_that_it_takes_away_opens_none(place, 
         own.close()
 
 
-@pytest.mark.covers("C13")
 def test_half_of_all_connections_stay_for_calls(place, listen, pg):
     own = Place(place.program, pg)
     try:

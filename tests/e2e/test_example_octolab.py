@@ -40,7 +40,6 @@ def test_a_lab_ending_for_more_than_ten_minutes_is_reported(octolab):
     assert "main/labs: 1 stuck of 2 running" in ran.out
 
 
-@pytest.mark.covers("D10")
 def test_fix_changes_nothing_where_the_rule_is_to_report(octolab):
     add_lab(octolab, 60)
     before = octolab.db.sql("SELECT * FROM labs")

@@ -45,6 +45,7 @@ def test_a_stuck_job_with_its_facts_its_verdict_and_its_remedy(jobs, defib):
         assert said in ran.out
 
 
+@pytest.mark.covers("F7")
 def test_a_fresh_job_is_told_why_it_is_not_stuck(jobs, defib):
     ran = defib("explain", "jobs", "2", db=jobs, config=WATCH)
     assert ran.code == 0
@@ -62,6 +63,7 @@ def test_a_job_without_attempts_left_would_be_held(jobs, defib):
     assert "hold: default: hold when attempts are exhausted [attempts-exhausted]" in ran.out
 
 
+@pytest.mark.covers("F7")
 def test_a_held_job_is_told_to_be_held(jobs, defib):
     defib("scan", "--fix", db=jobs, config=WATCH)
     ran = defib("explain", "jobs", "4", db=jobs, config=WATCH)

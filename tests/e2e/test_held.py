@@ -279,7 +279,6 @@ def test_a_job_of_the_queue_is_let_go_without_a_crash_to_its_name(queue, defib):
 WHY = "kills the parser, see incident 4711"
 
 
-@pytest.mark.covers("F8")
 def test_the_reason_of_a_hold_is_shown_wherever_the_job_is(jobs):
     """`hold --reason`: in list, show, explain and the API, with who holds it."""
     job = jobs.add("running")

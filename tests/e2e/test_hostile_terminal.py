@@ -135,7 +135,6 @@ def run(notes, *args):
     return child.returncode, out, err
 
 
-@pytest.mark.covers("C8")
 @pytest.mark.parametrize("args, codes", COMMANDS, ids=lambda a: " ".join(map(str, a[:3])))
 def test_no_terminal_obeys_what_stands_in_a_row(notes, args, codes):
     for name in TEXTS if "{key}" in args else [None]:

@@ -318,7 +318,6 @@ def cuttable(shared_server, tmp_path_factory):
     database.drop()
 
 
-@pytest.mark.covers("F13")
 def test_while_a_database_is_away_calls_are_told_at_once_and_the_rest_goes_on(cuttable):
     own, wire = cuttable
     eventually(own.ready)

@@ -116,7 +116,7 @@ def ledger(db):
     return db.sql("SELECT job, event FROM defib.ledger WHERE job <> '' ORDER BY id")
 
 
-@pytest.mark.covers("A13", "C8")
+@pytest.mark.covers("A13", "F4")
 @pytest.mark.parametrize("change", ["beat = now()", "owner = 'w-2'", "state = 'done'"])
 def test_a_row_that_changes_between_look_and_lock_is_left_alone(defib, jobs, change):
     add(jobs, 1, 2)
@@ -139,7 +139,7 @@ def test_a_job_that_is_put_on_hold_between_look_and_lock_is_left_alone(defib, jo
     assert recover(jobs) == 0
 
 
-@pytest.mark.covers("A13", "C8")
+@pytest.mark.covers("A13")
 def test_a_row_that_another_transaction_has_is_skipped_without_waiting(defib, jobs):
     add(jobs, 1, 2)
     install(defib, jobs)

@@ -178,7 +178,7 @@ def add(twins, key, **more):
                             **more})
 
 
-@pytest.mark.covers("A13", "C5")
+@pytest.mark.covers("A13", "F8")
 def test_a_job_that_comes_back_too_often_is_held_with_all_its_evidence(twins):
     plain(twins, "    requeue: note = :reason, state = 'queued'\n"
                  "    reason: '{verdict} {silent} {owner} {kind}'\n")

@@ -504,7 +504,6 @@ def verify(defib, config, *more):
     return ran.json
 
 
-@pytest.mark.covers("F20")
 def test_verify_finds_what_was_changed_and_what_was_removed(defib, db):
     """Seals survive pruning and find an entry that was changed or removed."""
     config = recovered(defib, db, 6, batch=2)

@@ -258,7 +258,6 @@ def test_a_database_that_is_down_does_not_hide_the_others(jobs, defib):
     assert ran.code == 6 and len(ran.out.split()) == 12 and "gone" in ran.err
 
 
-@pytest.mark.covers("A1")
 def test_the_built_in_queue_is_a_watch_named_queue(queue, defib):
     first = queue.enqueue('{"to": "alice"}', queue="mails", kind="send")
     second = queue.enqueue('{"to": "bob"}', queue="mails", kind="send")

@@ -111,7 +111,6 @@ def leaks(text):
     return [secret for secret in SECRETS if secret in plain]
 
 
-@pytest.mark.covers("D9")
 def test_a_viewer_sees_no_masked_value_in_any_field_of_any_route(masked, defib):
     """Also in sentences, reasons, evidence and JSON that cannot be read, including events."""
     with serving(defib.dir, masked.path.read_text(), env=token_env()) as web:

@@ -170,7 +170,7 @@ def test_detection_and_recovery_count_from_the_last_sign_of_life(scene):
     assert 5 * 3700 <= s.get("defib_recovery_seconds_sum", **PAGES) < 5 * 3900
 
 
-@pytest.mark.covers("A10", "D10")
+@pytest.mark.covers("D10")
 def test_what_stays_stuck_is_shown_with_its_age_and_detected_once(scene):
     s = wait_scrape(scene.web, lambda s: s.get("defib_stuck_found_total", watch="labs") >= 3)
     assert s.get("defib_jobs_stuck", watch="labs") == 1
@@ -231,7 +231,7 @@ def test_beyond_the_first_kinds_the_rest_is_called_other(scene):
     assert len(kinds) == 21 and "other" in kinds
 
 
-@pytest.mark.covers("A9", "A10", "D10")
+@pytest.mark.covers("A9", "D10")
 def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
     s = wait_scrape(scene.web, lambda s: s.get("defib_worker_claims_total", worker="anna"))
     assert s.get("defib_worker_up", worker="anna", database="main") == 1

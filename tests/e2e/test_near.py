@@ -93,7 +93,6 @@ def config(lite):
     return CONFIG % lite.url
 
 
-@pytest.mark.covers("C8")
 def test_a_slip_on_the_command_line_is_answered_with_what_was_meant(defib, config):
     defib("init", config=config)
     for args, near in REFUSED:

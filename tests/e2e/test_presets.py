@@ -83,7 +83,7 @@ def test_a_stuck_job_is_given_back(queue, run):
 
 
 @every
-@pytest.mark.covers("F1", "A8")
+@pytest.mark.covers("F1")
 def test_a_living_job_is_left_alone(queue, run):
     job = queue.living()
     before = queue.state(job)
@@ -92,7 +92,7 @@ def test_a_living_job_is_left_alone(queue, run):
 
 
 @which(lambda q, _: hasattr(q, "last"))
-@pytest.mark.covers("F1", "F8")
+@pytest.mark.covers("F1")
 def test_the_last_attempt_is_not_given_back(queue, run):
     job = queue.last()
     fix(run)
@@ -172,7 +172,6 @@ def test_a_held_job_is_left_to_its_person(queue, run):
 
 
 @every
-@pytest.mark.covers("F12")
 def test_the_doctor_finds_no_fault_and_its_indexes_can_be_made(queue, defib):
     queue.living()
     found = Findings(defib("doctor", "--json", config=queue.config)).all
@@ -183,7 +182,7 @@ def test_the_doctor_finds_no_fault_and_its_indexes_can_be_made(queue, defib):
 
 
 @every
-@pytest.mark.covers("F7", "E7", "E9")
+@pytest.mark.covers("F7")
 def test_explain_list_and_stats_name_the_job_as_its_people_know_it(queue, run):
     job = queue.stuck()
     words = json.loads(job) if isinstance(job, str) and job[0] == "[" else [str(job)]

@@ -59,7 +59,7 @@ def fix(queue):
     return ran.json
 
 
-@pytest.mark.covers("F1", "F12")
+@pytest.mark.covers("F1")
 def test_by_age_alone_a_lost_job_runs_again_and_a_living_one_is_left_alone(own):
     seen = Findings(own.defib("doctor", "--json"))
     assert seen.doc["fail"] == 0 and seen.doc["ok"] > 0, seen.all
@@ -107,7 +107,7 @@ def test_a_named_queue_of_graphile_worker_goes_on(graphile_own):
         own.wait_runs(name, runs)
 
 
-@pytest.mark.covers("F1", "F8")
+@pytest.mark.covers("F1")
 def test_graphile_worker_s_last_attempt_is_over(graphile_own):
     own = graphile_own
     lost = add_job(own, "lost", HOLD_S, "max_attempts := 1")
@@ -124,7 +124,7 @@ def test_graphile_worker_s_last_attempt_is_over(graphile_own):
     assert len(own.runs("lost")) == 1
 
 
-@pytest.mark.covers("F1", "F8")
+@pytest.mark.covers("F1")
 def test_pg_boss_s_last_retry_is_over(pgboss_own):
     own = pgboss_own
     lost = own.add("lost", HOLD_S)

@@ -142,7 +142,7 @@ def test_solid_queue_s_error_is_json_whatever_the_reason(preset):
                      "backtrace": []}
 
 
-@pytest.mark.covers("F1", "C14")
+@pytest.mark.covers("F1")
 def test_a_good_job_whose_session_holds_its_lock_is_alive(preset):
     good = preset(tables.GoodJob)
     job = good.queue.stuck()

@@ -4,6 +4,7 @@
 import re
 import subprocess
 
+import pytest
 import stuck_jobs as jobs
 
 N = {"postgres": 100_000, "sqlite": 20_000}
@@ -25,6 +26,7 @@ def scans(defib, db, count, *args, **watch):
     return ended
 
 
+@pytest.mark.covers("F4")
 def test_two_scans_at_once_recover_each_row_once(defib, db):
     n = N[db.engine]
     jobs.make(db, n)
@@ -72,6 +74,7 @@ def test_scans_whose_remedies_touch_the_same_rows_do_not_deadlock(defib, pg):
     assert pg.sql("SELECT DISTINCT n FROM tally") == [(4_000,)]
 
 
+@pytest.mark.covers("F4")
 def test_scan_beside_a_worker_that_takes_rows_back(defib, pg):
     """A worker wakes up and beats every row it owns: what it reached first is left to it."""
     jobs.make(pg, 20_000)

@@ -46,7 +46,6 @@ def statuses(db):
 
 # ---- keys
 
-@pytest.mark.covers("F4")
 def test_a_remedy_that_writes_the_key_is_refused_before_anything_is_written(pg, defib):
     """A table partitioned by status: the requeued row had another key, and was in no ledger."""
     pg.sql(PARTITIONED)
@@ -104,7 +103,6 @@ def shared_key(db):
 STATEMENT = {"sql": ["UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)"]}
 
 
-@pytest.mark.covers("F4")
 @pytest.mark.parametrize("how", [{}, {"requeue": json.dumps(STATEMENT)}], ids=["list", "sql"])
 def test_rows_that_share_a_key_are_refused_and_said(db, defib, how):
     """Rows that share a key were written together, or called changed with exit 0."""
@@ -150,7 +148,6 @@ def test_a_key_that_names_a_column_twice_is_refused(db, defib):
 RENEWS = "owner = NULL, updated_at = :now"  # the status stays as it is
 
 
-@pytest.mark.covers("F4")
 def test_a_remedy_that_leaves_the_row_running_is_refused(db, defib):
     """`requeue: worker = NULL, updated_at = :now` said "2 recovered" at each pass, forever."""
     stuck_jobs.make(db, 2)
@@ -242,7 +239,6 @@ def text_times(db, *times):
         db.sql("INSERT INTO jobs (id, status, updated_at) VALUES (%s, 'running', %s)", number, time)
 
 
-@pytest.mark.covers("F4")
 @pytest.mark.parametrize("bad", ["yesterday noon", "2026-02-30 10:00:00", "", "2026-13-01"])
 def test_one_time_that_cannot_be_read_does_not_block_the_others(db, defib, bad):
     """A text that is no time failed every look at the watch, or hid its row."""

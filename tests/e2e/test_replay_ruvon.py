@@ -407,7 +407,7 @@ def scene(shared_server, tmp_path_factory):
     own.close()
 
 
-@pytest.mark.covers("C3", "C4", "C14")
+@pytest.mark.covers("C3", "C4")
 def test_daemon_mode_recovers_all_zombies_and_nobody_who_beats_or_never_began(scene):
     ruvon = scene.ruvon
     scene.look()

@@ -291,7 +291,7 @@ def test_stale_threshold_detection_is_still_useful_for_runtime_recovery(scristil
     assert daemon.stop() == 0
 
 
-@pytest.mark.covers("B10", "B9")
+@pytest.mark.covers("B10")
 @pytest.mark.parametrize("how", ["command", "update"])
 def test_a_running_job_can_be_asked_to_stop(either, how):
     job, = either.add("crawl", 1, payload=LONG)

@@ -59,7 +59,7 @@ def three(world, lite, far_url):
     return text
 
 
-@pytest.mark.covers("E3", "F13")
+@pytest.mark.covers("E3")
 def test_of_three_databases_one_is_down_and_comes_back_by_itself(world, lite, daemon):
     make_jobs(world.db, 4, lanes=["aged"])
     lite.sql(LITE)
@@ -201,7 +201,7 @@ def test_a_group_is_told_in_one_warning_with_the_count_of_each_table(db, defib, 
     assert one.stop() == 0
 
 
-@pytest.mark.covers("A3", "A5")
+@pytest.mark.covers("A3")
 def test_a_quiet_cycle_is_a_debug_line(lite, defib, daemon):
     example = Example("scrapersky", lite, defib)
     text = example.config.read_text().replace("every: ${ZOMBIE_CLEANUP_INTERVAL_MINUTES:-15}m",
@@ -349,7 +349,6 @@ class Killed:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.covers("F13")
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.proof)
                                        for seed in range(2, 22))])
 def test_killed_at_any_moment_it_loses_no_entry_hold_word_or_alert(world, seed):

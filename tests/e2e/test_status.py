@@ -126,7 +126,7 @@ def test_a_word_stands_there_before_any_daemon_has_heard_it(told):
     assert "thresholds multiplied by 2.5, by cli:" in lines(jobs("status"))["raised"]
 
 
-@pytest.mark.covers("C7")
+@pytest.mark.covers("F6")
 def test_what_the_brake_holds_is_told_with_the_reason_and_its_end(told):
     jobs = told(**BRAKED)
     jobs.brake()
@@ -224,7 +224,6 @@ def test_a_daemon_that_was_away_says_why_and_until_when_it_doubts(told):
                     "nothing until 03:04:05Z")
 
 
-@pytest.mark.covers("C10")
 def test_who_is_seen_silent_once_is_a_suspect_and_a_near_miss_when_he_beats_again(told):
     jobs = told(rows=1, owner="owner", beat="15s", stuck_after="45s", every="200ms")
     long_ago = {"postgres": "clock_timestamp() - interval '45 seconds'",

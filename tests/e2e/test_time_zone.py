@@ -33,7 +33,6 @@ def visits(pg):
     return pg
 
 
-@pytest.mark.covers("A1")
 def test_local_times_are_read_and_written_in_the_zone_of_the_watch(visits, defib):
     """The cure by an expression made :now write UTC: hours wrong, rows looked alive."""
     ran = defib("scan", "--fix", config=config(visits, "time_zone: America/New_York"))
@@ -63,7 +62,7 @@ def test_a_time_in_another_form_is_written_as_its_column_wants_it(pg, defib):
                   "FROM visits") == [(True,) * 4]
 
 
-@pytest.mark.covers("A1")
+@pytest.mark.covers("F12")
 def test_doctor_finds_by_a_round_trip_that_now_is_written_in_another_form(visits, defib):
     zone = "updated_at AT TIME ZONE 'America/New_York'"
     ran = defib("doctor", config=config(visits, alive_at=zone))

@@ -56,7 +56,6 @@ def entry(number, when, event, verdict="silent", **evidence):
             "evidence": {"now": when, **evidence}}
 
 
-@pytest.mark.covers("E4")
 def test_silence_is_a_stretch_from_the_last_sign_of_life_to_the_verdict(life):
     job = {"created_at": at(0), "ledger": [
         entry(1, at(130), "REQUEUED", alive_at=at(10), started_at=at(5), limit_s=3600)]}

@@ -56,7 +56,7 @@ def entries(db):
     return db.sql(f"SELECT event, actor, reason FROM {stuck_jobs.ledger(db)} ORDER BY id")
 
 
-@pytest.mark.covers("C8")
+@pytest.mark.covers("F10")
 def test_two_tagged_jobs_are_requeued_with_a_reason_and_put_back_by_undo(top, db, stuck):
     screen = top(config=stuck)
     screen.shows("jobs/1", "jobs/2", "jobs/3", "silent 2h", "requeue")

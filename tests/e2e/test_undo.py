@@ -108,7 +108,7 @@ def second(pg, lite, defib):
     return jobs, batch
 
 
-@pytest.mark.covers("F10", "E3")
+@pytest.mark.covers("F10")
 def test_a_batch_is_found_in_whichever_database_it_is(second, lite):
     jobs, batch = second
     lite.sql("CREATE TABLE theirs (id integer)")
@@ -116,7 +116,7 @@ def test_a_batch_is_found_in_whichever_database_it_is(second, lite):
     assert (ran.code, jobs.statuses()) == (0, ["running"]), ran.err
 
 
-@pytest.mark.covers("F10", "E3")
+@pytest.mark.covers("F10")
 def test_a_database_that_is_down_does_not_keep_the_others_from_being_asked(second):
     jobs, batch = second
     ran = jobs("undo", batch, "--yes")

@@ -26,7 +26,6 @@ def words(jobs):
 
 # ---- pause and resume
 
-@pytest.mark.covers("C7")
 def test_a_paused_daemon_recovers_nothing_and_goes_on_at_once_when_resumed(told):
     jobs = told(every="1h")  # nobody waits for the interval
     jobs.say("pause", "jobs")

@@ -26,7 +26,7 @@ def let_go(queue):
     (queue.program.dir / "go").touch()
 
 
-@pytest.mark.covers("F3", "C1")
+@pytest.mark.covers("F3")
 def test_a_stopped_worker_is_found_by_silence_and_fenced_when_it_returns(queue):
     """Its job was finished meanwhile; its own result is late and changes nothing."""
     job = queue.enqueue()
@@ -103,7 +103,7 @@ def terminate_all(pg):
     return killed
 
 
-@pytest.mark.covers("F3")
+@pytest.mark.covers("C14")
 def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
     queue = pg_queue
     job = queue.enqueue()
@@ -119,7 +119,6 @@ def test_a_worker_whose_sessions_are_terminated_keeps_its_jobs(pg_queue):
     assert worker.stop() == 0
 
 
-@pytest.mark.covers("F3")
 def test_the_end_of_every_job_is_seen_while_sessions_are_replaced(pg_queue):
     """A new session, or a child's pipe, gets the number of the descriptor that was just closed."""
     queue = pg_queue
@@ -133,7 +132,6 @@ def test_the_end_of_every_job_is_seen_while_sessions_are_replaced(pg_queue):
     assert worker.stop() == 0
 
 
-@pytest.mark.covers("C14")
 def test_sessions_opened_while_the_database_was_read_only_are_opened_again(pg_queue):
     """What a session may do is settled when it is opened: once healed, it stayed read-only."""
     queue = pg_queue
@@ -147,7 +145,7 @@ def test_sessions_opened_while_the_database_was_read_only_are_opened_again(pg_qu
     assert worker.stop() == 0
 
 
-@pytest.mark.covers("F3")
+@pytest.mark.covers("C14")
 def test_terminated_sessions_are_no_death_to_a_fellow_who_watches(pg_queue):
     queue = pg_queue
     job = queue.enqueue()
@@ -194,7 +192,7 @@ def elsewhere(pg_queue, monkeypatch):
     return start
 
 
-@pytest.mark.covers("F3")
+@pytest.mark.covers("C14")
 def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, elsewhere):
     """There only the lost session is visible: a live worker is back within the grace."""
     queue = pg_queue
@@ -224,7 +222,7 @@ LOCKED = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
           "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
 
 
-@pytest.mark.covers("F3", "C14")
+@pytest.mark.covers("C14")
 def test_an_old_session_that_lingers_and_then_ends_is_no_death(pg_queue, elsewhere, wire):
     """Its lock is held by old and new sessions together, and goes with the last of them."""
     queue = pg_queue
@@ -271,7 +269,6 @@ def claims(sent):
     return any(b"B" == sent[:1] and b"\0" + name + b"\0" in sent for name in claims.names if name)
 
 
-@pytest.mark.covers("F3")
 def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
     """The database assigned the job, the worker never learned of it: no worker would ever run it.
     """
@@ -301,7 +298,6 @@ def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
         queue.close()
 
 
-@pytest.mark.covers("D8")
 def test_a_job_is_settled_once_when_the_settlements_answer_was_lost(defib, pg, wire):
     """Repeated by the same worker it is the same settlement, not a second and not a late one."""
     queue = Queue(defib, pg)

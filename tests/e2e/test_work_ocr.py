@@ -36,7 +36,7 @@ def test_done_writes_both_contents_and_clears_the_error_in_one_write(ocr):
     assert row.ocr_attempts == 1
 
 
-@pytest.mark.covers("E1", "E5")
+@pytest.mark.covers("E5")
 def test_a_claim_counts_the_attempt_and_names_the_worker(ocr):
     add_document(ocr)
     ocr.work("ocr", "--name", "scanner-7", run="touch up; while [ ! -e go ]; do sleep 0.05; done")
@@ -77,7 +77,6 @@ def test_a_later_attempt_that_succeeds_clears_the_error(ocr):
     assert row.boosted_file_content == "better"
 
 
-@pytest.mark.covers("E5")
 def test_documents_of_other_sources_or_with_content_are_not_claimed(ocr):
     add_document(ocr, document_source="upload")
     add_document(ocr, file_content="there already")

@@ -35,7 +35,7 @@ def work(queue, outage, *options, **more):
                       url=outage.url, **more)
 
 
-@pytest.mark.covers("A14", "A15")
+@pytest.mark.covers("A14")
 def test_a_result_waits_in_the_spool_and_is_settled_when_the_database_is_back(queue, outage):
     job = queue.enqueue()
     # A long lease, so that nothing but the spool settles it.

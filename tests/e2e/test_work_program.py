@@ -66,7 +66,7 @@ def test_what_it_prints_on_stdout_is_log_and_not_result(queue):
     assert queue.result(job) is None
 
 
-@pytest.mark.covers("C1", "C2")
+@pytest.mark.covers("C2")
 def test_lines_on_descriptor_4_are_step_and_progress(queue):
     job = queue.enqueue()
     queue.work(run="printf 'fetch\\t3 of 9\\n' >&4; exec sleep 600")
@@ -171,7 +171,6 @@ def test_a_program_that_is_not_there_fails_the_job_and_says_so(queue):
     assert "/nowhere/to-be-found" in queue.one(job, "error")
 
 
-@pytest.mark.covers("D12")
 def test_a_child_killed_by_a_signal_is_a_crash(queue):
     job = queue.enqueue("--max-attempts", "1")
     queue.drain(run="kill -SEGV $$")

@@ -191,7 +191,6 @@ def test_cancel_of_some_is_partly_done(queue):
     assert queue.state(job) == "cancelled"
 
 
-@pytest.mark.covers("C8")
 def test_a_cancel_by_command_stands_in_the_ledger_as_one_over_http_does(queue):
     waiting, other = queue.enqueue(), queue.enqueue()
     queue.program("cancel", waiting, "--reason", "not needed", db=queue.db)

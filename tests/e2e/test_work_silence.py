@@ -100,7 +100,7 @@ def test_a_daemon_condemns_nobody_when_the_database_s_clock_jumps(clocked):
         daemon.kill()
 
 
-@pytest.mark.covers("F6")
+@pytest.mark.covers("C14")
 def test_a_silent_worker_is_found_whatever_the_clock_says(clocked):
     """Set back by hours, its lease would have lasted as long."""
     workers = crew(clocked, 2)
@@ -150,7 +150,7 @@ def test_nobody_is_condemned_after_somebody_held_the_write_lock(defib, lite):
         queue.close()
 
 
-@pytest.mark.covers("F6", "C14")
+@pytest.mark.covers("C14", "F5")
 def test_nobody_is_condemned_after_the_disk_was_full(defib, tmp_path):
     with tiny_filesystem(tmp_path / "tiny", "4m") as tiny:
         db = LiteDatabase(tiny / "queue.db")
@@ -162,7 +162,7 @@ def test_nobody_is_condemned_after_the_disk_was_full(defib, tmp_path):
             db.drop()
 
 
-@pytest.mark.covers("F6")
+@pytest.mark.covers("F5")
 def test_a_worker_that_starts_beside_old_leases_waits_for_a_lease_of_its_own(queue):
     """It has heard no worker yet: an old stamp does not show who could write."""
     workers = crew(queue, 1)

@@ -18,7 +18,7 @@ def pid_of(queue, job, epoch=1):
     return int(path.read_text())
 
 
-@pytest.mark.covers("D4", "E8")
+@pytest.mark.covers("D4")
 def test_term_finishes_what_runs_and_claims_no_more(queue):
     first, second = queue.enqueue(), queue.enqueue()
     worker = queue.work(run=SLOW)
@@ -70,7 +70,6 @@ def test_an_interrupt_from_the_terminal_is_a_stop_too(queue):
     assert worker.wait() == 0
 
 
-@pytest.mark.covers("E8")
 def test_a_worker_that_left_is_not_taken_for_dead(queue):
     worker = queue.work("--name", "anna")
     assert worker.stop() == 0
@@ -99,7 +98,7 @@ def test_nothing_is_left_running_after_a_stop(queue):
     eventually(lambda: not any(running(p) for p in [*helpers, deep]))
 
 
-@pytest.mark.covers("F2")
+@pytest.mark.covers("F16")
 def test_children_and_grandchildren_do_not_outlive_a_killed_worker(queue):
     job = queue.enqueue()
     worker = queue.work(run=f"(trap '' TERM HUP; exec sleep 600) & echo $! >deep; {DEAF}")
@@ -110,7 +109,7 @@ def test_children_and_grandchildren_do_not_outlive_a_killed_worker(queue):
     eventually(lambda: not any(running(p) for p in [pid, deep, *helpers]))
 
 
-@pytest.mark.covers("F2")
+@pytest.mark.covers("F16")
 def test_a_recovered_job_does_not_run_beside_its_old_child(queue):
     """The second run looks whether the first is still there."""
     job = queue.enqueue()
@@ -138,7 +137,6 @@ def test_a_fellow_sees_the_exit_long_before_the_lease_is_over(queue):
     assert [j for j, _, _ in recovered] == [job]
 
 
-@pytest.mark.covers("C12", "E7")
 def test_time_to_recover_counts_from_the_exit_and_never_from_the_end_of_the_lease(queue):
     """It was counted from the lease's end, an hour ahead: a negative time to recover."""
     job = queue.enqueue()

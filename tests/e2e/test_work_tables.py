@@ -64,7 +64,7 @@ def grow_old(tables):
     tables.rows(f"UPDATE {tables.system.table} SET {tables.system.old} = {ago(tables.db, 86400)}")
 
 
-@pytest.mark.covers("A7", "B9", "E8")
+@pytest.mark.covers("F2")
 def test_a_killed_worker_s_row_is_recovered_at_once_by_a_fellow(one):
     """Long before its threshold: the ledger says that the worker was seen dead."""
     first = one.work(one.system.watch, "--name", "first", "--poll", "50ms", run=HELD)
