@@ -47,7 +47,7 @@ def passed(case):
 
 
 def shown(reports):
-    """{id: {(file, test, engine)}} of tests that passed; {} for an id that a test names in vain.
+    """{id: {(file, test, engine)}} of tests that passed; {} if none of an id did.
 
     A test that ran in several reports is one test.
     """

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * postgres_test.c: a session with a real server, named by DEFIB_TEST_PG. The
- * server must be on this host for the tests that stop one of its processes.
+ * postgres_test.c: a session with a real server, named by DEFIB_TEST_PG.
  */
-#include "base/clock.h"
 #include "store/store_test.h"
-
-#include <errno.h>
-#include <signal.h>
-
-#define SOON_MS 5000 /* far above any deadline used here, far below a hang */
 
 static struct store *admin; /* NULL without a server */
 
@@ -28,38 +21,6 @@ static void terminate(struct store *s)
 
 	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d, 5000)::int", (int)backend_of(s));
 	assert_int_equal(number(admin, sql), 1);
-}
-
-/* A session whose backend is stopped: nothing will ever answer. */
-static struct store *open_to_be_stopped(pid_t *pid)
-{
-	struct store *s = open_with((struct store_options){.statement_ms = 100, .call_ms = 200});
-
-	*pid = backend_of(s);
-	return s;
-}
-
-static void stop(pid_t pid)
-{
-	if (kill(pid, SIGSTOP) != 0) {
-		print_message("cannot stop the server's process %d: %s\n", (int)pid, strerror(errno));
-		skip();
-	}
-}
-
-/*
- * Continue it, and wait until it has seen that its client is gone: until then it may still write.
- */
-static void resume(pid_t pid)
-{
-	int64_t limit_ms = clock_boot_ms() + SOON_MS;
-	char sql[96];
-
-	kill(pid, SIGCONT);
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pg_stat_activity WHERE pid = %d", (int)pid);
-	while (number(admin, sql) != 0) {
-		assert_true(clock_boot_ms() < limit_ms);
-	}
 }
 
 static int open_admin(void **state)
@@ -298,178 +259,6 @@ static void rows_written_are_counted(void **state)
 	arena_release(&a);
 }
 
-static void stopped_server_ends_a_read_in_timeout(void **state)
-{
-	struct failure f = {0};
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct store *s = open_to_be_stopped(&pid);
-	stop(pid);
-	int64_t before = clock_boot_ms();
-	defib_err err = run(s, "SELECT 1", &f);
-	int64_t took = clock_boot_ms() - before;
-	store_close(s);
-	resume(pid);
-	assert_int_equal(err, DEFIB_TIMEOUT);
-	assert_in_range(took, 200, SOON_MS);
-}
-
-static void stopped_server_leaves_a_write_unknown(void **state)
-{
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct store *s = open_to_be_stopped(&pid);
-	/* Once before, so that it is prepared and only execution is left. */
-	assert_int_equal(run(s, "INSERT INTO store_test.t SELECT count(*) FROM store_test.t", NULL),
-	                 DEFIB_OK);
-	stop(pid);
-	defib_err err = run(s, "INSERT INTO store_test.t SELECT count(*) FROM store_test.t", NULL);
-	bool lost = s->lost;
-	store_close(s);
-	resume(pid);
-	assert_true(lost);
-	assert_int_equal(err, DEFIB_UNKNOWN_OUTCOME);
-}
-
-static void stopped_server_leaves_a_commit_unknown(void **state)
-{
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct store *s = open_to_be_stopped(&pid);
-	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
-	assert_int_equal(run(s, "INSERT INTO store_test.t VALUES (1)", NULL), DEFIB_OK);
-	stop(pid);
-	int64_t before = clock_boot_ms();
-	defib_err err = store_commit(s, NULL);
-	int64_t took = clock_boot_ms() - before;
-	bool lost = s->lost && !s->in_tx;
-	store_close(s);
-	resume(pid);
-	assert_true(lost);
-	assert_int_equal(err, DEFIB_UNKNOWN_OUTCOME);
-	assert_in_range(took, 200, SOON_MS);
-}
-
-static void stopped_server_does_not_hold_up_rollback(void **state)
-{
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct store *s = open_to_be_stopped(&pid);
-	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
-	stop(pid);
-	int64_t before = clock_boot_ms();
-	store_rollback(s);
-	int64_t took = clock_boot_ms() - before;
-	bool lost = s->lost;
-	store_close(s);
-	resume(pid);
-	assert_true(lost);
-	assert_in_range(took, 0, SOON_MS);
-}
-
-/* A session with a lock, whose backend is stopped and does not answer. */
-static void fall_silent(struct session *s, bool in_tx, pid_t *pid)
-{
-	assert_int_equal(session_ready(s, NULL), DEFIB_OK);
-	*pid = backend_of(s->store);
-	assert_int_equal(run(s->store, "SELECT pg_advisory_lock_shared(7)", NULL), DEFIB_OK);
-	if (in_tx)
-		assert_int_equal(store_begin(s->store, TX_WRITE, NULL), DEFIB_OK);
-	stop(*pid);
-	assert_int_equal(run(s->store, "SELECT 1", NULL), DEFIB_TIMEOUT);
-	assert_true(s->store->lost);
-}
-
-static struct session keeping_session(void)
-{
-	return (struct session){.options = {.url = getenv("DEFIB_TEST_PG"),
-	                                    .statement_ms = 100,
-	                                    .call_ms = 200,
-	                                    .keeps_locks = true},
-	                        .open = store_open};
-}
-
-static defib_err refuse(const struct store_options *o, struct store **out, struct failure *f)
-{
-	(void)o;
-	*out = NULL;
-	fail(f, DEFIB_CONNECTION, "sorry, too many clients already");
-	snprintf(f->sqlstate, sizeof f->sqlstate, "53300");
-	return DEFIB_CONNECTION;
-}
-
-static int64_t lock_holders(void)
-{
-	return number(admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7");
-}
-
-static void a_session_that_does_not_answer_keeps_its_lock_until_the_next_has_it(void **state)
-{
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct session s = keeping_session();
-	fall_silent(&s, false, &pid);
-	assert_int_equal(session_ready(&s, NULL), DEFIB_OK);
-	assert_int_equal(s.opened, 2);
-	kill(pid, SIGCONT);
-	/* It answers, and nobody reads that: it waits for its client. */
-	char sql[96];
-	snprintf(sql, sizeof sql,
-	         "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND state = 'idle'", (int)pid);
-	int64_t limit_ms = clock_boot_ms() + SOON_MS;
-	while (number(admin, sql) != 1)
-		assert_true(clock_boot_ms() < limit_ms);
-	assert_int_equal(lock_holders(), 1);
-	assert_int_equal(run(s.store, "SELECT pg_advisory_lock_shared(7)", NULL), DEFIB_OK);
-	assert_int_equal(lock_holders(), 2);
-	session_close_former(&s);
-	resume(pid);
-	assert_int_equal(lock_holders(), 1);
-	session_close(&s);
-}
-
-static void a_session_that_does_not_answer_keeps_no_transaction_open(void **state)
-{
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct session s = keeping_session();
-	fall_silent(&s, true, &pid);
-	resume(pid); /* and it ends */
-	assert_int_equal(lock_holders(), 0);
-	session_close(&s);
-}
-
-static void a_server_that_refuses_a_session_gets_the_former_one_back(void **state)
-{
-	struct failure f = {0};
-	pid_t pid;
-
-	(void)state;
-	need_server();
-	struct session s = keeping_session();
-	fall_silent(&s, false, &pid);
-	s.options.url = "postgres://127.0.0.1:1/nobody_listens_here";
-	assert_int_not_equal(session_ready(&s, &f), DEFIB_OK);
-	assert_non_null(s.former); /* no server said anything: the lock may still be needed */
-	s.open = refuse;
-	assert_int_not_equal(session_ready(&s, &f), DEFIB_OK);
-	resume(pid);
-	assert_int_equal(lock_holders(), 0);
-	session_close(&s);
-}
-
 static void terminated_session_is_connection(void **state)
 {
 	struct failure f = {0};
@@ -662,13 +451,6 @@ int main(void)
 		TEST(read_transaction_refuses_to_write),
 		TEST(transaction_commits_or_rolls_back_whole),
 		TEST(rows_written_are_counted),
-		TEST(stopped_server_ends_a_read_in_timeout),
-		TEST(stopped_server_leaves_a_write_unknown),
-		TEST(stopped_server_leaves_a_commit_unknown),
-		TEST(stopped_server_does_not_hold_up_rollback),
-		TEST(a_session_that_does_not_answer_keeps_its_lock_until_the_next_has_it),
-		TEST(a_session_that_does_not_answer_keeps_no_transaction_open),
-		TEST(a_server_that_refuses_a_session_gets_the_former_one_back),
 		TEST(terminated_session_is_connection),
 		TEST(terminated_session_in_a_transaction_is_connection),
 		TEST(terminated_session_leaves_a_commit_unknown),
