@@ -312,7 +312,11 @@ bool store_notified(struct store *s)
 
 /* ---- sessions that are opened again ---- */
 
-#define WRITABLE_AGAIN_MS 1000
+/*
+ * The server may take writes again just after the session was opened: a lease of 1.5 s must still
+ * be renewed in time.
+ */
+#define WRITABLE_AGAIN_MS 250
 
 static bool is_good(const struct session *s)
 {

@@ -221,7 +221,7 @@ struct session {
 /*
  * Open the session if it is not open, was lost, or is connected to a server that another session
  * found to be an old primary (timeline.h). If it was opened for writing and turned out to be
- * read-only, open it again, at most once per second.
+ * read-only, open it again, at most four times per second.
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);

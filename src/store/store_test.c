@@ -109,6 +109,22 @@ static void transaction_words_are_refused(void **state)
 	store_close(s);
 }
 
+/* Long before a short lease is over, and not at every statement while the server is read-only. */
+static void a_session_that_only_reads_is_opened_again_four_times_a_second(void **state)
+{
+	AUTO_SESSION s = {.options = {.url = "sqlite::memory:"}, .open = store_open};
+	(void)state;
+	assert_int_equal(session_ready(&s, NULL), DEFIB_OK);
+	s.store->only_reads = true;
+	s.opened_ms += 1000000;
+	assert_int_equal(session_ready(&s, NULL), DEFIB_OK);
+	assert_int_equal(s.opened, 1);
+	s.opened_ms -= 1000000 + 250;
+	assert_int_equal(session_ready(&s, NULL), DEFIB_OK);
+	assert_int_equal(s.opened, 2);
+	assert_false(s.store->only_reads);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -117,6 +133,7 @@ int main(void)
 		cmocka_unit_test(failed_transaction_can_only_be_rolled_back),
 		cmocka_unit_test(transaction_commits_or_rolls_back_whole),
 		cmocka_unit_test(transaction_words_are_refused),
+		cmocka_unit_test(a_session_that_only_reads_is_opened_again_four_times_a_second),
 	};
 	return cmocka_run_group_tests_name("store/store", tests, NULL, NULL);
 }
