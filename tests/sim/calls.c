@@ -5,10 +5,10 @@
  */
 #include "sim.h"
 
-#define CALL_US (7 * SECOND)      /* the deadline of a call, except for the life thread's */
-#define KEEPALIVE_US (5 * SECOND) /* how long a server needs to notice that packets vanish */
-#define SLOW 15                   /* how much slower a slow server is */
-#define WRITABLE_AGAIN_US SECOND  /* WRITABLE_AGAIN_MS of store/store.c */
+#define CALL_US (7 * SECOND)         /* the deadline of a call, except for the life thread's */
+#define KEEPALIVE_US (5 * SECOND)    /* how long a server needs to notice that packets vanish */
+#define SLOW 15                      /* how much slower a slow server is */
+#define WRITABLE_AGAIN_US (250 * MS) /* WRITABLE_AGAIN_MS of store/store.c */
 
 bool reachable(const struct sim *s, const struct process *p)
 {

@@ -70,6 +70,13 @@ void check_settled(struct sim *s, const struct end *e)
 		broken(s, "I2: a run was recorded with another end than it had");
 }
 
+/* Who was able again during an outage could renew when that was over. */
+static int64_t able_since(const struct sim *s, const struct process *v)
+{
+	bool within = v->unable_end >= s->disturbed_from && v->unable_end <= s->disturbed_us;
+	return within ? s->disturbed_us : v->unable_end;
+}
+
 /* I7: a live worker is not declared dead for what was not its own fault. */
 void check_declared(struct sim *s, const struct member *m, const struct death *d)
 {
@@ -92,7 +99,7 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 			broken(s, "I7: a living worker was declared dead for its silence");
 	} else if (!d->unheard_ms) {
 		broken(s, "I7: a living worker was declared dead for an exit");
-	} else if (!v->unable_since && v->unable_end < s->now - d->unheard_ms * 1000 - 100 * MS) {
+	} else if (!v->unable_since && able_since(s, v) < s->now - d->unheard_ms * 1000 - 100 * MS) {
 		broken(s, "I7: a living worker was declared dead because its lock was gone");
 	}
 }

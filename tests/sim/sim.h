@@ -371,9 +371,10 @@ struct sim {
 	int copy, ncopies;
 	struct backend *backends;
 	int64_t nbackends, cap_backends;
-	int64_t clock_us;     /* how far the server's clock is ahead of the true time */
-	int64_t disturbed_us; /* when the last outage ended, or the clock jumped */
-	int64_t back_us;      /* by how much it was set back, in total */
+	int64_t clock_us;       /* how far the server's clock is ahead of the true time */
+	int64_t disturbed_us;   /* when the last outage ended, or the clock jumped, … */
+	int64_t disturbed_from; /* … and when it began */
+	int64_t back_us;        /* by how much it was set back, in total */
 	int64_t timeline;
 	int64_t down_until, readonly_until, slow_until, rights_until;
 	int64_t stalled_until; /* it does not answer, and ends no session */

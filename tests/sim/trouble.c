@@ -116,6 +116,7 @@ static void cut_off(struct sim *s, int host)
 
 static void disturb(struct sim *s, int64_t until)
 {
+	s->disturbed_from = s->now > s->disturbed_us ? s->now : s->disturbed_from;
 	s->disturbed_us = s->disturbed_us > until ? s->disturbed_us : until;
 }
 
