@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import strangers  # noqa: E402
 from databases import LiteDatabase, PgDatabase  # noqa: E402
+from forks import pytest_addoption, pytest_runtestloop  # noqa: E402, F401
 from pgserver import PgServer  # noqa: E402
 from workers import Queue, Wire  # noqa: E402
 

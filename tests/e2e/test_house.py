@@ -223,3 +223,33 @@ def test_every_test_that_the_fault_matrix_names_exists():
             paths = [path for path in (chaos / file, ROOT / "tests" / "e2e" / file)
                      if path.exists()]
             assert paths and f"def {test}(" in paths[0].read_text(), f"{fault}: {file}::{test}"
+
+
+FORKED = {
+    "conftest.py": f"import sys\nsys.path.insert(0, {str(ROOT / 'tests' / 'e2e')!r})\n"
+                   "from forks import pytest_addoption, pytest_runtestloop\n",
+    "test_one.py": "def test_good(tmp_path): assert tmp_path.is_dir()\ndef test_bad(): assert not 1\n",
+    "test_two.py": "import pytest\ndef test_good(): pass\ndef test_skipped(): pytest.skip('so')\n",
+}
+
+
+def in_forks(folder, files):
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return subprocess.run(
+        ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--forks=2",
+         f"--basetemp={folder}/tmp", folder], capture_output=True, text=True, check=False)
+
+
+def test_what_forked_processes_run_is_reported(tmp_path):
+    ran = in_forks(tmp_path, FORKED)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "test_one.py::test_bad" in ran.stdout
+    assert "1 failed, 2 passed, 1 skipped" in ran.stdout
+
+
+def test_tests_that_a_dead_process_did_not_run_fail_the_whole(tmp_path):
+    dies = "import os\ndef test_dies(): os._exit(3)\ndef test_never(): pass\n"
+    ran = in_forks(tmp_path, {**FORKED, "test_three.py": dies})
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert "test_three.py::test_dies ended with 3" in ran.stdout
