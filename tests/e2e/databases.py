@@ -123,19 +123,15 @@ class LiteDatabase:
 
     def freeze(self, worker):
         """Stop its process, but not during a write: no other session could write until it
-        continues."""
-        while True:
+        continues. It cannot be in one while we are."""
+        session = self.connect()
+        try:
+            session.execute("BEGIN IMMEDIATE")
             worker.signal(signal.SIGSTOP)
             while not stopped(worker.pid):
                 time.sleep(0.001)
-            session = sqlite3.connect(self.path, timeout=2, isolation_level=None)
-            try:
-                session.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError:
-                worker.signal(signal.SIGCONT)
-            finally:
-                session.close()
+        finally:
+            session.close()
 
     def drop(self):
         if self._session:
