@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { api, none, order, pressG, sees, settled, until, withPage } from "./browser.mjs";
+import { api, enter, none, order, pressG, sees, settled, until, withPage } from "./browser.mjs";
 
 const stateOf = async (job) => (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
 const button = (page, act) => page.locator(`main [data-act=${act}]`).first();
@@ -35,7 +35,7 @@ const ACTS = [
 test("every act is previewed, takes a reason, is done, and stands in the ledger with who did it", async () => {
 	await withPage({ role: "operator" }, async (page) => {
 		for (const [name, job, state] of ACTS) {
-			await page.goto(`/jobs/${job}`);
+			await enter(page, `/jobs/${job}`);
 			await act(page, name, `test of ${name}`);
 			await sees(page, `test of ${name}`);
 			const now = await stateOf(job);
@@ -236,7 +236,7 @@ test("a viewer finds nothing to press in any view, and the server refuses each a
 	await withPage({ role: "viewer" }, async (page) => {
 		const wrong = [];
 		for (const at of ["/", "/stuck", "/jobs?watch=crawl", "/jobs/crawl/11", "/jobs/queue/3", "/jobs/queue/57", "/jobs/labs/demo", "/workers", "/ledger", "/alerts", "/report", "/health"]) {
-			await page.goto(at);
+			await enter(page, at);
 			await settled(page);
 			const found = await page.locator(PRESSED.map((one) => `main ${one}`).join(", ")).allInnerTexts();
 			if (found.length) wrong.push(`${at}: ${found}`);

@@ -122,6 +122,21 @@ export async function until(page, what, given = null, told = String(what)) {
 	}
 }
 
+/*
+ * As a link of this page goes there: without loading it anew. tour.mjs opens every view by
+ * its address.
+ */
+export async function enter(page, at) {
+	if (!page.url().startsWith(HOME)) return page.goto(at);
+	return page.evaluate((href) => {
+		const link = document.createElement("a");
+		link.href = href;
+		document.body.append(link);
+		link.click();
+		link.remove();
+	}, at);
+}
+
 /* Until the content has every one of these texts. */
 export async function sees(page, ...texts) {
 	await until(page, (wanted) => wanted.every((text) => document.querySelector("main").innerText.includes(text) || document.querySelector("main").textContent.includes(text)),

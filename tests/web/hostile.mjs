@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { test } from "node:test";
-import { api, DESK, overflow, PHONE, sees, settled, until, withPage } from "./browser.mjs";
+import { api, DESK, enter, overflow, PHONE, sees, settled, until, withPage } from "./browser.mjs";
 
 /* Nothing of it became an element. */
 async function harmless(page) {
@@ -18,14 +18,14 @@ async function harmless(page) {
 test("markup and script in keys, owners and texts are shown as they are, in every list", async () => {
 	await withPage({}, async (page) => {
 		for (const at of ["/stuck", "/jobs?watch=tickets", "/ledger?watch=tickets", "/report?watch=tickets", "/"]) {
+			await enter(page, at);
+			await settled(page);
 			for (const viewport of [DESK, PHONE]) {
 				await page.setViewportSize(viewport);
-				await page.goto(at);
-				await settled(page);
 				await harmless(page);
 			}
 		}
-		await page.goto("/jobs?watch=tickets");
+		await enter(page, "/jobs?watch=tickets");
 		await sees(page, "<img src=x onerror=\"window.hacked=1\"><b>bold</b>", "</script><script>", "javascript:window.hacked=1");
 	});
 });
@@ -53,11 +53,11 @@ test("hostile payloads are shown on the job's page and do nothing", async () => 
 	assert.equal(jobs.length, 7);
 	await withPage({}, async (page) => {
 		for (const job of jobs.filter((one) => one.kind !== "large")) {
-			await page.goto(`/jobs/queue/${job.key}`);
+			await enter(page, `/jobs/queue/${job.key}`);
 			await sees(page, "Payload");
 			await harmless(page);
 		}
-		await page.goto(`/jobs/queue/${jobs.find((one) => one.kind === "html").key}`);
+		await enter(page, `/jobs/queue/${jobs.find((one) => one.kind === "html").key}`);
 		await sees(page, "<img src=x onerror=");
 	});
 });

@@ -8,7 +8,7 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { LIMIT_MS, pressG, settled, until, within, withPage } from "./browser.mjs";
+import { enter, LIMIT_MS, pressG, settled, until, within, withPage } from "./browser.mjs";
 
 /* Where one comes from and goes to: it asks for nothing once it is shown. */
 const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
@@ -86,17 +86,6 @@ async function gate(page) {
 async function shown(page, answers) {
 	await settled(page);
 	await answers.quiet();
-}
-
-/* As a link of this page goes there: without loading it anew. */
-async function enter(page, at) {
-	await page.evaluate((href) => {
-		const link = document.createElement("a");
-		link.href = href;
-		document.body.append(link);
-		link.click();
-		link.remove();
-	}, at);
 }
 
 /* Goes away while answers are held back, and comes to rest. */
