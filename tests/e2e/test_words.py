@@ -8,7 +8,7 @@ from workers import eventually
 
 
 @pytest.fixture
-def told(defib, db):
+def told(defib, db, with_tables):
     made = []
 
     def make(**options):
@@ -167,8 +167,8 @@ def test_of_word_and_hours_the_greater_counts(told):
     ("0.5", "can only be raised"), ("101", "from 1 to 100"), ("nan", "from 1 to 100"),
     ("-2", "from 1 to 100"), ("much", "a number such as 2.5"), ("2x", "a number such as 2.5"),
 ])
-def test_a_factor_that_cannot_be_meant_is_refused(told, by, says):
-    jobs = told(rows=0)
+def test_a_factor_that_cannot_be_meant_is_refused(defib, lite, by, says):
+    jobs = Told(defib, lite, rows=0)
     ran = jobs("raise", "jobs", f"--by={by}")
     assert ran.code == 2
     assert says in stuck_jobs.one_line(ran)
@@ -183,8 +183,8 @@ def test_a_factor_that_cannot_be_meant_is_refused(told, by, says):
     (("raise", "jobs"), "give --by FACTOR, such as --by 2.5, or --off"),
     (("raise", "jobs", "--off", "--by", "2"), "cannot be combined with"),
 ])
-def test_what_is_missing_or_too_much_is_said_in_one_line(told, args, says):
-    ran = told(rows=0)(*args)
+def test_what_is_missing_or_too_much_is_said_in_one_line(defib, lite, args, says):
+    ran = Told(defib, lite, rows=0)(*args)
     assert ran.code == 2 and ran.out == ""
     assert says in stuck_jobs.one_line(ran)
 

@@ -20,7 +20,6 @@ class Told:
         self.daemons = []
         self._numbers = itertools.count(1)
         stuck_jobs.make(db, rows)
-        up_for(db, 31)
 
     def configure(self, **watch):
         text = stuck_jobs.config(self.db, **{"every": "1h", **watch})
@@ -37,6 +36,7 @@ class Told:
         return ran
 
     def daemon(self):
+        up_for(self.db, 31)
         log = self.program.dir / f"daemon{next(self._numbers)}.log"
         with open(log, "wb") as out:
             process = self.program.start("daemon", "-c", self.path, stdout=out, stderr=out)
