@@ -92,7 +92,7 @@ class Daemon(Worker):
         """The log's events of this text, as dictionaries of their fields."""
         found = []
         for line in self.log.splitlines():
-            fields = dict(parse_logfmt(line))
+            fields = dict(parse_logfmt(line)) if text in line else {}
             if fields.get("msg") == text and all(fields.get(k) == v for k, v in wanted.items()):
                 found.append(fields)
         return found
