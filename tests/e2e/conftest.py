@@ -15,9 +15,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import strangers  # noqa: E402
-from databases import LiteDatabase, PgDatabase  # noqa: E402
+from databases import LiteDatabase, PgDatabase, initialize  # noqa: E402
 from forks import pytest_addoption, pytest_runtestloop  # noqa: E402, F401
-from pgserver import PgServer  # noqa: E402
+from pgserver import QUIET, PgServer  # noqa: E402
 from workers import Queue, Wire  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -127,7 +127,7 @@ def pytest_runtest_protocol(item):
 @pytest.fixture(scope="session")
 def shared_server():
     """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
-    server = PgServer()
+    server = PgServer(QUIET)
     try:
         yield server.start()
     finally:
@@ -156,14 +156,26 @@ def pg(request, shared_server):
 
 @pytest.fixture
 def with_tables():
-    """For a test that needs defib's tables but does not test their creation: see `pg`."""
+    """For a test that needs defib's tables but does not test their creation: see `pg`, `lite`."""
+
+
+@pytest.fixture(scope="session")
+def lite_model(tmp_path_factory):
+    """A file where the program made its tables: others are copies of it."""
+    folder = tmp_path_factory.mktemp("model")
+    model = LiteDatabase(folder / "model.db")
+    initialize(model, Program(folder))
+    return model
 
 
 @pytest.fixture
-def lite(tmp_path):
+def lite(request, tmp_path):
+    """The same as `pg` in a file."""
     folder = tmp_path / "lite"
     folder.mkdir()
-    database = LiteDatabase(folder / "test.db")
+    asked = "with_tables" in request.fixturenames
+    model = request.getfixturevalue("lite_model") if asked else None
+    database = LiteDatabase(folder / "test.db", model)
     yield database
     database.drop()
 

@@ -3,6 +3,7 @@
 
 import itertools
 import pathlib
+import shutil
 import signal
 import sqlite3
 import time
@@ -54,14 +55,11 @@ class PgDatabase:
     def _admin(self, *statements):
         """Run these, each with its names, after dropping what earlier tests left."""
         drops = [("DROP DATABASE IF EXISTS {} WITH (FORCE)", (name,)) for name in self.server.left]
-        admin = self.server.connect()
-        try:
+        with self.server.admin().cursor() as cursor:
             for text, names in (*drops, *statements):
                 quoted = map(psycopg2.sql.Identifier, names)
-                admin.cursor().execute(psycopg2.sql.SQL(text).format(*quoted))
-            self.server.left.clear()
-        finally:
-            admin.close()
+                cursor.execute(psycopg2.sql.SQL(text).format(*quoted))
+        self.server.left.clear()
 
     def connect(self):
         """A session of the test's own, autocommit; the caller closes it."""
@@ -98,10 +96,13 @@ class PgDatabase:
 
 class LiteDatabase:
     engine = "sqlite"
-    initialized = False
 
-    def __init__(self, path):
+    def __init__(self, path, model=None):
+        """Empty, or a copy of this one, where a program made its tables."""
         self.path = path
+        self.initialized = bool(model)
+        if model:
+            shutil.copy(model.path, path)
         self.name = path.name
         self.url = f"sqlite:{path}"
         self._session = None

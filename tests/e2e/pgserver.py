@@ -42,6 +42,9 @@ SETTINGS = {
     "log_min_messages": "warning",
     "timezone": "UTC",
 }
+# For servers whose databases are gone before they need to be vacuumed: each look at one costs a
+# process.
+QUIET = {"autovacuum_naptime": "1h"}
 
 
 def unprivileged():
@@ -148,6 +151,7 @@ class PgServer:
         self.process = None
         self.left = []  # databases whose tests have ended
         self.models = {}  # databases that others are copies of
+        self._admin = None
         for folder in filter(None, (self.dir, self.memory) if self.user else ()):
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
         self.clock = (Clock if clocked is True else clocked)(self.dir) if clocked else None
@@ -222,6 +226,7 @@ class PgServer:
         if not self.process:
             return
         self.thaw()
+        self._forget_admin()
         self.process.send_signal(mode)
         try:
             self.process.wait(30)
@@ -231,6 +236,7 @@ class PgServer:
 
     def kill(self):
         """As if the machine went down: every process at once, without a shutdown."""
+        self._forget_admin()
         pids = self.pids()
         # The orphans come to us: in a container nobody else may collect them.
         prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -266,6 +272,17 @@ class PgServer:
                                       connect_timeout=10, connection_factory=Session)
         connection.autocommit = True
         return connection
+
+    def admin(self):
+        """A session that stays open, for what is done for each test."""
+        if not self._admin or self._admin.closed:
+            self._admin = self.connect()
+        return self._admin
+
+    def _forget_admin(self):
+        if self._admin:
+            self._admin.close()
+            self._admin = None
 
     def url(self, dbname="postgres", user="postgres"):
         return f"postgres://{user}@127.0.0.1:{self.port}/{dbname}"

@@ -12,7 +12,7 @@ BURST = 100  # guard.burst, at its default
 
 
 @pytest.fixture
-def world(pg, defib):
+def world(pg, defib, with_tables):
     own = World(defib, pg)
     yield own
     own.close()

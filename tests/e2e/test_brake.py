@@ -23,7 +23,7 @@ def cable(pg):
 
 
 @pytest.fixture
-def world(pg, defib):
+def world(pg, defib, with_tables):
     own = World(defib, pg)
     yield own
     own.close()

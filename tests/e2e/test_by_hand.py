@@ -10,7 +10,7 @@ from hand_jobs import ACTOR, Jobs, batch_of
 
 
 @pytest.fixture
-def jobs(db, defib):
+def jobs(db, defib, with_tables):
     return Jobs(db, defib)
 
 
@@ -151,7 +151,8 @@ def test_a_dry_run_changes_nothing(jobs, act, before, after, event):
     assert jobs.dump() == dump
 
 
-def test_a_dry_run_makes_no_tables(jobs):
+def test_a_dry_run_makes_no_tables(db, defib):
+    jobs = Jobs(db, defib)
     jobs("requeue", jobs.add("running"), "--dry-run")
     assert not stuck_jobs.has_ledger(jobs.db)
 

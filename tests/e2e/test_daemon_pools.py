@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from daemons import Daemon
+from databases import initialize
 from workers import eventually, running
 
 CREATE = "CREATE TABLE jobs (id bigint PRIMARY KEY, status text NOT NULL DEFAULT 'queued', " \
@@ -52,8 +53,7 @@ class Shop:
     def __init__(self, program, db):
         self.program, self.db, self.daemons = program, db, []
         db.sql(CREATE.format(time="timestamptz" if db.engine == "postgres" else "text"))
-        ran = program("init", db=db)
-        assert ran.code == 0, ran.err
+        initialize(db, program)
 
     def add(self, n):
         for i in range(n):
@@ -74,14 +74,14 @@ class Shop:
 
 
 @pytest.fixture
-def shop(db, defib):
+def shop(db, defib, with_tables):
     own = Shop(defib, db)
     yield own
     own.close()
 
 
 @pytest.fixture
-def lite_shop(lite, defib):
+def lite_shop(lite, defib, with_tables):
     own = Shop(defib, lite)
     yield own
     own.close()

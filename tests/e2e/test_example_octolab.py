@@ -9,7 +9,7 @@ OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
 
 
 @pytest.fixture
-def octolab(db, defib):
+def octolab(db, defib, with_tables):
     return Example("octolab", db, defib)
 
 

@@ -9,7 +9,7 @@ from example_systems import Example
 
 
 @pytest.fixture
-def ruvon(db, defib):
+def ruvon(db, defib, with_tables):
     return Example("ruvon", db, defib)
 
 

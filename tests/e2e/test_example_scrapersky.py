@@ -10,7 +10,7 @@ HOUR = 3600
 
 
 @pytest.fixture
-def sky(db, defib):
+def sky(db, defib, with_tables):
     return Example("scrapersky", db, defib)
 
 

@@ -7,7 +7,7 @@ from example_systems import Example, age
 
 
 @pytest.fixture
-def scristill(db, defib):
+def scristill(db, defib, with_tables):
     example = Example("scristill", db, defib)
     example.insert("projects", name="p")
     return example

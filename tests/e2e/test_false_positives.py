@@ -14,7 +14,7 @@ SLOW = 'echo $$ >child; while [ ! -e go ]; do sleep 0.02; done'
 
 
 @pytest.fixture
-def jobs(db):
+def jobs(db, with_tables):
     runs.make(db)
     return db
 

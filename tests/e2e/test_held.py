@@ -16,7 +16,7 @@ WORDS = {"hold": HOLD, "release": "status = 'queued', attempts = 0",
 
 
 @pytest.fixture
-def jobs(db, defib):
+def jobs(db, defib, with_tables):
     return Jobs(db, defib, **WORDS)
 
 

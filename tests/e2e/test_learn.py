@@ -29,7 +29,7 @@ def learned_table(db):
 
 
 @pytest.fixture
-def jobs(db):
+def jobs(db, with_tables):
     runs.make(db)
     return db
 

@@ -23,7 +23,7 @@ TIME = {"postgres": "timestamptz", "sqlite": "text"}
 
 
 @pytest.fixture
-def jobs(db):
+def jobs(db, with_tables):
     """1: no owner yet, 2: its process lives, 3: its process is gone, 4: no owner, and silent."""
     db.sql(f"CREATE TABLE jobs (id integer PRIMARY KEY, state text, owner text,"
            f" beat {TIME[db.engine]})")

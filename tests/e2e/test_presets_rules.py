@@ -39,7 +39,7 @@ class Preset:
 
 
 @pytest.fixture
-def preset(pg, defib):
+def preset(pg, defib, with_tables):
     return lambda kind: Preset(kind, pg, defib)
 
 

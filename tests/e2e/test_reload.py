@@ -25,7 +25,7 @@ LATE = AGED.replace("alive_at:", "started_at:").replace("stuck_after:", "overdue
 
 
 @pytest.fixture
-def world(pg, defib):
+def world(pg, defib, with_tables):
     own = World(defib, pg)
     yield own
     own.close()

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from browsing import PAIRS, add_job, config, make_jobs, make_pairs
+from databases import initialize
 
 HOSTILE = "<script>alert(1)</script> `x` *b* [l](http://e) <!channel> | \x1b[31m"
 DAY = datetime.timedelta(days=1)
@@ -20,7 +21,7 @@ class Ledger:
     def __init__(self, db, defib):
         self.db = db
         self.now = datetime.datetime.now(datetime.timezone.utc)
-        defib("init", db=db)
+        initialize(db, defib)
         self.table = "defib.ledger" if db.engine == "postgres" else "defib_ledger"
         self.n = 0
 
@@ -47,13 +48,13 @@ def hours(n):
 
 
 @pytest.fixture
-def ledger(db, defib):
+def ledger(db, defib, with_tables):
     make_jobs(db)
     return Ledger(db, defib)
 
 
 @pytest.fixture
-def lite_ledger(lite, defib):
+def lite_ledger(lite, defib, with_tables):
     """Where what is tested is no matter of the engine."""
     make_jobs(lite)
     return Ledger(lite, defib)

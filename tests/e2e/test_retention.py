@@ -40,8 +40,7 @@ def count(db, table, where="1 = 1"):
 
 
 @pytest.fixture
-def queue_db(db, defib):
-    assert defib("init", db=db).code == 0
+def queue_db(db, with_tables):
     return db
 
 

@@ -8,7 +8,7 @@ from hand_jobs import ACTOR, Jobs, batch_of
 
 
 @pytest.fixture
-def jobs(db, defib):
+def jobs(db, defib, with_tables):
     return Jobs(db, defib)
 
 
