@@ -33,9 +33,17 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
                  "test_strangers", "test_library", "test_hardened", "test_secrets")
-# These wait as much, compute much in the server and in Spin, or replay whole systems by commands
+# These wait as much, compute much in the server and in Spin, or start many processes of commands
 # that other tests run under sanitizers. They run under sanitizers in `make proof`.
-PATIENT_FILES = ("test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside",
+PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
+                 "test_doctor_rights", "test_presets", "test_presets_rules", "test_foreign_steps",
+                 "test_false_positives", "test_numbers", "test_status", "test_unseen", "test_held",
+                 "test_learn", "test_stats", "test_whatif", "test_owner_alive", "test_pooler",
+                 "test_work_pooler", "test_work_ocr", "test_work_octolab", "test_work_scristill",
+                 "test_work_ahead", "test_ledger_history", "test_recorded", "test_sql",
+                 "test_stored_scripts", "test_locked_out", "test_large", "test_time_zone",
+                 "test_force", "test_tested", "test_drift", "test_house", "test_mission",
+                 "test_work_silence", "test_work_sweeps", "test_alerts_live", "test_set_aside",
                  "test_chaos", "test_scan_plans", "test_work_plans", "test_system_c",
                  "test_replay_ocr", "test_replay_octolab", "test_replay_ruvon",
                  "test_replay_scrapersky", "test_replay_scristill", "test_example_ocr",
