@@ -44,21 +44,28 @@ export function tokenOf(role) {
 /* What the browser itself notes of an answer that is a problem, or of none: the page tells it. */
 const REFUSED = /^Failed to load resource: (the server responded with a status of (400|401|403|404|409|422|429|503)|net::ERR_)/;
 
-/* What a page did that it should not. */
+/* What a page did that it should not (bad), the requests that failed (cut), whether it is gone; until off(). */
 function watched(page) {
-	const bad = [];
-	page.on("console", (message) => {
-		if (message.type() === "error" && !REFUSED.test(message.text())) bad.push(`console: ${message.text()}`);
-	});
-	page.on("pageerror", (error) => bad.push(`error at ${page.url()}: ${error.message}`));
-	page.on("dialog", (dialog) => {
-		bad.push(`dialog: ${dialog.message()}`);
-		dialog.dismiss();
-	});
-	page.on("request", (request) => {
-		if (!request.url().startsWith(`${HOME}/`)) bad.push(`request: ${request.url()}`);
-	});
-	return bad;
+	const seen = { bad: [], cut: [], gone: false };
+	const on = {
+		console: (message) => {
+			if (message.type() === "error" && !REFUSED.test(message.text())) seen.bad.push(`console: ${message.text()}`);
+		},
+		pageerror: (error) => seen.bad.push(`error at ${page.url()}: ${error.message}`),
+		dialog: (dialog) => {
+			seen.bad.push(`dialog: ${dialog.message()}`);
+			dialog.dismiss();
+		},
+		request: (request) => {
+			if (!request.url().startsWith(`${HOME}/`)) seen.bad.push(`request: ${request.url()}`);
+		},
+		requestfailed: (request) => seen.cut.push(`${request.url()}: ${request.failure()?.errorText}`),
+		crash: () => { seen.gone = true; },
+		close: () => { seen.gone = true; },
+	};
+	for (const [name, listen] of Object.entries(on)) page.on(name, listen);
+	seen.off = () => { for (const [name, listen] of Object.entries(on)) page.off(name, listen); };
+	return seen;
 }
 
 const contexts = new Map(); /* by role and colours: tabs of one share what the browser has loaded */
@@ -66,41 +73,54 @@ const contexts = new Map(); /* by role and colours: tabs of one share what the b
 async function contextOf(role, scheme) {
 	const name = JSON.stringify([role, scheme]);
 	if (!contexts.has(name)) {
-		const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, baseURL: HOME });
+		const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, reducedMotion: "reduce", baseURL: HOME });
 		if (role) await made.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
 		contexts.set(name, made);
 	}
 	return contexts.get(name);
 }
 
+const idle = new Map(); /* by context: tabs that a test is done with; each new one is a window of the browser */
+
+/* A tab becomes as a new one is. */
+async function keep(page, scheme) {
+	await page.unrouteAll({ behavior: "ignoreErrors" });
+	await page.evaluate(() => sessionStorage.clear());
+	await page.goto("about:blank");
+	await page.setViewportSize(DESK);
+	await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+	idle.set(page.context(), [...(idle.get(page.context()) ?? []), page]);
+}
+
 /*
- * Runs body(page) on a tab of its own, signed in as a role (null: nobody), and asserts
- * that the page behaved.
+ * Runs body(page) on a tab, signed in as a role (null: nobody), and asserts that the page
+ * behaved. `own`: on a tab that no other test has, which the body may close, or change for
+ * good.
  */
-export async function withPage({ role = "admin", scheme = "light" } = {}, body) {
-	const page = await (await contextOf(role, scheme)).newPage();
+export async function withPage({ role = "admin", scheme = "light", own = role === null } = {}, body) {
+	const context = await contextOf(role, scheme);
+	const page = (own ? null : idle.get(context)?.pop()) ?? await context.newPage();
 	page.setDefaultTimeout(LIMIT_MS);
-	const bad = watched(page);
-	const cut = [];
-	let gone = false;
-	for (const end of ["crash", "close"]) page.on(end, () => { gone = true; });
-	page.on("requestfailed", (request) => cut.push(`${request.url()}: ${request.failure()?.errorText}`));
+	const seen = watched(page);
+	let kept = false;
 	try {
 		await body(page);
-		none(bad);
-		if (!gone) assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
+		none(seen.bad);
+		if (!seen.gone) assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
+		kept = !own;
 	} catch (error) {
-		error.message += ["", ...bad, ...cut.slice(-10)].join("\n--- ");
+		error.message += ["", ...seen.bad, ...seen.cut.slice(-10)].join("\n--- ");
 		throw error;
 	} finally {
-		await page.close();
+		seen.off();
+		await (kept ? keep(page, scheme) : page.close());
 	}
 }
 
 /* Runs body(pages) on so many tabs of one browser, as withPage() does on one. */
 export async function withTabs(n, body, pages = []) {
 	if (pages.length === n) return body(pages);
-	return withPage({}, (page) => withTabs(n, body, [...pages, page]));
+	return withPage({ own: true }, (page) => withTabs(n, body, [...pages, page]));
 }
 
 /* What a promise gives, which is to come in time. */

@@ -117,7 +117,7 @@ async function leaveEarlyAndLate(page, answers, at, rest) {
 }
 
 test("every view can be left while it waits for its first, its second or its last answer", async () => {
-	await withPage({}, async (page) => {
+	await withPage({ own: true }, async (page) => {
 		const answers = await gate(page);
 		for (const at of VIEWS) await leaveEarlyAndLate(page, answers, at, at === LEDGER.at ? REPORT : LEDGER);
 	});
@@ -140,7 +140,7 @@ const BEGUN = [
 ];
 
 test("what was begun in a view ends with it, and a dialog that looks what would happen is closed", async () => {
-	await withPage({}, async (page) => {
+	await withPage({ own: true }, async (page) => {
 		const answers = await gate(page);
 		for (const [at, way, begin, asks = anything] of BEGUN) {
 			const rest = at === LEDGER.at ? REPORT : LEDGER;

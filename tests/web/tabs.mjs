@@ -160,7 +160,7 @@ test("tabs with different tokens share nothing, and tabs with the same one do", 
 });
 
 test("where tabs cannot find each other a hidden one lets go of its stream, and comes back to all that happened", async () => {
-	await withPage({}, async (page) => {
+	await withPage({ own: true }, async (page) => {
 		const asked = readers([page]);
 		const letGo = page.waitForEvent("requestfailed", isStream);
 		const hide = (hidden) => page.evaluate((now) => {
