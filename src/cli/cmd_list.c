@@ -22,6 +22,7 @@
 
 static const struct cli_option list_options[] = {
 	SELECTOR_OPTIONS,
+	{"status", "NAME", "only jobs in this state, as the table has it: --where state=NAME"},
 	{"sort", "ORDER", "key, age (oldest first) or state; default: age of running jobs, else key"},
 	{"desc", NULL, "in reverse order"},
 	{"after", "CURSOR", "the next page: the cursor printed below a page"},
@@ -221,11 +222,22 @@ static int read_order(struct listing *l)
 	return EXIT_CLEAN;
 }
 
+/* --status NAME is the term state=NAME. */
+static void status_as_term(struct cli *c)
+{
+	for (int i = 0; i < c->ngiven; i++)
+		if (text_eq(c->given[i].name, "status")) {
+			c->given[i].name = "where";
+			c->given[i].value = arena_printf(&c->arena, "state=%s", c->given[i].value);
+		}
+}
+
 static int cmd_list(struct cli *c)
 {
 	struct listing l = {.cli = c};
 	struct select_rules rules = {.limit = LIST_LIMIT};
 	int code = read_order(&l);
+	status_as_term(c);
 	if (code == EXIT_CLEAN)
 		code = select_read(c, &rules, &l.selection);
 	if (code == EXIT_CLEAN && l.selection.limit == 0)

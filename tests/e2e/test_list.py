@@ -72,6 +72,14 @@ def test_terms_choose_jobs_and_all_must_hold(jobs, defib, terms, found):
     assert numbers(listed(defib, jobs, *where)) == found
 
 
+@pytest.mark.covers("C5")
+def test_a_status_is_the_state_as_the_table_has_it(jobs, defib):
+    assert numbers(listed(defib, jobs, "--status", "failed")) == [1, 4, 7, 10]
+    assert numbers(listed(defib, jobs, "--status", "failed", "--where", "kind=scrape")) == [4, 10]
+    assert listed(defib, jobs, "--status", "x' OR '1'='1") == []
+    assert listed(defib, jobs, "--status", "failed=") == []
+
+
 @pytest.mark.parametrize("value", ["'", "x' OR '1'='1", "%", "_", "$1", "?1", ":reason", "\\"])
 def test_a_value_is_never_sql(jobs, defib, value):
     assert listed(defib, jobs, "--where", f"title={value}") == []
@@ -284,7 +292,7 @@ def test_crashed_workflows_are_listed_with_their_pending_retry(db, defib):
     ruvon.insert("workflow_heartbeats", workflow_id="550e8400-e29b-41d4-a716-446655440001",
                  worker_id="celery@worker1", last_heartbeat=ruvon.ago(600), current_step="x")
     assert ruvon("scan", "--fix").code == 0
-    ran = ruvon("list", "--where", "state=FAILED_WORKER_CRASH")
+    ran = ruvon("list", "--status", "FAILED_WORKER_CRASH")
     assert ran.code == 0, ran.err
     assert "workflows/550e8400-e29b-41d4-a716-446655440001" in ran.out
     assert "446655440002" not in ran.out
