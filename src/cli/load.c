@@ -13,8 +13,13 @@
 #include <pwd.h>
 #include <unistd.h>
 
-const struct section *const program_sections[] = {
-	&http_section, &environment_section, &sinks_section, &alerts_section, &reports_section, NULL};
+const struct section *const program_sections[] = {&http_section,
+                                                  &environment_section,
+                                                  &metrics_section,
+                                                  &sinks_section,
+                                                  &alerts_section,
+                                                  &reports_section,
+                                                  NULL};
 
 int exit_code_of(defib_err err)
 {

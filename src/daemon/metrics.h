@@ -227,6 +227,7 @@ struct metric_about {
 };
 /* The description of a metric. */
 const struct metric_about *metric_about(enum metric id);
+const char *metric_kind_name(enum metric_kind kind);
 
 #define LABELS(...) ((const char *const[METRIC_LABELS_MAX]){__VA_ARGS__})
 #define NO_LABELS ((const char *const[METRIC_LABELS_MAX]){NULL})
@@ -268,10 +269,32 @@ void metrics_hold(struct metrics *m);
 void metrics_let(struct metrics *m);
 
 /*
- * All series as Prometheus text 0.0.4, or as OpenMetrics 1.0. Content types:
- * METRICS_TEXT_TYPE, METRICS_OPEN_TYPE.
+ * A second name for a metric, which dashboards already use. Its series have the labels watch,
+ * worker and database only; those that differ in another label are added up, so that two of such
+ * metrics can be divided.
  */
-void metrics_write(struct metrics *m, bool openmetrics, struct buf *out);
+struct metric_alias {
+	enum metric id;
+	const char *name;
+};
+struct metric_aliases {
+	int n;
+	struct metric_alias *items;
+};
+#define METRIC_ALIASES_MAX 64
+#define METRIC_ALIAS_BYTES 100
+/* The metric with this name; -1: none. */
+int metric_named(const char *name);
+/* What is wrong with a name as a second one, after "…"; NULL: nothing. */
+const char *metric_alias_problem(const struct metric_aliases *before, enum metric id,
+                                 const char *name);
+
+/*
+ * All series as Prometheus text 0.0.4, or as OpenMetrics 1.0, and those of aliases (NULL: none).
+ * Content types: METRICS_TEXT_TYPE, METRICS_OPEN_TYPE.
+ */
+void metrics_write(struct metrics *m, const struct metric_aliases *aliases, bool openmetrics,
+                   struct buf *out);
 #define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

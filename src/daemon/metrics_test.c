@@ -27,7 +27,7 @@ static int end(void **state)
 static void assert_says(bool openmetrics, const char *expected)
 {
 	struct buf out = BUF_INIT;
-	metrics_write(m, openmetrics, &out);
+	metrics_write(m, NULL, openmetrics, &out);
 	assert_string_equal(buf_text(&out), expected);
 	buf_release(&out);
 }
@@ -83,7 +83,7 @@ static void label_values_are_escaped(void **state)
 	(void)state;
 	struct buf out = BUF_INIT;
 	metrics_set(m, METRIC_DATABASE_UP, 1, LABELS("a\\b\"c\nd\xff"));
-	metrics_write(m, false, &out);
+	metrics_write(m, NULL, false, &out);
 	assert_non_null(strstr(buf_text(&out), "defib_database_up{database=\"a\\\\b\\\"c\\nd?\"} 1\n"));
 	buf_release(&out);
 }
@@ -96,7 +96,7 @@ static void buckets_add_up_and_include_their_bound(void **state)
 	metrics_observe(m, METRIC_HTTP_SECONDS, 0.4, NO_LABELS);
 	metrics_observe(m, METRIC_HTTP_SECONDS, -3, NO_LABELS);
 	metrics_observe(m, METRIC_HTTP_SECONDS, 1000, NO_LABELS);
-	metrics_write(m, false, &out);
+	metrics_write(m, NULL, false, &out);
 	const char *const lines[] = {
 		"_bucket{le=\"0.001\"} 2\n",
 		"_bucket{le=\"0.25\"} 2\n",
@@ -173,7 +173,7 @@ static void nobody_counts_without_a_registry(void **state)
 	metrics_observe(NULL, METRIC_HTTP_SECONDS, 1, NO_LABELS);
 	metrics_forget(NULL, "main", "pages");
 	assert_false(metrics_value(NULL, METRIC_HTTP_DENIED, NO_LABELS, &v, NULL));
-	metrics_write(NULL, false, &out);
+	metrics_write(NULL, NULL, false, &out);
 	assert_string_equal(buf_text(&out), "");
 }
 

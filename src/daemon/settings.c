@@ -152,7 +152,7 @@ void live_settings_shapes(struct live_settings *s, const struct cfg_reader *r)
 }
 
 /*
- * ---- the sections http: and environment: ----
+ * ---- the sections http:, metrics: and environment: ----
  * Their option tables, and the checks beyond them: an address that others can reach needs tokens,
  * and the secret of a token has exactly one source.
  */
@@ -254,6 +254,61 @@ static const struct opt_row service_rows[] = {
 };
 #undef S
 
+static const char *const *metric_names(struct arena *a)
+{
+	const char **names = ARENA_ARRAY(a, const char *, METRIC_COUNT + 1);
+	for (int id = 0; id < METRIC_COUNT; id++)
+		names[id] = metric_about((enum metric)id)->name;
+	return names;
+}
+
+static void read_alias(struct cfg_reader *r, const char *key, const struct cfg_node *node,
+                       struct metric_aliases *list)
+{
+	struct metric_alias *one = &list->items[list->n];
+	int id = metric_named(key);
+	if (id < 0) {
+		cfg_problem(r, node->at, "there is no metric \"%s\"%s", key,
+		            text_hint(key, metric_names(r->arena)).text);
+		return;
+	}
+	one->id = (enum metric)id;
+	if (!cfg_text(r, node, &one->name))
+		return;
+	const char *problem = metric_alias_problem(list, one->id, one->name);
+	if (problem) {
+		cfg_problem(r, node->at, "the name \"%s\" for %s %s", one->name, key, problem);
+		return;
+	}
+	cfg_show(r, key, node->at, one->name);
+	list->n++;
+}
+
+static void read_aliases(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	struct metric_aliases *list = target;
+	*list = (struct metric_aliases){0};
+	if (!node)
+		return;
+	if (node->kind != CFG_MAP || node->n > METRIC_ALIASES_MAX) {
+		cfg_problem(r, node->at,
+		            "expects a map of at most %d names such as {defib_recovered_total: "
+		            "app_zombies_recovered_total}",
+		            METRIC_ALIASES_MAX);
+		return;
+	}
+	list->items = ARENA_ARRAY(r->arena, struct metric_alias, node->n + 1);
+	for (int i = 0; i < node->n; i++)
+		read_alias(r, node->keys[i], node->items[i], list);
+}
+
+static const struct opt_row metrics_rows[] = {
+	OPTION(CUSTOM, "aliases", offsetof(struct metrics_settings, aliases),
+           "second names, for dashboards that have them: a map from our name to the other",
+           .read = read_aliases),
+	{.name = NULL},
+};
+
 #define E(member) offsetof(struct environment, member)
 static const struct opt_row environment_rows[] = {
 	OPTION(TEXT, "name", E(name), "such as production or staging"),
@@ -316,6 +371,15 @@ const struct section environment_section = {
             .size = sizeof(struct environment),
             .rows = environment_rows,
             .help = "the name of this installation, shown to people"},
+};
+
+const struct section metrics_section = {
+	.id = SECTION_METRICS,
+	.row = {.name = "metrics",
+            .type = OPT_MAP,
+            .size = sizeof(struct metrics_settings),
+            .rows = metrics_rows,
+            .help = "names of the daemon's metrics"},
 };
 
 const char *message_source(const struct settings *s)

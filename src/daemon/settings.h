@@ -9,6 +9,7 @@
 #ifndef DAEMON_SETTINGS_H
 #define DAEMON_SETTINGS_H
 
+#include "daemon/metrics.h"
 #include "view/viewer.h"
 #include "watch/settings.h"
 #include "worker/stored_jobs.h"
@@ -89,7 +90,11 @@ struct environment {
 	const char *name, *color; /* NULL: not given */
 };
 
-extern const struct section http_section, environment_section;
+struct metrics_settings {
+	struct metric_aliases aliases;
+};
+
+extern const struct section http_section, environment_section, metrics_section;
 
 /* From a configuration that was read with these sections. */
 static inline const struct service *settings_http(const struct settings *s)
@@ -100,6 +105,11 @@ static inline const struct service *settings_http(const struct settings *s)
 static inline const struct environment *settings_environment(const struct settings *s)
 {
 	return s->sections[SECTION_ENVIRONMENT];
+}
+
+static inline const struct metrics_settings *settings_metrics(const struct settings *s)
+{
+	return s->sections[SECTION_METRICS];
 }
 
 /* The sender of messages: the environment's name, else "defib". */

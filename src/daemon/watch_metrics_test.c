@@ -262,7 +262,7 @@ static void a_watch_that_is_gone_leaves_nothing(void **state)
 	watch_metrics_begin(&meter, 0, 1);
 	pass(&(struct scan_result){.found = 1});
 	watch_metrics_end(&meter);
-	metrics_write(all, false, &out);
+	metrics_write(all, NULL, false, &out);
 	assert_string_equal(buf_text(&out), "");
 	buf_release(&out);
 }

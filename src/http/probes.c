@@ -113,7 +113,8 @@ static void metrics(struct api_call *c)
 	const char *accept = c->request->accept;
 	bool open = accept && strstr(accept, "application/openmetrics-text");
 	c->out->type = open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE;
-	metrics_write(c->api->metrics, open, &c->out->body);
+	const struct metrics_settings *own = settings_metrics(&c->setup->settings);
+	metrics_write(c->api->metrics, own ? &own->aliases : NULL, open, &c->out->body);
 }
 
 const struct api_route probe_routes[] = {

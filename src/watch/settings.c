@@ -177,8 +177,8 @@ static const struct opt_row own_rows[] = {
 };
 
 static const char *const section_names[] = {
-	[SECTION_HTTP] = "http",     [SECTION_ENVIRONMENT] = "environment", [SECTION_SINKS] = "sinks",
-	[SECTION_ALERTS] = "alerts", [SECTION_REPORTS] = "reports",
+	[SECTION_HTTP] = "http",   [SECTION_ENVIRONMENT] = "environment", [SECTION_METRICS] = "metrics",
+	[SECTION_SINKS] = "sinks", [SECTION_ALERTS] = "alerts",           [SECTION_REPORTS] = "reports",
 };
 _Static_assert(COUNT(section_names) == SECTION_COUNT, "a name each");
 

@@ -142,6 +142,25 @@ def test_openmetrics_is_said_to_who_asks_for_it(scene):
     assert {n for n, _ in both} <= {n for n, _ in scrape(scene.web).samples}
 
 
+@pytest.mark.parametrize("aliases, says", [
+    ("{defib_recoverd_total: a_total}", 'did you mean "defib_recovered_total"?'),
+    ("{defib_recovered_total: Zombies_total}", "lower-case letters, digits and _"),
+    ("{defib_recovered_total: 'a b_total'}", "lower-case letters, digits and _"),
+    ("{defib_recovered_total: 1_total}", "not begin with a digit"),
+    ("{defib_recovered_total: zombies}", "must end in _total, because it is a counter"),
+    ("{defib_jobs_stuck: zombies_total}", "must not end in _total, because it is not a counter"),
+    ("{defib_jobs_stuck: zombies_count}", "must not end in _bucket, _sum or _count"),
+    ("{defib_jobs_stuck: defib_zombies}", "must not begin with defib_"),
+    ("{defib_jobs_stuck: zombies, defib_recovered_total: zombies_total}", "is used twice"),
+    (f"{{defib_jobs_stuck: {'z' * 101}}}", "is too long"),
+    ("[zombies]", "expects a map"),
+])
+def test_a_second_name_that_no_scraper_takes_is_refused_in_one_line(lite, defib, aliases, says):
+    ran = defib("config", "check", config=config(lite, f"metrics: {{aliases: {aliases}}}\n"))
+    assert ran.code == 3 and says in ran.err, ran.err
+    assert len(ran.err.splitlines()) == 1, ran.err
+
+
 # ---- what a watch says
 
 @pytest.mark.covers("A9", "C12", "C13")

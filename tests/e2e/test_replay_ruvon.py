@@ -16,7 +16,7 @@ import pytest
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
 from replays import Replay, praised_lines, program, type_readme
-from scraping import wait_scrape
+from scraping import promtool, wait_scrape
 from small_memory import small_memory
 from test_deploy import DEPLOY, Host, argv_of, container_of, cron_line, manifests
 from test_system_c import STEP
@@ -212,8 +212,8 @@ def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, request):
     assert "-> retry" in said["defib scan"], "a first dry run knows what --fix will do"
     assert json.loads(said["defib scan --json"].split("Nothing")[0])["found"] == 2
     assert "2 stuck of 3 running, 2 recovered" in said["defib scan --fix"]
-    assert FIRST in said["defib list --where state=FAILED_WORKER_CRASH"]
-    assert SECOND not in said["defib list --where state=FAILED_WORKER_CRASH"]
+    assert FIRST in said["defib list --status FAILED_WORKER_CRASH"]
+    assert SECOND not in said["defib list --status FAILED_WORKER_CRASH"]
     story = said[f"defib show workflows/{FIRST} --logs --state"]
     assert "RETRY_SCHEDULED" in story and "zombie_retry_count" in story
     states = [row[0] for row in db.sql("SELECT status FROM workflow_executions ORDER BY id")]
@@ -439,6 +439,20 @@ def test_prometheus_metrics_count_detected_recovered_and_detection_time(scene):
     assert seen.get("defib_stuck_detected_total", **labels) == recovered
     assert seen.get("defib_detection_seconds_count", **labels) == recovered
     assert seen.get("defib_detection_seconds_sum", **labels) / recovered > 300
+
+
+@pytest.mark.covers("C12", "C13")
+def test_the_documents_own_metric_names_have_the_same_numbers(scene):
+    """Its dashboard divides recovered by detected, which have the same labels for that."""
+    labels = {"watch": "workflows", "database": "main"}
+    scrape = wait_scrape(scene.web, lambda s: s.get("ruvon_zombies_recovered_total", **labels))
+    for own, name in (("stuck_detected_total", "zombies_detected_total"),
+                      ("recovered_total", "zombies_recovered_total"),
+                      ("detection_seconds_sum", "zombie_detection_seconds_sum"),
+                      ("detection_seconds_count", "zombie_detection_seconds_count")):
+        assert scrape.all(f"ruvon_{name}", **labels) == {
+            frozenset(labels.items()): scrape.get(f"defib_{own}", **labels)}
+    assert promtool("check", "metrics", stdin=scene.web.get("/metrics").text) == ""
 
 
 @pytest.mark.covers("C8", "C10", "C12")

@@ -22,8 +22,8 @@
 
 #define TIMEOUT_MS 20000
 
-static const struct section *const sections[] = {&http_section, &environment_section,
-                                                 &sinks_section, &alerts_section, NULL};
+static const struct section *const sections[] = {
+	&http_section, &environment_section, &metrics_section, &sinks_section, &alerts_section, NULL};
 
 static struct live_settings_box box;
 static struct api api;
