@@ -138,6 +138,11 @@ int cli_load(struct cli *c);
 /* The same, once and without output: the first problem, with its position, is in `f`. */
 MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
 /*
+ * --threshold: instead of stuck_after and overdue_after. The limits of the configuration apply:
+ * below twice the beat it is refused, exactly twice is warned about.
+ */
+MUST_CHECK defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f);
+/*
  * There is no such watch: a usage error that names the nearest; `more` as in
  * settings_watch_names().
  */

@@ -29,6 +29,10 @@ static const struct cli_option daemon_options[] = {
 	{"no-queue", NULL, "leave the built-in queue to its workers"},
 	{"listen", "ADDR:PORT", "serve HTTP at this address; port 0: a free one, named in the log"},
 	{"work", NULL, "also run the workers of its watches, each as a process"},
+	{"interval", "DURATION",
+     "scan its watches this often, instead of every; not the built-in queue"},
+	{"threshold", "DURATION",
+     "instead of stuck_after and overdue_after of its watches; not with --work"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
 };
@@ -86,6 +90,59 @@ static defib_err choose(const struct cli *c, struct live_settings *s, struct fai
 	return DEFIB_OK;
 }
 
+/* A value from the command line, among those that the API shows. */
+static void show_override(struct cfg_reader *r, const struct watch *w, const char *key, int64_t us)
+{
+	AUTO_BUF text = BUF_INIT;
+	const char *path = arena_printf(r->arena, "watches.%s.%s", w->name, key);
+	duration_text(us, &text);
+	for (int i = 0; i < r->nshown; i++)
+		if (text_eq(r->shown[i].path, path)) {
+			r->shown[i].value = arena_strdup(&r->shown_arena, buf_text(&text));
+			r->shown[i].origin = "command line";
+		}
+}
+
+/* --interval and --threshold, also after a reload. */
+static defib_err override(const struct cli *c, struct live_settings *s, struct cfg_reader *r,
+                          struct failure *f)
+{
+	int64_t interval = -1, threshold = -1;
+	if (!cli_duration(c, "interval", &interval) || !cli_duration(c, "threshold", &threshold))
+		return fail(f, DEFIB_USAGE, "--interval and --threshold expect durations");
+	for (int i = 0; i < s->settings.nwatches; i++) {
+		struct watch *w = &s->settings.watches[i];
+		if (!s->chosen[i])
+			continue;
+		if (interval >= 0) {
+			w->every_us = interval;
+			show_override(r, w, "every", interval);
+		}
+		if (threshold < 0)
+			continue;
+		if (cli_override_threshold(w, threshold, f))
+			return f->code;
+		show_override(r, w, "stuck_after", threshold);
+		show_override(r, w, "overdue_after", threshold);
+	}
+	return DEFIB_OK;
+}
+
+/* What they say is checked once, before anything starts. */
+static int check_overrides(const struct cli *c)
+{
+	int64_t interval = 1, threshold = 1;
+	if (!cli_duration(c, "interval", &interval) || !cli_duration(c, "threshold", &threshold))
+		return EXIT_USAGE;
+	if (interval == 0)
+		return cli_usage("--interval of a daemon must be more than 0s");
+	if (cli_flag(c, "threshold") && cli_flag(c, "work"))
+		return cli_usage(
+			"--threshold does not reach the workers of --work, which recover jobs too; "
+			"set stuck_after in the configuration");
+	return EXIT_CLEAN;
+}
+
 /* The list of values that were read outlives its reader only if it can be requested. */
 static void keep_shown(const struct cli *c, struct live_settings *s, struct cfg_reader *r)
 {
@@ -112,6 +169,8 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 	s->arena = fresh->arena;
 	if (!err)
 		err = choose(c, s, f);
+	if (!err)
+		err = override(c, s, &fresh->reader, f);
 	if (!err) {
 		live_settings_shapes(s, &fresh->reader);
 		cli_problems(fresh); /* warnings */
@@ -339,6 +398,9 @@ static int cmd_daemon(struct cli *c)
 	r->cli = c;
 	if (!cli_set_up_log(c, c->tty_err ? LOG_PLAIN : LOG_LOGFMT))
 		return EXIT_USAGE;
+	int code = check_overrides(c);
+	if (code != EXIT_CLEAN)
+		return code;
 	struct live_settings *first = read_setup(c, &f);
 	if (!first)
 		return cli_fail(&f);
@@ -369,4 +431,6 @@ COMMAND(daemon, cmd_daemon, "[WATCH…]",
         .examples = {{"defib daemon", "all watches; run one on each of two hosts"},
                      {"defib daemon --listen 127.0.0.1:0",
                       "with the page, the API and the metrics; the log names the port"},
+                     {"defib daemon --interval 60 --threshold 120",
+                      "other times than the configuration's; seconds, where no unit is given"},
                      {"defib daemon --work", "and the workers of its watches"}});

@@ -192,45 +192,17 @@ static int choose(struct run *run)
 	return EXIT_CLEAN;
 }
 
-/* The limits of the configuration also apply to the command line. */
-static int check_threshold(const struct watch *w, int64_t us)
-{
-	struct failure f = {0};
-	AUTO_BUF beat = BUF_INIT, warning = BUF_INIT;
-	duration_text(w->beat_us, &beat);
-	if (us < 2 * w->beat_us)
-		fail(&f, DEFIB_REFUSED,
-		     "watch %s: a threshold under twice its beat of %s would declare living workers dead",
-		     w->name, buf_text(&beat));
-	else if (us == 0 && (w->alive_at.text || w->started_at.text))
-		fail(&f, DEFIB_REFUSED, "watch %s: a threshold of 0s would make every running row stuck",
-		     w->name);
-	else if (w->beat_us && us == 2 * w->beat_us) {
-		buf_addf(&warning, "watch %s: the threshold is just twice its beat of %s; leave more room",
-		         w->name, buf_text(&beat));
-		log_event(LOG_WARN, buf_text(&warning));
-	}
-	return f.code ? cli_fail(&f) : EXIT_CLEAN;
-}
-
 static int override_threshold(struct run *run)
 {
 	struct settings *s = &run->cli->settings;
+	struct failure f = {0};
 	int64_t us = -1;
-	int code = EXIT_CLEAN;
 	if (!cli_duration(run->cli, "threshold", &us))
 		return EXIT_USAGE;
-	for (int i = 0; us >= 0 && i < s->nwatches && code == EXIT_CLEAN; i++) {
-		struct watch *w = &s->watches[i];
-		if (!run->chosen[i])
-			continue;
-		code = check_threshold(w, us);
-		if (w->stuck_after.given)
-			w->stuck_after = (struct threshold){.given = true, .standard_us = us};
-		if (w->overdue_after.given)
-			w->overdue_after = (struct threshold){.given = true, .standard_us = us};
-	}
-	return code;
+	for (int i = 0; us >= 0 && i < s->nwatches; i++)
+		if (run->chosen[i] && cli_override_threshold(&s->watches[i], us, &f))
+			return cli_fail(&f);
+	return EXIT_CLEAN;
 }
 
 static int read_options(struct run *run)

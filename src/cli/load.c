@@ -3,6 +3,8 @@
  */
 #include "cli/cli.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "daemon/scheduled_reports.h"
 #include "daemon/settings.h"
@@ -60,6 +62,30 @@ int cli_queue_fail(struct failure *f)
 	if (f->code == DEFIB_PERMISSION && !f->next[0])
 		schema_refused(f, "the role may not use the queue's tables");
 	return cli_fail(f);
+}
+
+defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f)
+{
+	AUTO_BUF beat = BUF_INIT, warning = BUF_INIT;
+	duration_text(w->beat_us, &beat);
+	if (us < 2 * w->beat_us)
+		return fail(
+			f, DEFIB_REFUSED,
+			"watch %s: a threshold under twice its beat of %s would declare living workers dead",
+			w->name, buf_text(&beat));
+	if (us == 0 && (w->alive_at.text || w->started_at.text))
+		return fail(f, DEFIB_REFUSED,
+		            "watch %s: a threshold of 0s would make every running row stuck", w->name);
+	if (w->beat_us && us == 2 * w->beat_us) {
+		buf_addf(&warning, "watch %s: the threshold is just twice its beat of %s; leave more room",
+		         w->name, buf_text(&beat));
+		log_event(LOG_WARN, buf_text(&warning));
+	}
+	if (w->stuck_after.given)
+		w->stuck_after = (struct threshold){.given = true, .standard_us = us};
+	if (w->overdue_after.given)
+		w->overdue_after = (struct threshold){.given = true, .standard_us = us};
+	return DEFIB_OK;
 }
 
 static bool is_url(const char *text)

@@ -11,6 +11,7 @@ import pytest
 
 from daemons import AGED, BEATING, World, config, make_jobs, parse_logfmt
 from databases import LiteDatabase
+from scraping import scrape
 from shell_pages import sample
 from test_daemon import Manager
 from web import WebDaemon
@@ -50,6 +51,44 @@ def reload(daemon, text=None, says=READ):
 def leaders(world):
     return dict(world.db.sql("SELECT watch, epoch FROM defib.leader WHERE holder IN (SELECT "
                              "holder FROM defib.leader WHERE expires_at > clock_timestamp())"))
+
+
+@pytest.mark.covers("C5")
+def test_interval_and_threshold_of_the_command_line_count_and_outlive_a_reload(world):
+    """Without a unit they are seconds, as a crontab has them."""
+    stuck_rows(world, 3, seconds=600)
+    slow = config(world.url, LATE, stuck=3600, every="1h")
+    daemon = WebDaemon(world.program, slow, "--no-queue", "--interval", "1", "--threshold", "120")
+    world.daemons.append(daemon)
+    web = daemon.web()
+    eventually(lambda: world.count("status = 'queued'") == 3)
+    world.db.sql("UPDATE jobs SET status = 'running', beat_at = now() - interval '10 minutes' "
+                 "WHERE id = 1")
+    reload(daemon, slow)
+    eventually(lambda: world.count("status = 'queued'") == 3)
+    daemon.wait_passes("aged", 2)
+    assert scrape(web).get("defib_pass_every_seconds", watch="aged") == 1
+    values = {v["path"]: (v["value"], v["origin"])
+              for v in web.get("/api/v1/config").json}
+    assert values["watches.aged.every"] == ("1s", "command line")
+    assert values["watches.aged.overdue_after"] == ("2m", "command line")
+    assert daemon.stop() == 0
+
+
+@pytest.mark.covers("C5", "C7")
+@pytest.mark.parametrize("options, code, says", [
+    (["--interval", "0"], 2, "--interval of a daemon must be more than 0s"),
+    (["--interval", "often"], 2, "--interval expects a duration"),
+    (["--threshold", "-1"], 2, "--threshold expects a duration"),
+    (["--threshold", "3"], 5, "a threshold under twice its beat of 2s"),
+    (["--threshold", "0", "aged"], 5, "a threshold of 0s would make every running row stuck"),
+    (["--threshold", "60", "--work"], 2, "set stuck_after in the configuration"),
+])
+def test_times_of_the_command_line_that_cannot_be_are_refused_in_one_line(
+        lite, defib, options, code, says):
+    ran = defib("daemon", "--no-queue", *options, config=config(lite.url))
+    assert ran.code == code and says in ran.err, ran.err
+    assert len(ran.err.splitlines()) == 1, ran.err
 
 
 @pytest.mark.covers("C11", "A4")
