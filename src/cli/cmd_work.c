@@ -39,6 +39,10 @@ static const struct cli_option work_options[] = {
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
 	{"brake", "DURATION",
      "how long workers are not declared dead when most fall silent at once; default 10m, or off"},
+	{"lines", NULL,
+     "a program beside this one runs the jobs: one JSON line each on stdout, and back on stdin"},
+	{"client-timeout", "DURATION",
+     "with --lines: how long that program may be silent with jobs in hand; default 1m, or off"},
 	{"no-startup", NULL, "skip the cleanup after dead instances"},
 	{"drain", NULL, "exit when there is nothing left to claim"},
 	{"log", "FORM", "logfmt, json or plain; default: plain"},
@@ -56,7 +60,8 @@ struct work_run {
 	int npools;
 	const struct watch *watches[POOLS_MAX + 1];
 	int nwatches;
-	int64_t lease_us, grace_us, brake_us;
+	int64_t lease_us, grace_us, brake_us, client_us;
+	bool lines;
 	struct worker *worker;
 };
 
@@ -184,15 +189,17 @@ static int add_queue(struct work_run *r)
 	struct worker_pool pool = {
 		.concurrency = 1,
 		.command = command_argv(r->cli),
+		.lines = r->lines,
 		.workflows = &r->cli->settings.workflows,
 		.poll_ms = 1000,
 		.grace_ms = 30000,
 	};
-	int code = pool.command ? EXIT_CLEAN : workflow_kinds(r->cli, kind, &kinds);
+	bool any_kind = pool.command || pool.lines;
+	int code = any_kind ? EXIT_CLEAN : workflow_kinds(r->cli, kind, &kinds);
 	if (code != EXIT_CLEAN)
 		return code;
 	pool.source = source_queue_kinds(queue ? queue : "default", kinds.items, kinds.n);
-	return add_pool(r, &pool, NULL, pool.command || kind ? kind : "workflows");
+	return add_pool(r, &pool, NULL, any_kind || kind ? kind : "workflows");
 }
 
 static int add_watch_pool(struct work_run *r, const struct watch *w, const char *kind,
@@ -202,6 +209,7 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 	struct worker_pool pool = {
 		.concurrency = concurrency,
 		.command = command_argv(r->cli),
+		.lines = r->lines,
 		.pass_environment = w->work.pass_environment,
 		.workflows = &r->cli->settings.workflows,
 		.no_session_error = w->work.no_session_error,
@@ -218,9 +226,9 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 		.noted = true,
 		.wait_first = !w->work.startup_tick,
 	};
-	if (!pool.command && w->work.command.n)
+	if (!pool.command && !pool.lines && w->work.command.n)
 		pool.command = (char *const *)w->work.command.items;
-	if (!pool.command && !w->work.workflow && !(w->kind.text && w->work.workflows.n))
+	if (!pool.command && !pool.lines && !w->work.workflow && !(w->kind.text && w->work.workflows.n))
 		return cli_usage("watch %s has no work.command: give a program after --", w->name);
 	if (source_table(w, kind, s, &pool.source, &f))
 		return cli_fail(&f);
@@ -449,6 +457,13 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 		r->brake_us = -1000;
 	else if (!cli_duration(r->cli, "brake", &r->brake_us))
 		return EXIT_USAGE;
+	const char *client = cli_value(r->cli, "client-timeout");
+	bool limited = true;
+	r->client_us = 60 * US_PER_S;
+	if (client && bool_parse(client, &limited) && !limited)
+		r->client_us = 0;
+	else if (!cli_duration(r->cli, "client-timeout", &r->client_us))
+		return EXIT_USAGE;
 	if (r->lease_us < 600000)
 		return cli_usage("--lease must be at least 600ms");
 	if (budget && bool_parse(budget, &on) && !on)
@@ -477,6 +492,9 @@ static int work(struct work_run *r)
 	o.brake_ms = r->brake_us / 1000;
 	o.no_startup = cli_flag(r->cli, "no-startup");
 	o.drain = cli_flag(r->cli, "drain");
+	o.lines_in = STDIN_FILENO;
+	o.lines_out = STDOUT_FILENO;
+	o.client_timeout_ms = r->client_us / 1000;
 	return run_worker(r, &o);
 }
 
@@ -493,7 +511,12 @@ static int cmd_work(struct cli *c)
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (c->dashes == 0 && c->nwords == 0 && c->settings.workflows.n == 0)
+	r->lines = cli_flag(c, "lines");
+	if (r->lines && c->nwords > c->dashes)
+		return cli_usage(
+			"with --lines, the program beside this one runs the jobs: no program after "
+			"--");
+	if (!r->lines && c->dashes == 0 && c->nwords == 0 && c->settings.workflows.n == 0)
 		return cli_usage("defib work needs a program, or workflows in the configuration: "
 		                 "defib work --queue mail -- ./send-mail");
 	r->cli = c;
@@ -510,4 +533,6 @@ COMMAND(work, cmd_work, "[WATCH…] -- PROGRAM [ARG…]",
         "run a program for every job of a queue, or of watches", .options = work_options,
         .examples = {
 			{"defib work --queue mail --concurrency 4 -- ./send.sh", "the payload comes on stdin"},
-			{"defib work pages --drain", "the watch's own command, until nothing is left"}});
+			{"defib work pages --drain", "the watch's own command, until nothing is left"},
+			{"sleep 1 | defib work --queue mail --lines --drain | cat",
+             "jobs as lines for a program beside it (docs/lines.md)"}});

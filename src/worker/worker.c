@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 #define EVENTS_MAX 64
-#define LOOK_MS 1000 /* the longest sleep, in case a wake-up is lost */
+#define LOOK_MS 1000   /* the longest sleep, in case a wake-up is lost */
+#define RECORD_MS 4000 /* for what had ended when a client was gone: the spool has it by then */
 
 void worker_wake(struct worker *w)
 {
@@ -262,6 +263,8 @@ static bool stop_all_expired(struct worker *w, int64_t now, int64_t *due)
 	pthread_mutex_unlock(&w->lock);
 	if (w->threads)
 		any = threads_ask(w->threads, is_expired, &e) || any;
+	if (w->lines)
+		any = lines_ask(w->lines, is_expired, &e) || any;
 	if (e.ends_ms > now && e.ends_ms < *due)
 		*due = e.ends_ms;
 	return any;
@@ -278,6 +281,8 @@ static void wait_for_events(struct worker *w, int64_t wait)
 		uint64_t count;
 		if (events[i].data.ptr == &w->event)
 			(void)!read(w->event, &count, sizeof count);
+		else if (events[i].data.ptr == &w->lines)
+			lines_step(w->lines, now);
 		else
 			jobs_step_child(w, events[i].data.ptr, now);
 	}
@@ -292,6 +297,41 @@ static bool take_stop_asked(struct worker *w)
 	return asked;
 }
 
+/*
+ * The program at the other end of the lines is gone. Without jobs, that is a stop. Otherwise its
+ * jobs are lost with this worker, which ends as if it had been killed: nothing is settled for them
+ * and the worker does not leave the registry, so that others recover them at once. What had ended
+ * before is recorded first. Returns when to check again.
+ */
+static int64_t after_client(struct worker *w, int64_t now)
+{
+	int held = lines_held(w->lines);
+	if (!w->client_gone)
+		worker_stop(w);
+	w->client_gone = true;
+	if (held == 0)
+		return INT64_MAX;
+	if (on_holding(w) <= held + w->nruns || now - lines_gone_ms(w->lines) > RECORD_MS)
+		_exit(WORKER_EXIT_CLIENT_GONE);
+	return now + 1;
+}
+
+static int64_t sum_concurrency(const struct worker *w)
+{
+	int64_t n = 0;
+	for (int i = 0; i < w->options.npools; i++)
+		n += w->options.pools[i].concurrency;
+	return n;
+}
+
+static void say_end(struct worker *w)
+{
+	struct worker_counts counts;
+	worker_counts(w, &counts);
+	if (w->lines)
+		lines_end(w->lines, &counts);
+}
+
 void worker_run(struct worker *w)
 {
 	struct failure f = {0};
@@ -299,6 +339,8 @@ void worker_run(struct worker *w)
 		log_event(LOG_CRITICAL, f.what);
 		return;
 	}
+	if (w->lines)
+		lines_ready(w->lines, w->options.name, sum_concurrency(w));
 	while (!atomic_load(&w->finished)) {
 		int64_t now = clock_boot_ms();
 		int64_t due = INT64_MAX;
@@ -309,9 +351,14 @@ void worker_run(struct worker *w)
 		int64_t child_due = jobs_step_children(w, now, asked);
 		due = handler_due < due ? handler_due : due;
 		due = child_due < due ? child_due : due;
+		if (w->lines && lines_gone_ms(w->lines)) {
+			int64_t gone_due = after_client(w, now);
+			due = gone_due < due ? gone_due : due;
+		}
 		int64_t wait = due == INT64_MAX ? LOOK_MS : due - now;
 		wait_for_events(w, more || wait < 0 ? 0 : wait);
 	}
+	say_end(w);
 }
 
 /* ---- creation and end ---- */
@@ -321,9 +368,10 @@ static defib_err start_threads(struct worker *w, struct failure *f)
 	int64_t slots = 0;
 	bool children = false;
 	for (int i = 0; i < w->options.npools; i++) {
-		if (w->options.pools[i].handler)
-			slots += w->options.pools[i].concurrency;
-		else
+		const struct worker_pool *p = &w->options.pools[i];
+		if (p->handler)
+			slots += p->concurrency;
+		else if (!p->lines || (p->workflows && p->workflows->n > 0))
 			children = true;
 	}
 	int count = w->options.threads ? w->options.threads : (int)(slots < 16 ? slots : 16);
@@ -338,6 +386,35 @@ static defib_err start_threads(struct worker *w, struct failure *f)
 		err = keeper_start(&w->keeper, f);
 	if (!err && slots > 0)
 		err = threads_start(&o, &w->threads, f);
+	return err;
+}
+
+static void on_client_stop(void *ctx)
+{
+	log_event(LOG_INFO, "the program beside this worker asks it to stop");
+	worker_stop(ctx);
+}
+
+static defib_err start_lines(struct worker *w, struct failure *f)
+{
+	bool any = false;
+	for (int i = 0; i < w->options.npools; i++)
+		any = any || w->options.pools[i].lines;
+	if (!any)
+		return DEFIB_OK;
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &w->lines};
+	struct lines_options o = {.in = w->options.lines_in,
+	                          .out = w->options.lines_out,
+	                          .client_timeout_ms = w->options.client_timeout_ms,
+	                          .ended = jobs_on_handler_ended,
+	                          .said = jobs_on_progress,
+	                          .stop = on_client_stop,
+	                          .stuck = jobs_on_stuck_client,
+	                          .began = on_handler_began,
+	                          .ctx = w};
+	defib_err err = lines_open(&o, &w->lines, f);
+	if (!err && epoll_ctl(w->epoll, EPOLL_CTL_ADD, lines_fd(w->lines), &ev) < 0)
+		err = fail(f, DEFIB_IO, "cannot make descriptors for a worker");
 	return err;
 }
 
@@ -362,6 +439,8 @@ static defib_err start_helpers(struct worker *w, struct failure *f)
 	                                 .ctx = w};
 	/* Only the keeper is forked before any thread exists; jobs fork later. */
 	defib_err err = start_threads(w, f);
+	if (!err)
+		err = start_lines(w, f);
 	if (!err)
 		err = turn_thread_open(w, f);
 	if (!err)
@@ -432,6 +511,7 @@ void worker_close(struct worker *w)
 	turn_thread_join(w);
 	life_thread_stop(w->life, true);
 	threads_stop(w->threads);
+	lines_close(w->lines);
 	keeper_stop(w->keeper);
 	turn_thread_release(w);
 	free(w->sources);

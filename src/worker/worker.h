@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * worker.h: a worker as its callers see it (cli/cmd_work.c, lib/worker.c). It claims jobs into
- * slots, runs them as child processes or through a handler in threads, and records their ends. The
+ * slots, runs them as child processes, through a handler in threads or by a program at the other
+ * end of a pair of pipes (docs/lines.md), and records their ends. The
  * engine (engine.h) decides; begin reading there. worker_inside.h names the files and threads
  * around it. It has two sessions: one for turns, one for its life; a third only while it recovers
  * jobs of others.
@@ -16,6 +17,8 @@
 
 /* The exit code of a process with a handler that does not stop (EX_SOFTWARE). */
 #define WORKER_EXIT_STUCK 70
+/* … and of one whose program at the other end of its lines is gone with its jobs (EX_IOERR). */
+#define WORKER_EXIT_CLIENT_GONE 74
 
 /* A handler's view of its job, and how it returns results. Called from a thread of the pool. */
 struct handler_job;
@@ -28,6 +31,7 @@ struct worker_pool {
 	struct text_list pass_environment; /* of the command, and of steps besides their workflow's */
 	handler_fn handler;                /* … a handler */
 	void *handler_ctx;
+	bool lines; /* … the program at the other end of the worker's lines */
 	/* Jobs of these kinds run the workflows' steps; NULL: none. `command` may be NULL then. */
 	const struct workflow_list *workflows;
 	const char
@@ -72,6 +76,12 @@ struct worker_options {
 	 */
 	void (*stuck)(void *ctx, const char *source, const char *job);
 	void *stuck_ctx;
+	/*
+	 * Of pools with `lines`: the descriptors, and how long the program may be silent while it has
+	 * jobs; 0: for any time.
+	 */
+	int lines_in, lines_out;
+	int64_t client_timeout_ms;
 };
 
 struct worker;

@@ -52,7 +52,7 @@ static bool plan_other(struct job *j, const struct worker_pool *p)
 	static const struct step_end nothing_done = {.side = STEP_SIDE_UNDO};
 	if (j->claim.undoing && !j->claim.steps)
 		return nothing_to_run(j, &nothing_done, NULL);
-	if (j->claim.undoing || j->claim.steps || !(p->command || p->handler))
+	if (j->claim.undoing || j->claim.steps || !(p->command || p->handler || p->lines))
 		return leave_to_others(j, "this worker's configuration has no such workflow");
 	return true;
 }
@@ -312,8 +312,21 @@ void jobs_on_stuck(void *ctx, const struct job *j, int64_t asked_ms_ago)
 		_exit(WORKER_EXIT_STUCK);
 }
 
+/* The client keeps such a job until it ends; but a worker that stops does not wait for that. */
+void jobs_on_stuck_client(void *ctx, const struct job *j, int64_t asked_ms_ago)
+{
+	struct worker *w = ctx;
+	log_event(LOG_CRITICAL, "the program beside this worker does not stop a job",
+	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
+	          LOG_INT("epoch", j->claim.epoch), LOG_INT("asked_ms_ago", asked_ms_ago));
+	if (worker_stopping(w))
+		_exit(WORKER_EXIT_STUCK);
+}
+
 int64_t jobs_step_handlers(struct worker *w, int64_t now, bool stop_asked)
 {
+	if (w->lines)
+		return lines_look(w->lines, now, stop_asked, worker_stopping(w));
 	if (!w->threads)
 		return INT64_MAX;
 	/* A stop lets handlers finish; a job that has not begun has nothing to finish. */
@@ -480,6 +493,11 @@ void jobs_start(struct worker *w, struct job *j)
 	j->began_ms = clock_boot_ms();
 	if (p->handler) {
 		start_handler(w, j, p);
+		return;
+	}
+	/* Steps of workflows are programs of the configuration, whoever runs other jobs. */
+	if (p->lines && !workflow_of(j, p) && !j->claim.undoing && !j->claim.steps) {
+		lines_add(w->lines, j, p);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);

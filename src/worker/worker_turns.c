@@ -223,6 +223,8 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 		log_job(LOG_WARN, w,
 		        "LEASE_LOST: the job no longer belongs to this worker; its result was refused",
 		        do_);
+		if (w->options.pools[do_->job->pool].lines)
+			lines_refused(w->lines, do_->job);
 		break;
 	case ACTION_SETTLED:
 	case ACTION_FORGOTTEN:
@@ -264,6 +266,8 @@ static bool do_all(struct worker *w)
 		do_one(w, &next, &turn);
 	if (w->threads)
 		threads_go(w->threads);
+	if (w->lines)
+		lines_go(w->lines);
 	if (w->turn_thread.nudge)
 		worker_wake(w);
 	w->turn_thread.nudge = false;
@@ -386,7 +390,7 @@ static struct engine_pool engine_pool_of(const struct worker *w, int i)
 	                        .announced = src->announced && w->turn_thread.session.store &&
 	                                     !w->turn_thread.session.store->pooled,
 	                        .beat_ms = src->beat_ms,
-	                        .ahead = plain && !p->handler ? AHEAD_MOST : 0,
+	                        .ahead = plain && !p->handler && !p->lines ? AHEAD_MOST : 0,
 	                        .same_jobs = w->same_jobs[i]};
 	return e;
 }
