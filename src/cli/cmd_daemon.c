@@ -19,7 +19,9 @@
 #include "http/server.h"
 #include "life/incarnation.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <systemd/sd-daemon.h>
@@ -33,6 +35,8 @@ static const struct cli_option daemon_options[] = {
      "scan its watches this often, instead of every; not the built-in queue"},
 	{"threshold", "DURATION",
      "instead of stuck_after and overdue_after of its watches; not with --work"},
+	{"while-stdin-open", NULL,
+     "stop when standard input is closed: for a program that runs it beside itself"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
 };
@@ -323,6 +327,29 @@ static int64_t tend(struct run *r)
 	return wait < ROUND_MS ? wait : ROUND_MS;
 }
 
+/* The program that holds the other end of our standard input has ended, or wants us to. */
+static void *wait_for_stdin(void *arg)
+{
+	char bytes[512];
+	ssize_t n;
+	(void)arg;
+	do
+		n = read(STDIN_FILENO, bytes, sizeof bytes);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	log_event(LOG_INFO, "standard input was closed");
+	kill(getpid(), SIGTERM);
+	return NULL;
+}
+
+static void follow_stdin(void)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, wait_for_stdin, NULL) == 0)
+		pthread_detach(thread);
+	else
+		log_event(LOG_ERROR, "cannot start a thread: standard input is not watched");
+}
+
 /* Runs until it is stopped; returns the signal. */
 static int go_on(struct run *r, const sigset_t *set)
 {
@@ -421,6 +448,8 @@ static int cmd_daemon(struct cli *c)
 		return cli_fail(&f);
 	}
 	start(r);
+	if (cli_flag(c, "while-stdin-open"))
+		follow_stdin();
 	stop(r, &set, go_on(r, &set));
 	return EXIT_CLEAN;
 }
