@@ -9,7 +9,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -228,38 +227,6 @@ except LeaseLost as why:
 worker.close()
 """
 
-NODE_MAIN = """
-const { Worker, Permanent, LeaseLost } = require(process.env.CLIENT + '/defib-worker.js')
-const fs = require('fs')
-const handlers = {
-  good: async (job) => { await job.beat('one', 'half'); return { got: job.payload } },
-  bad: async () => { throw new Error('no luck') },
-  never: async () => { throw new Permanent('not this one') },
-  slow: async () => {
-    fs.writeFileSync('up', String(process.pid))
-    while (!fs.existsSync('go')) await new Promise((go) => setTimeout(go, 50))
-    return 'late'
-  },
-  beats: async (job) => {
-    fs.writeFileSync('up', String(process.pid))
-    for (;;) {
-      await job.beat(null, 'on and on')
-      await new Promise((go) => setTimeout(go, 50))
-    }
-  },
-}
-async function main() {
-  const leaseMs = Number(process.env.LEASE_MS || 15000)
-  const worker = await Worker.start(process.env.URL, 'default', { leaseMs })
-  await worker.run(handlers, { drain: true })
-  await worker.close()
-}
-main().catch((why) => {
-  console.log(why instanceof LeaseLost ? 'LEASE_LOST' : why)
-  process.exit(why instanceof LeaseLost ? 9 : 1)
-})
-"""
-
 SHELL_COMMAND = """case $DEFIB_KIND in
 good) cat ;;
 bad) echo 'no luck' >&2; exit 1 ;;
@@ -269,33 +236,13 @@ beats) echo $$ >up; while :; do echo on and on >&2; sleep 0.2; done ;;
 esac"""
 
 
-@pytest.fixture(scope="session")
-def node_modules(tmp_path_factory):
-    """pg from npm, installed once into a temporary folder."""
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("no node and npm")
-    folder = tmp_path_factory.mktemp("npm")
-    shutil.copy(CLIENTS / "node" / "package.json", folder)
-    try:
-        ran = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"],
-                             cwd=folder, capture_output=True, text=True, timeout=90, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip("pg cannot be had from npm: no answer in 90 s")
-    if ran.returncode:
-        said = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
-        pytest.skip(f"pg cannot be had from npm: {(said or ['?'])[0]}")
-    return folder / "node_modules"
-
-
-@pytest.fixture(params=["python", "node", "shell"])
+@pytest.fixture(params=["python", "shell"])
 def client(request, pg_queue):
     """Start a client of one language in the queue's folder; it ends when the queue is empty."""
     language = request.param
     env = {"PATH": os.environ["PATH"], "HOME": str(pg_queue.program.dir), "DRAIN": "1",
            "BEAT_S": "0.5", "URL": pg_queue.db.url, "CLIENT": str(CLIENTS / language)}
-    if language == "node":
-        env["NODE_PATH"] = str(request.getfixturevalue("node_modules"))
-    argv = {"python": [sys.executable, "-c", PYTHON_MAIN], "node": ["node", "-e", NODE_MAIN],
+    argv = {"python": [sys.executable, "-c", PYTHON_MAIN],
             "shell": [CLIENTS / "shell" / "worker.sh", pg_queue.db.url, "default", "sh", "-c",
                       SHELL_COMMAND]}[language]
     children = []

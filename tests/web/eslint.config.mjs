@@ -21,5 +21,6 @@ function scripts(files, sourceType, ...environments) {
 export default [
 	scripts(["web/**/*.js"], "module", globals.browser),
 	scripts(["tests/web/*.mjs", "bench/**/*.mjs"], "module", globals.browser, globals.node),
-	scripts(["tests/node/*.js", "clients/node/*.js"], "commonjs", globals.node),
+	scripts(["tests/node/*.js", "clients/node/lib/*.js"], "commonjs", globals.node),
+	scripts(["clients/node/lib/*.mjs", "examples/**/*.js"], "module", globals.node),
 ];

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+import defib from './index.js'
+
+export const {
+	Worker, Job, Monitor, startMonitor, Watches, enqueue, DefibError, UsageError,
+	ConfigError, ConnectionLost, Refused, NotFound, LostLease, Cancelled, Retry, Permanent,
+} = defib
+export default defib

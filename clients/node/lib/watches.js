@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches: the tables that a configuration describes, and what can be done to their jobs.
+'use strict'
+
+const { NotFound, DefibError, UsageError } = require('./errors.js')
+const { milliseconds, optionsOf, run, runJson } = require('./program.js')
+
+const STUCK = 1, PARTLY = 6
+
+function jobOf(watch, key) {
+	if (!watch || key === undefined || key === null) throw new UsageError('a watch and a key are needed')
+	return `${watch}/${Array.isArray(key) ? JSON.stringify(key) : key}`
+}
+
+// A row that is not there is an answer, not a mistake of the caller.
+async function orNotFound(call) {
+	try {
+		return await call
+	} catch (why) {
+		if (!(why instanceof DefibError) || !/no such row|no row with that key/.test(why.message)) throw why
+		throw new NotFound(why.message, { code: 'NOT_FOUND', exitCode: why.exitCode })
+	}
+}
+
+class Watches {
+	constructor(options = {}) {
+		this.options = options
+	}
+
+	// One pass: find stuck jobs and, with `fix`, recover them. Watches whose database is down are
+	// reported with their `error`; the others are scanned.
+	async scan({ watch, fix = false, limit, remedy, reason, thresholdMs } = {}) {
+		const args = ['scan', ...[watch ?? []].flat(), ...optionsOf({
+			fix, limit, remedy, reason, threshold: milliseconds('thresholdMs', thresholdMs),
+		})]
+		return (await runJson(args, this.options, { accept: [0, STUCK, PARTLY] })).value
+	}
+
+	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs.
+	async act(act, watch, keys, { reason, step, dryRun = false, overrideGuard = false } = {}) {
+		const args = [act, ...[keys].flat().map((key) => jobOf(watch, key)), ...optionsOf({
+			yes: !dryRun, 'dry-run': dryRun, reason, 'from-step': step,
+			'override-guard': overrideGuard,
+		})]
+		const ran = await orNotFound(runJson(args, this.options, { accept: [0, STUCK, PARTLY] }))
+		return ran.value.watches[0]
+	}
+
+	// Make one job available again, or with no key all that are stuck.
+	reset(watch, key, options) {
+		if (key !== undefined) return this.act('requeue', watch, key, options)
+		return this.scan({ ...options, watch, fix: true })
+	}
+
+	// One job: its state, whether it is stuck and why, its row and its history.
+	async status(watch, key) {
+		const args = ['show', jobOf(watch, key)]
+		return (await orNotFound(runJson(args, this.options, { accept: [0, STUCK] }))).value
+	}
+
+	// Counts of a watch, or of all: by state, completed, failed, average duration, recovered.
+	async stats(watch) {
+		const args = ['stats', ...[watch ?? []].flat()]
+		const { value } = await runJson(args, this.options, { accept: [0, STUCK, PARTLY] })
+		return watch === undefined ? value.watches : value.watches[0]
+	}
+
+	// Undo a batch, for those jobs that were not claimed or changed since.
+	async undo(batch) {
+		return (await runJson(['undo', batch, '--yes'], this.options, { accept: [0, PARTLY] })).value
+	}
+}
+
+// Put a job into the built-in queue; resolves to its id. The payload is not visible to `ps`.
+async function enqueue(queue, kind, payload, options = {}) {
+	const { delayMs, priority, uniqueKey, maxAttempts, timeoutMs, tags, spool } = options
+	const { out } = await run(['enqueue', queue, kind, '-', ...optionsOf({
+		delay: milliseconds('delayMs', delayMs), priority, 'unique-key': uniqueKey,
+		'max-attempts': maxAttempts, timeout: milliseconds('timeoutMs', timeoutMs),
+		tags: tags?.join(','), spool,
+	})], options, { input: JSON.stringify(payload ?? null) })
+	return out.trim()
+}
+
+module.exports = { Watches, enqueue }
