@@ -495,6 +495,7 @@ defib_err lines_open(const struct lines_options *o, struct lines **out, struct f
 	if (l->epoll < 0 || !watch_fd(l, o->in, &l->in_events, EPOLLIN) ||
 	    !watch_fd(l, o->out, &l->out_events, EPOLLOUT))
 		return fail(f, DEFIB_USAGE, "lines need a pipe or a socket as standard input and output");
+	(void)watch_fd(l, o->out, &l->out_events, 0); /* there is nothing to write yet */
 	return DEFIB_OK;
 }
 
