@@ -48,8 +48,9 @@ struct lines {
 	struct given *all;
 	int n, cap, first_free, held;
 	struct buf out;
-	size_t sent; /* of `out` */
-	bool broken; /* the client does not read anymore */
+	size_t sent;       /* of `out` */
+	int64_t first_use; /* random: a client that starts a worker again does not meet old numbers */
+	bool broken;       /* the client does not read anymore */
 	int64_t due_ms;
 	bool stopping;
 	/* of the caller's thread */
@@ -139,7 +140,7 @@ static struct given *take_place(struct lines *l)
 		l->cap = l->cap ? l->cap * 2 : 16;
 		l->all = mem_grow(l->all, sizeof *l->all * (size_t)l->cap);
 	}
-	l->all[l->n] = (struct given){0};
+	l->all[l->n] = (struct given){.uses = l->first_use};
 	return &l->all[l->n++];
 }
 
@@ -486,6 +487,7 @@ defib_err lines_open(const struct lines_options *o, struct lines **out, struct f
 {
 	struct lines *l = mem_alloc(sizeof *l);
 	*l = (struct lines){.options = *o, .first_free = -1, .due_ms = INT64_MAX};
+	l->first_use = (int64_t)(token_nonce() % (1 << 30));
 	pthread_mutex_init(&l->lock, NULL);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->flags_in = set_nonblocking(o->in);

@@ -27,6 +27,12 @@ const handlers = {
     while (!fs.existsSync('go')) await pause(20)
     return 'late'
   },
+  claims: async (job) => {
+    say('began', job.key, job.epoch)
+    while (!fs.existsSync(`go.${job.epoch}`)) await pause(20)
+    say('returns', job.epoch)
+    return job.epoch
+  },
   stops: async (job) => {
     say('began', job.key, job.epoch)
     await new Promise((_, no) => job.signal.addEventListener('abort', () => {
@@ -130,6 +136,22 @@ def test_when_defib_is_killed_handlers_are_aborted_and_it_is_started_again(queue
     one.hear("ready", 2)
     assert one.hear("began", 2) == [str(job), 2]
     assert bridge not in one.children()
+
+
+@pytest.mark.covers("F3")
+def test_what_a_handler_of_a_killed_defib_returns_is_dropped(queue, nodes):
+    """It ignores its signal, and the same job runs again in the same program."""
+    job = queue.enqueue(kind="claims")
+    one = worker(nodes, graceMs=100)
+    one.hear("began")
+    os.kill(one.children()[0], signal.SIGKILL)
+    assert one.hear("began", 2) == [str(job), 2]
+    (queue.program.dir / "go.1").touch()
+    one.hear("returns")
+    (queue.program.dir / "go.2").touch()
+    queue.wait_state(job, "done")
+    assert queue.result(job) == 2
+    assert not one.said("warning")
 
 
 @pytest.mark.covers("B10")
