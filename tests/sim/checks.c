@@ -222,7 +222,7 @@ void check_event(struct sim *s)
 		check_process(s, &s->processes[i]);
 }
 
-/* Other ends than those that a table refuses for ever. */
+/* Other ends than those that a table refuses forever. */
 static bool has_more(const struct sim *s, const struct process *p)
 {
 	for (int i = 0; i < p->nspool; i++)

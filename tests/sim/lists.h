@@ -122,7 +122,7 @@ extern const char *const fault_names[];
 	X(opened_read_only)  /* a session that was opened on a read-only server could not write later, \
 	                      */                                                                       \
 	X(number_again) /* a session got the descriptor of a child, or a child that of a session */    \
-	X(refused_for_good) /* a table refused an end for ever, and all others were recorded */
+	X(refused_for_good) /* a table refused an end forever, and all others were recorded */
 
 enum mark {
 #define X(name) MARK_##name,
@@ -149,7 +149,7 @@ extern const char *const mark_names[];
 	X(child_number_kept)        /* … if it goes to a session; if it goes to a child */           \
 	X(kept_ends_compared)       /* an end in the spool does not say that its job was run */        \
 	X(refused_end_waits)        /* … in front of the others, instead of set aside */             \
-	X(read_only_session_kept)   /* for ever */
+	X(read_only_session_kept)   /* forever */
 
 enum old {
 #define X(name) OLD_##name,

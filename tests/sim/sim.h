@@ -385,7 +385,7 @@ struct sim {
 	int nprocesses, ndaemons, nforeign;
 	struct watch watch;
 	bool sweeps;         /* workers sweep the watched table too */
-	bool keeps_refusing; /* what refuses an end does so for ever */
+	bool keeps_refusing; /* what refuses an end does so forever */
 	int64_t started_us;  /* when the server was, by its clock */
 	/* what this seed draws */
 	int64_t lease_ms, latency_us, run_us, linger_us, pause_us;
