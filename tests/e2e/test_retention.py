@@ -71,12 +71,12 @@ def test_prune_removes_what_is_old_and_nothing_else(queue_db, defib):
 def test_the_daemon_keeps_the_tables_at_the_size_of_the_policy(queue_db, defib):
     """After many jobs the tables have the size that the policy says; status and metrics show it."""
     db = queue_db
-    fill(db, 20000 if db.engine == "postgres" else 5000)
+    fill(db, 5000)
     fill(db, 7, days=1)
     with serving(defib.dir, config(db)) as web:
         eventually(lambda: count(db, JOB) == 7)
         assert count(db, DATA) == 7
-        removed = 20000 if db.engine == "postgres" else 5000
+        removed = 5000
 
         def told():
             kept = defib("status", "--json", config=config(db)).json["retention"][0]["kept"]["done"]
