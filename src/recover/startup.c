@@ -66,8 +66,8 @@ static void prepare(struct startup_run *r, const struct facts *f, const struct j
 		                                       chance_draw(&r->carrier.chance));
 }
 
-/* If nothing says when it began, the age that `list` shows. */
-static int64_t ran_us(const struct browsed *b)
+/* How long it had run; if nothing says when it began, how long it was silent: its age in `list`. */
+static int64_t ran_or_silent_us(const struct browsed *b)
 {
 	const struct facts *f = &b->facts;
 	int64_t since = f->has_sign[SIGN_STARTED] ? f->sign_us[SIGN_STARTED]
@@ -99,7 +99,8 @@ static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, st
 	defib_err err = nleft ? carry(&r->carrier, batch, nleft, &r->page, f) : DEFIB_OK;
 	for (int i = 0; i < nleft; i++) {
 		r->result->outcomes[batch[i].outcome]++;
-		startup_report_job(&r->report, r->watch, &batch[i], rows[i].state, ran_us(&rows[i]));
+		startup_report_job(&r->report, r->watch, &batch[i], rows[i].state,
+		                   ran_or_silent_us(&rows[i]));
 	}
 	arena_clear(a);
 	return err;
@@ -294,7 +295,7 @@ void startup_report_init(struct startup_report *r, const struct watch *w)
 }
 
 void startup_report_job(struct startup_report *r, const struct watch *w, const struct candidate *c,
-                        const char *state, int64_t ran_us)
+                        const char *state, int64_t us)
 {
 	bool done = c->outcome == OUTCOME_RECOVERED || c->outcome == OUTCOME_HELD ||
 	            c->decision.remedy == REMEDY_REPORT;
@@ -303,7 +304,7 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 	log_event(c->outcome == OUTCOME_CHANGED ? LOG_DEBUG : LOG_WARN,
 	          "job of an instance that is gone", LOG_STR("watch", w->name),
 	          LOG_STR("job", c->facts.job), LOG_STR("kind", c->facts.kind), LOG_STR("state", state),
-	          LOG_INT("ran_s", ran_us / 1000000),
+	          LOG_INT(c->facts.has_sign[SIGN_STARTED] ? "ran_s" : "silent_s", us / 1000000),
 	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
 	          LOG_STR("outcome", outcome_names[c->outcome]));
 	if (!done)

@@ -66,7 +66,7 @@ struct startup_report {
 void startup_report_init(struct startup_report *r, const struct watch *w);
 /* One job was handled; `state` is the row's previous state, NULL: not known. */
 void startup_report_job(struct startup_report *r, const struct watch *w, const struct candidate *c,
-                        const char *state, int64_t ran_us);
+                        const char *state, int64_t us);
 void startup_report_end(const struct startup_report *r, const struct watch *w,
                         const struct startup_result *result);
 

@@ -107,8 +107,19 @@ def test_each_is_in_the_log_with_its_type_and_how_long_it_had_run(scristill):
     worker = scristill.start()
     line, = re.findall(r"job of an instance that is gone.*", worker.log)
     assert f"job={job}" in line and "kind=extract" in line and "state=running" in line
-    assert 120 <= int(re.search(r"ran_s=(\d+)", line)[1]) < 180
+    # The table does not say when it began.
+    assert 120 <= int(re.search(r"silent_s=(\d+)", line)[1]) < 180 and "ran_s" not in line
     assert scristill.entries() == [("FAILED", "startup", "startup", REASON)]
+
+
+@pytest.mark.covers("B2")
+def test_it_had_run_since_its_start_where_the_table_knows_that(scristill):
+    scristill.change(*IDLE, ("alive_at: updated_at", "alive_at: updated_at\n    "
+                             "started_at: created_at\n    overdue_after: 1d"))
+    scristill.add("running", seconds=120)
+    scristill.rows(f"UPDATE jobs SET created_at = {scristill.ago(7200)[1]}")
+    line, = re.findall(r"job of an instance that is gone.*", scristill.start().log)
+    assert 7200 <= int(re.search(r"ran_s=(\d+)", line)[1]) < 7260 and "silent_s" not in line
 
 
 @pytest.mark.covers("B2")
@@ -300,6 +311,18 @@ def test_no_row_of_a_gone_instance_is_left_running_by_a_hold_of_automation(scris
     assert scristill("scan", "--fix", "--json").json["held"] == 1
     assert "running_failed=1" in summaries(scristill.start())[0]
     assert scristill.counts() == {"failed": 1}
+
+
+@pytest.mark.covers("B1")
+def test_no_row_of_a_gone_instance_is_left_running_by_a_budget(scristill):
+    """Stuck twice before, which is all that its crash budget allows."""
+    scristill.change(*IDLE, *UNWORDED, ("do: fail\n      reason", "do: requeue\n      reason"))
+    scristill.add("running", seconds=1900)
+    for _ in range(2):
+        assert scristill("scan", "--fix", "--json").json["recovered"] == 1
+        scristill.rows(f"UPDATE jobs SET status = 'running', updated_at = {scristill.ago(1900)[1]}")
+    scristill.start()
+    assert scristill.counts() == {"queued": 1}
 
 
 @pytest.mark.covers("B1", "F8")
