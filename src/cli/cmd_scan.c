@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "recover/census.h"
+#include "recover/group.h"
 #include "recover/leader_status.h"
 #include "view/scan.h"
 
@@ -273,42 +274,16 @@ static void scan_one(struct run *run, int i)
 	}
 }
 
-/* Watches of one group in one line: a warning if something was recovered. */
-static void print_group(const struct run *run, const char *group)
-{
-	const struct settings *s = &run->cli->settings;
-	AUTO_BUF parts = BUF_INIT, line = BUF_INIT;
-	int64_t total = 0;
-	for (int i = 0; i < s->nwatches; i++) {
-		const struct watch *w = &s->watches[i];
-		int64_t n = run->results[i].outcomes[OUTCOME_RECOVERED];
-		if (!run->chosen[i] || !text_eq(w->group, group))
-			continue;
-		total += n;
-		buf_addf(&parts, "%s%s: %lld", parts.len ? ", " : "", w->label ? w->label : w->name,
-		         (long long)n);
-	}
-	if (total)
-		buf_addf(&line, "%s: recovered %lld stuck jobs (%s)", group, (long long)total,
-		         buf_text(&parts));
-	else
-		buf_addf(&line, "%s: nothing recovered (%s)", group, buf_text(&parts));
-	log_event(total ? LOG_WARN : LOG_DEBUG, buf_text(&line));
-}
-
 static void print_groups(const struct run *run)
 {
 	const struct settings *s = &run->cli->settings;
-	for (int i = 0; i < s->nwatches; i++) {
-		bool printed = false;
-		if (!run->chosen[i] || !s->watches[i].group)
-			continue;
-		for (int k = 0; k < i; k++)
-			printed =
-				printed || (run->chosen[k] && text_eq(s->watches[k].group, s->watches[i].group));
-		if (!printed)
-			print_group(run, s->watches[i].group);
-	}
+	struct group_part *parts = ARENA_ARRAY(&run->cli->arena, struct group_part, s->nwatches + 1);
+	int n = 0;
+	for (int i = 0; i < s->nwatches; i++)
+		if (run->chosen[i])
+			parts[n++] =
+				(struct group_part){&s->watches[i], run->results[i].outcomes[OUTCOME_RECOVERED]};
+	groups_tell(parts, n);
 }
 
 static int exit_code(const struct run *run)

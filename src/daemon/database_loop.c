@@ -11,6 +11,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "recover/exits.h"
+#include "recover/group.h"
 #include "watch/settings.h"
 
 #include <errno.h>
@@ -188,7 +189,7 @@ static bool is_due(const struct database_loop *s, const struct watch_loop *p, in
 
 static void tell_groups(struct database_loop *s)
 {
-	struct cycle_part *parts = ARENA_ARRAY(&s->arena, struct cycle_part, s->nloops + 1);
+	struct group_part *parts = ARENA_ARRAY(&s->arena, struct group_part, s->nloops + 1);
 	for (int i = 0; i < s->nloops; i++) {
 		const char *group = s->loops[i]->turn ? s->loops[i]->watch->group : NULL;
 		int n = 0;
@@ -196,11 +197,11 @@ static void tell_groups(struct database_loop *s)
 			struct watch_loop *p = s->loops[k];
 			if (!p->turn || !text_eq(p->watch->group, group))
 				continue;
-			parts[n++] = (struct cycle_part){p->watch, p->last.outcomes[OUTCOME_RECOVERED]};
+			parts[n++] = (struct group_part){p->watch, p->last.outcomes[OUTCOME_RECOVERED]};
 			p->turn = false;
 		}
 		if (n)
-			cycle_tell_group(group, parts, n);
+			group_tell(group, parts, n);
 	}
 }
 

@@ -13,7 +13,6 @@
 #include "view/output.h"
 #include "view/stats.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 
 #define PACED_MS 1000    /* between passes while jobs wait for the pace */
@@ -95,8 +94,6 @@ static void learning_release(struct learning *l)
 
 /* ---- the log ---- */
 
-#define PARTS_MAX 24 /* watches of a group that have a field of their own */
-
 static int64_t guarded_total(const struct scan_result *r)
 {
 	int64_t total = 0;
@@ -173,40 +170,6 @@ static void cycle_tell(const struct cycle *c, const struct watch *w, const struc
 	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
 	          LOG_INT("guarded", guarded_total(r)), LOG_STR("jobs", buf_text(&jobs)),
 	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
-}
-
-/* A label is arbitrary text; the name of a field is one word. */
-static char *field_name(const struct watch *w)
-{
-	char *name = mem_strdup(called(w));
-	for (char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-			*p = '_';
-	return name;
-}
-
-void cycle_tell_group(const char *group, const struct cycle_part *parts, int n)
-{
-	struct log_field fields[PARTS_MAX + 4];
-	char *names[PARTS_MAX];
-	int64_t total = 0, rest = 0;
-	int k = 0, named = n < PARTS_MAX ? n : PARTS_MAX;
-	for (int i = 0; i < n; i++) {
-		total += parts[i].recovered;
-		rest += i < named ? 0 : parts[i].recovered;
-	}
-	fields[k++] = LOG_STR("group", group);
-	fields[k++] = LOG_INT("total", total);
-	for (int i = 0; i < named; i++) {
-		names[i] = field_name(parts[i].watch);
-		fields[k++] = LOG_INT(names[i], parts[i].recovered);
-	}
-	if (named < n)
-		fields[k++] = LOG_INT("others", rest);
-	fields[k] = (struct log_field){NULL, NULL, 0};
-	log_write(total ? LOG_WARN : LOG_DEBUG, total ? "stuck jobs reset" : "no stuck jobs", fields);
-	for (int i = 0; i < named; i++)
-		free(names[i]);
 }
 
 /* ---- a watch ---- */

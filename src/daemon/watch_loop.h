@@ -27,13 +27,6 @@ struct cycle {
 /* The outcome of a job; jobs that were changed are named. */
 void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job);
 
-/* The results of the watches of one group in one round. */
-struct cycle_part {
-	const struct watch *watch;
-	int64_t recovered;
-};
-void cycle_tell_group(const char *group, const struct cycle_part *parts, int n);
-
 /*
  * ---- learning ----
  * How long the runs of a watch take, and how many of its recoveries were mistakes. At most once a

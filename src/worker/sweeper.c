@@ -10,6 +10,7 @@
 #include "life/leader.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
+#include "recover/group.h"
 #include "recover/guard_told.h"
 #include "recover/startup.h"
 #include "worker/queue.h"
@@ -49,7 +50,8 @@ struct swept {
 struct sweeper {
 	struct sweeper_options options;
 	struct session session;
-	struct swept *swept; /* options.nwatches */
+	struct swept *swept;      /* options.nwatches */
+	struct group_part *parts; /* of a sweep; as many */
 	struct absence absence;
 	bool server_asked; /* its start time was read */
 	int64_t used_ms;   /* when the session was last used */
@@ -169,7 +171,8 @@ static void tell_pace(struct swept *x)
 	x->waits = waits;
 }
 
-static bool sweep_one(struct sweeper *s, struct swept *x)
+/* How many jobs were recovered. */
+static int64_t sweep_one(struct sweeper *s, struct swept *x)
 {
 	struct scan_result result;
 	/* Between passes we were not stopped: there was nothing to do. */
@@ -180,7 +183,7 @@ static bool sweep_one(struct sweeper *s, struct swept *x)
 		guard_tell(&x->told, x->guard, &s->session, x->watch, &result, x->scan.actor);
 		tell_pace(x);
 	}
-	return result.outcomes[OUTCOME_RECOVERED] > 0;
+	return result.outcomes[OUTCOME_RECOVERED];
 }
 
 /* If there is a server: when it was started. A worker that could not beat before may do so now. */
@@ -204,6 +207,7 @@ static void recover(struct sweeper *s, const struct sweep *t)
 	char text[32];
 	struct failure f = {0};
 	bool any = false;
+	int n = 0;
 	if ((s->options.nwatches > 1 && ask_server(s, &f)) || hear(s, &f)) {
 		log_event(LOG_WARN, f.what);
 		return;
@@ -222,8 +226,10 @@ static void recover(struct sweeper *s, const struct sweep *t)
 		x->scan.mass = t->owner.mass;
 		/* There, a silent worker is declared dead first: if it comes back, it must not continue. */
 		x->scan.dead_only = i == 0 || t->dead_only;
-		any = sweep_one(s, x) || any;
+		s->parts[n] = (struct group_part){x->watch, sweep_one(s, x)};
+		any = s->parts[n++].recovered > 0 || any;
 	}
+	groups_tell(s->parts, n);
 	if (any && s->session.store) {
 		wake_send(s->session.store, s->options.store.url);
 		s->options.wake(s->options.ctx);
@@ -310,6 +316,7 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 	pthread_cond_init(&s->asked, NULL);
 	s->which = mem_alloc((size_t)o->nwatches);
 	s->swept = mem_alloc(sizeof *s->swept * (size_t)o->nwatches);
+	s->parts = mem_alloc(sizeof *s->parts * (size_t)o->nwatches);
 	for (int i = 0; i < o->nwatches; i++) {
 		struct swept *x = &s->swept[i];
 		x->watch = o->watches[i];
@@ -411,6 +418,7 @@ void sweeper_free(struct sweeper *s)
 	for (int i = 0; i < s->options.nwatches; i++)
 		swept_release(&s->swept[i]);
 	free(s->swept);
+	free(s->parts);
 	free(s->which);
 	session_close(&s->session);
 	pthread_cond_destroy(&s->asked);

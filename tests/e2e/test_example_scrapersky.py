@@ -84,8 +84,8 @@ def test_one_pass_frees_both_tables_and_warns_once_with_total_and_counts(sky):
     ran = sky("scan", "--fix")
     warnings = [line for line in ran.err.splitlines() if "Zombie Record Cleanup" in line]
     assert len(warnings) == 1
-    assert "recovered 3 stuck jobs (Sitemaps: 1, Pages: 2)" in warnings[0]
-    assert "warn" in warnings[0].lower()
+    assert 'warn: stuck jobs reset group="Zombie Record Cleanup" total=3 Sitemaps=1 Pages=2' \
+        in warnings[0]
     freed = "SELECT count(*) FROM pages WHERE page_processing_status = 'Queued'"
     assert sky.db.sql(freed) == [(2,)]
 
@@ -102,7 +102,26 @@ def test_a_debug_line_says_that_there_is_nothing(sky):
     ran = sky("scan", "--fix", "--verbose")
     line = [line for line in ran.err.splitlines() if "Zombie Record Cleanup" in line]
     assert len(line) == 1 and "debug" in line[0].lower()
-    assert "nothing recovered (Sitemaps: 0, Pages: 0)" in line[0]
+    assert "no stuck jobs" in line[0] and "total=0 Sitemaps=0 Pages=0" in line[0]
+
+
+@pytest.mark.covers("A3")
+def test_each_batch_of_a_table_is_one_transaction(pg, defib):
+    """With its entries of the ledger, which have the row's transaction too."""
+    sky = Example("scrapersky", pg, defib)
+    add_sitemap(sky, "example.com", 2 * HOUR)
+    for name in "abcde":
+        add_page(sky, name, 2 * HOUR)
+    sky.config = sky.defib.dir / "batches.yaml"
+    sky.config.write_text((sky.dir / "defib.yaml").read_text().replace(
+        "    table: pages\n", "    table: pages\n    batch: 3\n"))
+    assert sky("scan", "--fix").code == 0
+
+    def written(table):
+        return sorted(pg.sql(f"SELECT xmin::text, count(*) FROM {table} GROUP BY 1"))
+    pages, sitemaps = written("pages"), written("sitemap_files")
+    assert [n for _, n in pages] == [3, 2] and [n for _, n in sitemaps] == [1]
+    assert sorted(pages + sitemaps) == written("defib.ledger")
 
 
 @pytest.mark.covers("A4")

@@ -359,7 +359,7 @@ def day(shared_server, tmp_path_factory):
 
 @pytest.mark.covers("A3")
 def test_cleanup_logs_the_total_and_the_count_of_each_table(day):
-    assert "recovered 3 stuck jobs (Sitemaps: 1, Pages: 2)" in day.yesterday.err
+    assert "total=3 Sitemaps=1 Pages=2" in day.yesterday.err
 
     def told():
         return day.daemon.lines("stuck jobs reset", group="Zombie Record Cleanup")
@@ -506,7 +506,7 @@ def test_every_command_of_the_readme_does_what_it_says(request, tmp_path, engine
     places = {"postgres://localhost/scrapersky": db.url} if engine == "postgres" else \
         {"scrapersky.db": str(db.path)}
     said = type_readme("scrapersky", tmp_path, engine, places)
-    assert "recovered 3 stuck jobs (Sitemaps: 1, Pages: 2)" in said["defib scan --fix"]
+    assert "total=3 Sitemaps=1 Pages=2" in said["defib scan --fix"]
     assert "2 requeued" in said["defib report"]
     states = dict(db.sql("SELECT page_processing_status, count(*) FROM pages GROUP BY 1"))
     assert states == {"Complete": 3, "Processing": 1}

@@ -177,3 +177,19 @@ def test_the_loop_pauses_while_the_database_is_away_and_goes_on_by_itself(sky, o
     until_state(sky, "b", "Complete")
     worker.wait_log("breaker closed")
     assert worker.stop() == 0
+
+
+@pytest.mark.covers("A3")
+@pytest.mark.parametrize("options", [["--no-startup"], []], ids=["sweep", "start"])
+def test_a_sweep_and_a_start_log_the_line_of_scan_and_daemon(lite, defib, with_tables, options):
+    sky = TableWorkers("scrapersky", lite, defib)
+    try:
+        for name in "ab":
+            add_sitemap(sky, name, 7200, "Processing")
+        worker = sky.work("sitemaps", *options, run="true")
+        sky.until("SELECT count(*) FROM sitemap_files WHERE sitemap_import_status = 'Complete'", 2)
+        line, = [one for one in worker.log.splitlines() if "stuck jobs reset" in one]
+        assert 'warn: stuck jobs reset group="Zombie Record Cleanup" total=2 Sitemaps=2' in line
+        assert worker.stop() == 0
+    finally:
+        sky.close()
