@@ -429,7 +429,7 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 		          LOG_STR("source", o->pools[i].source->name),
 		          LOG_STR("kind", r->kinds[i] ? r->kinds[i] : "all"),
 		          LOG_INT("concurrency", o->pools[i].concurrency),
-		          LOG_INT("poll_ms", o->pools[i].poll_ms));
+		          LOG_INT("poll_ms", o->pools[i].poll_ms), LOG_INT("batch", o->pools[i].batch));
 	if (!cli_run_worker(r->worker, on_signal, r))
 		return EXIT_USAGE;
 	worker_counts(r->worker, &counts);

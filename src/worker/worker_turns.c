@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "recover/masked.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -90,6 +91,61 @@ static void tell_messages(struct worker *w)
 		step(w, (struct engine_event){.kind = EVENT_WOKEN});
 }
 
+/* The watch of a pool; NULL: the built-in queue. */
+static const struct watch *watch_of(const struct worker *w, const struct job *j)
+{
+	for (int i = 1; i < w->options.nwatches; i++)
+		if (text_eq(w->options.watches[i]->name, w->sources[j->pool]->name))
+			return w->options.watches[i];
+	return NULL;
+}
+
+/* Whose job it is, masked: the first masked column that the watch shows. NULL: there is none. */
+static const char *masked_column(const struct watch *w, const char *payload, struct buf *out)
+{
+	json_auto_t *row = payload ? json_loads(payload, 0, NULL) : NULL;
+	for (int i = 0; i < w->show.n; i++) {
+		const char *name = w->show.items[i];
+		const char *value = json_string_value(json_object_get(row, name));
+		if (value && text_list_find(&w->mask, name) >= 0) {
+			masked_text(w, NULL, name, value, out);
+			return name;
+		}
+	}
+	return NULL;
+}
+
+/* An error, or a warning if its time was over: with the cause. */
+static void log_failed(const struct worker *w, const struct watch *watch, const struct job *j,
+                       int64_t elapsed_ms)
+{
+	AUTO_BUF owner = BUF_INIT, because = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
+	const char *column = masked_column(watch, j->claim.payload, &owner);
+	if (j->claim.payload)
+		secrets_document(&secrets, watch, j->claim.payload);
+	masked_free_text(watch, &secrets, j->error ? j->error : "", &because);
+	log_event(j->as == SETTLE_TIMED_OUT ? LOG_WARN : LOG_ERROR, "job ended",
+	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
+	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms),
+	          LOG_STR(column ? column : "owner", column ? buf_text(&owner) : NULL),
+	          LOG_STR("because", buf_text(&because)));
+}
+
+static void log_ended(const struct worker *w, const struct job *j, int64_t elapsed_ms)
+{
+	const struct watch *watch = w->options.pools[j->pool].noted ? watch_of(w, j) : NULL;
+	bool failed = j->as == SETTLE_FAILED || j->as == SETTLE_PERMANENT ||
+	              j->as == SETTLE_TIMED_OUT || j->as == SETTLE_CRASHED;
+	if (watch && failed) {
+		log_failed(w, watch, j, elapsed_ms);
+		return;
+	}
+	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
+	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
+	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
+}
+
 static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
 {
 	j->queued = NULL;
@@ -97,9 +153,7 @@ static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
 	int64_t elapsed_ms = now_ms - j->began_ms;
 	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED)
 		job_times_add(&w->ran, elapsed_ms);
-	log_event(w->options.pools[j->pool].noted ? LOG_INFO : LOG_DEBUG, "job ended",
-	          LOG_STR("source", w->sources[j->pool]->name), LOG_STR("job", j->claim.key),
-	          LOG_STR("as", settle_names[j->as]), LOG_INT("elapsed_ms", elapsed_ms));
+	log_ended(w, j, elapsed_ms);
 }
 
 static void tell_all_ended(struct worker *w)

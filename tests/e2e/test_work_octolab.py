@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OctoLab (D): labs are torn down in order, a few per tick, and never twice at once."""
 
+import json
 import signal
 import time
 
@@ -182,6 +183,7 @@ def test_the_log_tells_start_tick_completion_and_shutdown(octolab):
     octolab.until("SELECT status FROM labs", "finished")
     assert worker.stop() == 0
     said = worker.log
+    assert "poll_ms=5000 batch=3" in said
     parts = ["worker started", "tick source=labs claimed=1", "job ended source=labs", "as=done",
              "elapsed_ms=", "stopping", "worker ended"]
     places = [said.find(part) for part in parts]
@@ -225,3 +227,20 @@ def test_a_killed_replica_s_lab_is_torn_down_by_its_fellow(octolab):
     octolab.until("SELECT status FROM labs", "finished")
     assert fellow.stop() == 0
     assert len(octolab.lines("torn")) == 1
+
+
+@pytest.mark.covers("D6", "D9")
+@pytest.mark.parametrize("run, level, ended, because", [
+    (f"echo no network of {OWNER} >&2; exit 1", "error", "failed", "no network of ****abc123"),
+    ("exec sleep 600", "warn", "timed_out", "time"),
+], ids=["error", "timeout"])
+def test_a_time_out_is_a_warning_and_an_error_an_error_with_owner_time_and_cause(
+        octolab, run, level, ended, because):
+    add_lab(octolab)
+    octolab.change(("timeout: ${TEARDOWN_TIMEOUT_SECONDS:-600}s", "timeout: 300ms"))
+    worker = octolab.drain("labs", "--log", "json", run=run)
+    said = [json.loads(line) for line in worker.log.splitlines() if '"job ended"' in line]
+    assert [(one["level"], one["as"], one["owner_id"]) for one in said] == [
+        (level, ended, "****abc123")]
+    assert said[0]["elapsed_ms"] >= 0 and because in said[0]["because"]
+    assert OWNER not in worker.log
