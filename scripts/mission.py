@@ -47,7 +47,7 @@ def passed(case):
 
 
 def shown(reports):
-    """{id: {(file, test, engine)}} of tests that passed; {} if none of an id did.
+    """{id: {(file, test, engine)}} of tests that passed; empty if a test that names the id failed.
 
     A test that ran in several reports is one test.
     """

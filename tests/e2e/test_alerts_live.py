@@ -107,6 +107,7 @@ def test_stuck_jobs_warn_above_10_are_critical_above_50_and_page_when_they_doubl
     live.add("many", 1)
     assert "11 jobs are stuck (alert above 10)" in live.fires("many", "stuck_warning")["text"]
     assert live.state("many", "stuck_critical") != "firing"
+    assert live.state("many", "stuck_doubled") != "firing", "from none to 11: the floor is 10"
     live.add("many", 40)
     assert "51 jobs are stuck" in live.fires("many", "stuck_critical")["text"]
     live.fires("many", "stuck_doubled")

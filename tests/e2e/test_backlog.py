@@ -6,6 +6,8 @@ import urllib.request
 
 import pytest
 from daemons import BEATING, World, config, make_jobs
+from scraping import wait_scrape
+from web import WebDaemon
 from workers import eventually
 
 BURST = 100  # guard.burst, at its default
@@ -101,3 +103,26 @@ def test_100000_rows_that_were_stale_at_the_start_are_freed_at_a_pace(world):
     assert by_second(world) <= 20 * 200 + 200 * 20, "faster than the pace may become"
     assert max(asked) < 5
     assert daemon.stop() == 0
+
+
+SLOW = """
+CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_sleep(%s); RETURN NEW; END $$"""
+
+
+@pytest.mark.covers("F9")
+def test_the_pace_falls_while_the_database_is_slow_and_rises_when_it_is_not(world):
+    stale(world, 4000, owners=20)
+    world.db.sql(SLOW % 0.01)
+    world.db.sql("CREATE TRIGGER slow BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION slow()")
+    daemon = WebDaemon(world.program, config(world.url, BEATING, guard="{pace: 40}"), "--no-queue")
+    world.daemons.append(daemon)
+    web = daemon.web()
+
+    def rate(scrape):
+        return scrape.get("defib_pace_jobs_per_second", watch="beating") or 40
+    wait_scrape(web, lambda s: rate(s) < 40)
+    world.db.sql(SLOW % 0)
+    wait_scrape(web, lambda s: rate(s) > 40)
+    assert daemon.stop() == 0
+    assert by_second(world) <= BURST + 20 * 40, "faster than the pace may become"

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Concurrent scans: each stuck row is recovered by exactly one of them."""
 
+import json
 import re
 import subprocess
 
 import pytest
 import stuck_jobs as jobs
+from test_install import GATE
+from workers import eventually
 
 N = {"postgres": 100_000, "sqlite": 20_000}
 
@@ -90,3 +93,28 @@ def test_scan_beside_a_worker_that_takes_rows_back(defib, pg):
     assert jobs.agree(pg) == freed
     assert pg.sql("SELECT count(*) FROM jobs WHERE status = 'running' AND owner = 'back'") == \
         [(20_000 - freed,)]
+
+
+@pytest.mark.covers("F4")
+@pytest.mark.parametrize("change", ["updated_at = now()", "owner = 'w-2'",
+                                    "attempts = attempts + 1", "status = 'done'"])
+def test_a_row_that_changes_between_the_look_and_the_write_of_a_scan_is_left_alone(
+        defib, pg, change):
+    """Another sign of life, owner, attempt or state than was judged: nothing happens to it."""
+    jobs.make(pg, 2)
+    pg.sql(GATE)
+    pg.sql("SELECT pg_advisory_lock(77)")
+    text = jobs.config(pg, owner="owner", attempts="attempts", max_attempts=5).replace(
+        "alive_at: updated_at", "alive_at: (CASE WHEN gate() THEN updated_at END)")
+    scan = defib.start("scan", "--fix", "--json", config=text)
+    eventually(lambda: pg.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
+                              "AND objid = 78 AND granted"))
+    pg.sql(f"UPDATE jobs SET {change} WHERE id = 1")
+    as_changed = pg.sql("SELECT * FROM jobs WHERE id = 1")
+    pg.sql("SELECT pg_advisory_unlock(77)")
+    out, err = scan.communicate(timeout=60)
+    assert scan.returncode in (0, 1), err
+    outcomes = {job["key"]: job["outcome"] for job in json.loads(out)["watches"][0]["jobs"]}
+    assert outcomes == {"1": "changed", "2": "recovered"}
+    assert pg.sql("SELECT * FROM jobs WHERE id = 1") == as_changed
+    assert jobs.requeued(pg) == 1

@@ -113,12 +113,12 @@ def test_delete_returns_at_once_and_the_lab_is_finished_soon_after(scene):
     assert scene.web.ask("DELETE", at(lab)).status == 204
     assert scene.status(lab) == "ending", "while its teardown is held"
     eventually(lambda: scene.begun(lab))
-    times = []
-    for _ in range(5):
+
+    def at_once():
         start = time.monotonic()
         assert scene.web.ask("DELETE", at(lab)).status == 204, "idempotent"
-        times.append(time.monotonic() - start)
-    assert min(times) < 1, "the document: should return in < 1 second"
+        return time.monotonic() - start < 0.1
+    eventually(at_once)  # how long a busy machine keeps us waiting is not shown by one call
     assert scene.web.get(at(lab)).json["state"] == "ending"
     scene.let_go(lab)
     scene.reaches(lab, "finished")

@@ -2,6 +2,7 @@
 """How a worker ends: asked to, asked twice, or killed; and the outcome of its jobs."""
 
 import signal
+import time
 
 import pytest
 from workers import eventually, running
@@ -120,6 +121,22 @@ def test_a_recovered_job_does_not_run_beside_its_old_child(queue):
     queue.wait_state(job, "done")
     assert queue.one(job, "epoch") == 2
     assert queue.result(job) is None
+
+
+@pytest.mark.covers("F2")
+def test_an_exit_is_noticed_in_milliseconds(queue):
+    """The best of some kills: how long a busy machine makes us wait is not ours."""
+    killed = [queue.work("--name", f"w{i}", "--lease", "1h", "--poll", "10m", run="true")
+              for i in range(5)]
+    queue.work("--name", "fellow", "--lease", "1h", "--poll", "10m", run="true")
+    took = []
+    for i, worker in enumerate(killed):
+        start = time.monotonic()
+        worker.kill()
+        eventually(lambda: queue.worker_rows("state, cause")[:i + 1] == [
+            ("dead", "exit seen")] * (i + 1))
+        took.append(time.monotonic() - start)
+    assert min(took) < 0.25, took
 
 
 @pytest.mark.covers("F2")
