@@ -185,7 +185,7 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_cancel(defib_db *db, int64_t id, defi
 
 /* ---- handling jobs ---- */
 
-/* A job that a handler runs; valid until the handler returns. */
+/* A job that a handler runs; valid until the handler returns, or defib_job_finish() is called. */
 typedef struct defib_job defib_job;
 
 /* None of these numbers is a defib_err: a handler that returns an error code fails its job. */
@@ -196,6 +196,7 @@ typedef enum defib_outcome {
 	DEFIB_PERMANENT,  /* an error that a retry cannot fix */
 	DEFIB_STOPPED,    /* it was asked to stop and did: cancelled or released */
 	DEFIB_SETTLED,    /* settled by defib_job_settle_…() in the handler's own transaction */
+	DEFIB_LATER,      /* not ended: defib_job_finish() follows, from any thread */
 } defib_outcome;
 
 /*
@@ -203,8 +204,16 @@ typedef enum defib_outcome {
  * defib_job_should_stop() now and then, because a thread cannot be killed.
  */
 typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
+/*
+ * The end of a job whose handler has returned DEFIB_LATER, or is about to: exactly once, with any
+ * other outcome. Never waits. Until then calls for the job are made by one thread at a time.
+ */
+DEFIB_API void defib_job_finish(defib_job *job, defib_outcome outcome);
 
+/* Of the built-in queue; 0: the job is a row of a table, whose key is not a number. */
 DEFIB_API int64_t defib_job_id(const defib_job *job);
+/* The same as text; of a composite key: a JSON array of its parts. */
+DEFIB_API const char *defib_job_key(const defib_job *job);
 /* Rises with every claim of the job: with the id, a key for effects that must not happen twice. */
 DEFIB_API int64_t defib_job_epoch(const defib_job *job);
 /*
@@ -220,6 +229,8 @@ DEFIB_API const char *defib_job_payload(const defib_job *job); /* JSON, or NULL 
 /* Other than 0: the job was cancelled or exceeds its time limit, or the worker stops or has lost
  * its lease. */
 DEFIB_API int defib_job_should_stop(defib_job *job);
+/* Other than 0: the lease is lost. Nothing that this handler writes or returns will be accepted. */
+DEFIB_API int defib_job_lost(defib_job *job);
 /*
  * Report progress. The texts are cut at 127 and 1023 bytes; either may be NULL. Never
  * waits. DEFIB_LEASE_LOST: the job no longer belongs to this worker; stop.
@@ -232,6 +243,12 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_result(defib_job *job, const char
 DEFIB_API void defib_job_error(defib_job *job, const char *text);
 /* When to retry, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
 DEFIB_API void defib_job_retry_in(defib_job *job, int64_t delay_ms);
+
+/*
+ * The handler got a session of its own with the database, or (0) did not. Both are counted in the
+ * metrics, and after five failures in a row the worker pauses its claims.
+ */
+DEFIB_API void defib_job_session(defib_job *job, int got);
 
 /* The step of a workflow that is run or undone; NULL: the job is not a workflow. */
 DEFIB_API const char *defib_job_step(const defib_job *job);
@@ -280,7 +297,7 @@ typedef struct defib_step {
 
 typedef struct defib_pool {
 	size_t size;
-	const char *queue; /* required */
+	const char *queue; /* required, unless there is a watch */
 	const char *kind;  /* only jobs of this kind; NULL: all */
 	defib_handler handler;
 	void *ctx;           /* passed to the handler, or to those of the steps */
@@ -296,14 +313,20 @@ typedef struct defib_pool {
 	const defib_step *steps;
 	int nsteps;
 	int saga; /* other than 0: a permanent failure undoes the finished steps, the last one first */
+	/*
+	 * Instead of a queue: the rows of a table of your own, as the `work` part of this watch says.
+	 * It is one of the worker's watches. Numbers that are 0 are the watch's, as are its batch,
+	 * stagger, burst and grace. Without a kind, each of the watch's `pools` becomes a pool.
+	 */
+	const char *watch;
 } defib_pool;
 /* clang-format off */
-#define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_POOL_INIT {sizeof(defib_pool), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_worker_options {
 	size_t size;
-	const char *url;  /* required; the worker opens three sessions of its own */
+	const char *url;  /* required without watches; the worker opens three sessions of its own */
 	const char *name; /* a stable name; default: host and process */
 	const char
 		*spool; /* directory where results wait while the database is unavailable; NULL: off */
@@ -332,9 +355,14 @@ typedef struct defib_worker_options {
 	int64_t brake_ms;
 	/* Other than 0, without on_stuck: the process exits with code 70 after that line. */
 	int exit_when_stuck;
+	/*
+	 * Of the pools with a watch, which are all in one database. They must outlive the worker, and
+	 * cannot be changed while it exists.
+	 */
+	struct defib_watches *watches;
 } defib_worker_options;
 /* clang-format off */
-#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_WORKER_OPTIONS_INIT {sizeof(defib_worker_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_counts {
@@ -465,6 +493,14 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_scan(defib_watches *watches, const ch
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_explain(defib_watches *watches, const char *watch,
                                                    const char *job, defib_finding_call finding,
                                                    void *ctx, defib_message *message);
+/*
+ * End a job, by the watch's `end`, for an endpoint that has checked who asks. DEFIB_OK: it is
+ * marked as ending, or it was ending or had ended before, and nothing was written. DEFIB_NOT_FOUND:
+ * no such row. DEFIB_LOCKED: another transaction holds the row.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_end(defib_watches *watches, const char *watch,
+                                               const char *job, const char *reason,
+                                               const char *actor, defib_message *message);
 /* Do "requeue", "retry", "fail", "hold", "release" or "rollback" to n jobs. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_act(defib_watches *watches, const char *watch,
                                                const char *act, const char *const *jobs, int n,
@@ -483,6 +519,45 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const ch
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_startup(defib_watches *watches, const char *watch,
                                                    defib_result *result, defib_message *message);
+
+/* ---- an instance: your own code works on your own table ---- */
+
+typedef struct defib_instance_options {
+	size_t size;
+	/* Required, all in one database. They outlive the instance, and cannot be changed meanwhile. */
+	defib_watches *watches;
+	const char *const *names; /* which of them; nnames 0: all */
+	int nnames;
+	const char *name; /* a stable name; default: host and process */
+	int64_t lease_ms; /* 15000; 600 at least */
+} defib_instance_options;
+/* clang-format off */
+#define DEFIB_INSTANCE_OPTIONS_INIT {sizeof(defib_instance_options), 0, 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct defib_instance defib_instance;
+
+/*
+ * Register this process as an instance that works on the watches, and clean up the jobs of
+ * instances that have ended, by each watch's `startup` (`result` may be NULL). With no other live
+ * instance, every running job was left behind. Call it at start, before your own code claims. Until
+ * it is stopped, its threads renew its lease, and recover stuck jobs of the watches as a worker
+ * does.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_instance_start(const defib_instance_options *options,
+                                                          defib_instance **out,
+                                                          defib_result *result,
+                                                          defib_message *message);
+/*
+ * How long to wait before your code asks for a session of its own, in ms; 0: ask now, and report
+ * the result. After five failures in a row it is told to wait, longer each time, up to 30 s. Both
+ * from any thread.
+ */
+DEFIB_API int64_t defib_instance_wait_ms(defib_instance *instance);
+/* It got the session, or (0) did not: counted in the metrics. */
+DEFIB_API void defib_instance_session(defib_instance *instance, int got);
+/* The instance leaves. NULL is allowed. */
+DEFIB_API void defib_instance_stop(defib_instance *instance);
 
 /* ---- the ledger ---- */
 
@@ -530,9 +605,23 @@ typedef struct defib_beat_options {
 	 */
 	void (*failed)(void *ctx, defib_err err, const defib_message *message);
 	void *ctx;
+	/*
+	 * Instead of a URL and a statement: a job of a watch. Each heartbeat runs the statements of
+	 * `work.beat` for this job, or without them sets the column of `alive_at`; the end runs those
+	 * of `work.after`. DEFIB_LEASE_LOST: the row is not running anymore, or has another owner. The
+	 * watches must outlive the heartbeat, and cannot be changed meanwhile. The default of every_ms
+	 * is the watch's `beat`.
+	 */
+	defib_watches *watches;
+	const char *watch;    /* NULL: the only one */
+	const char *key;      /* required */
+	const char *worker;   /* a name; default: host and process */
+	const char *step;     /* NULL: none */
+	const char *metadata; /* a JSON object; NULL: none */
 } defib_beat_options;
 /* clang-format off */
-#define DEFIB_BEAT_OPTIONS_INIT {sizeof(defib_beat_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_BEAT_OPTIONS_INIT                                                                    \
+	{sizeof(defib_beat_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 typedef struct defib_beat defib_beat;
@@ -541,6 +630,9 @@ typedef struct defib_beat defib_beat;
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_start(const defib_beat_options *options,
                                                       defib_beat **out, defib_message *message);
+/* Of a watch: another step, and other metadata; written at once. DEFIB_USAGE: not a JSON object. */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_step(defib_beat *beat, const char *step,
+                                                     const char *metadata);
 /* From any thread except the heartbeat's own. When it returns, no heartbeat follows. NULL is
  * allowed.
  */

@@ -5,7 +5,9 @@
  *
  * lib.c       argument checks, results, the log; a session, reading the ledger
  * queue.c     enqueueing
- * worker.c    handlers, workers and their workflows
+ * worker.c    handlers and workers
+ * pools.c     the pools of a worker: queues, tables, workflows
+ * instance.c  a process that works on a table with code of its own
  * watches.c   a configuration, loaded or set option by option
  * scan.c      scan, explain, start-up, acts and undo
  * beat.c      heartbeats of a job in the caller's own table
@@ -18,6 +20,7 @@
 #include "store/store.h"
 #include "watch/settings.h"
 #include "watch/workflow.h"
+#include "worker/worker.h"
 
 struct defib_db {
 	struct session session;
@@ -37,6 +40,9 @@ defib_err lib_answer(defib_err err, const struct failure *f, defib_message *mess
 MUST_CHECK defib_err lib_options(void *to, size_t known, const void *from, const char *what,
                                  struct failure *f);
 bool lib_is_json(const char *text);
+/* Fill a result of any version; NULL is allowed. */
+MUST_CHECK defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes,
+                                const char *batch, struct failure *f);
 
 /* ---- watches ---- */
 
@@ -49,5 +55,36 @@ struct lib_watch {
 /* By its name; NULL: the only one. Close the session afterwards. */
 MUST_CHECK defib_err lib_watch(defib_watches *watches, const char *name, bool read_only,
                                struct lib_watch *out, struct failure *f);
+/* Watch i of valid options. */
+const struct watch *lib_watch_at(const defib_watches *watches, int i);
+/* One more user, or one fewer: while there is one, they cannot be changed. */
+void lib_watches_use(defib_watches *watches, int users);
+
+/* ---- a worker ---- */
+
+#define POOL_SLOTS_MAX 10000
+
+/* A pool as the program gave it, and the first of the `n` pools of the worker that came of it. */
+struct lib_pool {
+	struct defib_worker *worker;
+	defib_pool given;
+	int first, n;
+};
+
+struct defib_worker {
+	struct worker *inner; /* NULL: work is off in all its pools */
+	struct arena arena;   /* options, pools and names */
+	struct worker_options options;
+	defib_watches *watches; /* NULL: none */
+	struct lib_pool *pools;
+	int npools;
+};
+
+MUST_CHECK defib_err lib_read_pools(struct defib_worker *w, const defib_pool *given, int n,
+                                    struct failure *f);
+/* Calls the program's handler; `ctx` is its struct lib_pool. */
+enum settle_as lib_run_handler(struct handler_job *inner, void *ctx);
+/* Host and process. */
+const char *lib_default_name(struct arena *a);
 
 #endif

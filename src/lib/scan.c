@@ -63,8 +63,8 @@ static defib_err act_options(const defib_act_options *given, defib_act_options *
 }
 
 /* Copy counts into a result of the caller's version; NULL is allowed. */
-static defib_err put_result(defib_result *to, int64_t found, const int64_t *outcomes,
-                            const char *batch, struct failure *f)
+defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes, const char *batch,
+                     struct failure *f)
 {
 	defib_result all;
 	if (!to)
@@ -152,7 +152,7 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 	session_close(&on.session);
 	/* What was done before the failure remains done. */
 	struct failure ignored = {0};
-	defib_err copied = put_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
+	defib_err copied = lib_result(result, r.found, r.outcomes, r.batch, err ? &ignored : &f);
 	return lib_answer(err ? err : copied, &f, message);
 }
 
@@ -209,7 +209,36 @@ defib_err defib_startup(defib_watches *watches, const char *watch, defib_result 
 		err = startup_reconcile(&on.session, on.watch, &o, &r, &f);
 	session_close(&on.session);
 	if (!err)
-		err = put_result(result, r.found, r.outcomes, "", &f);
+		err = lib_result(result, r.found, r.outcomes, "", &f);
+	return lib_answer(err, &f, message);
+}
+
+/* ---- ending a job ---- */
+
+defib_err defib_end(defib_watches *watches, const char *watch, const char *job, const char *reason,
+                    const char *actor, defib_message *message)
+{
+	struct failure f = {0};
+	struct lib_watch on = {0};
+	enum ending ending = ENDING_MISSING;
+	defib_err err =
+		job ? lib_watch(watches, watch, false, &on, &f) : fail(&f, DEFIB_USAGE, "a job is needed");
+	const struct end_options o = {.job = job,
+	                              .actor = actor ? actor : "library",
+	                              .reason = reason,
+	                              .ledger_off = on.ledger_off};
+	if (!err)
+		err = act_configured(act_kind_named("end"), on.watch, &f);
+	if (!err)
+		err = end_job(&on.session, on.watch, &o, &ending, &f);
+	/* A text that the key's type cannot hold matches no row. */
+	if (err && strncmp(f.sqlstate, "22", 2) == 0)
+		err = DEFIB_OK;
+	if (!err && ending == ENDING_MISSING)
+		err = fail(&f, DEFIB_NOT_FOUND, "watch %s has no job %s", on.watch->name, job);
+	else if (!err && ending == ENDING_LOCKED)
+		err = fail(&f, DEFIB_LOCKED, "job %s is locked by another transaction; try again", job);
+	session_close(&on.session);
 	return lib_answer(err, &f, message);
 }
 
@@ -233,7 +262,7 @@ static defib_err acted(struct lib_watch *on, defib_err err, const struct by_hand
 		*f = r->failure;
 	/* What was done before the failure remains done. */
 	defib_err copied =
-		put_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
+		lib_result(result, sum(r->outcomes), r->outcomes, r->batch, err ? &ignored : f);
 	return lib_answer(err ? err : copied, f, message);
 }
 

@@ -7,12 +7,15 @@
 #include "base/text.h"
 #include "watch/settings.h"
 
+#include <stdatomic.h>
+
 struct defib_watches {
 	char *url; /* NULL: the configuration names its databases */
 	struct arena tree_arena, settings_arena;
 	struct cfg_node *root;
 	struct settings settings;
-	bool read; /* the settings match the tree */
+	bool read;        /* the settings match the tree */
+	atomic_int users; /* workers and others that refer to the settings */
 };
 
 defib_err defib_watches_new(const char *url, defib_watches **out, defib_message *message)
@@ -37,6 +40,19 @@ void defib_watches_free(defib_watches *watches)
 	arena_release(&watches->tree_arena);
 	free(watches->url);
 	free(watches);
+}
+
+void lib_watches_use(defib_watches *watches, int users)
+{
+	atomic_fetch_add(&watches->users, users);
+}
+
+static defib_err may_change(defib_watches *watches, struct failure *f)
+{
+	defib_err err = lib_begin(f);
+	if (!err && atomic_load(&watches->users) > 0)
+		err = fail(f, DEFIB_REFUSED, "a worker uses these watches: they cannot be changed now");
+	return err;
 }
 
 /* ---- the tree ---- */
@@ -118,9 +134,10 @@ defib_err defib_watches_load_file(defib_watches *watches, const char *path, defi
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
-	defib_err err = lib_begin(&f);
-	if (!err)
-		err = cfg_load(path, &watches->tree_arena, &root, &f);
+	defib_err err = may_change(watches, &f);
+	if (err)
+		return lib_answer(err, &f, message);
+	err = cfg_load(path, &watches->tree_arena, &root, &f);
 	return loaded(watches, err, root, &f, message);
 }
 
@@ -129,9 +146,10 @@ defib_err defib_watches_load_string(defib_watches *watches, const char *yaml,
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
-	defib_err err = lib_begin(&f);
-	if (!err)
-		err = cfg_parse(yaml, "string", &watches->tree_arena, &root, &f);
+	defib_err err = may_change(watches, &f);
+	if (err)
+		return lib_answer(err, &f, message);
+	err = cfg_parse(yaml, "string", &watches->tree_arena, &root, &f);
 	return loaded(watches, err, root, &f, message);
 }
 
@@ -158,7 +176,7 @@ defib_err defib_watches_set(defib_watches *watches, const char *watch, const cha
 {
 	struct failure f = {0};
 	struct arena *a = &watches->tree_arena;
-	defib_err err = lib_begin(&f);
+	defib_err err = may_change(watches, &f);
 	if (!err && (!watch || !key || !value))
 		err = fail(&f, DEFIB_USAGE, "a watch, a key and a value are needed");
 	if (err)
@@ -186,6 +204,11 @@ const char *defib_watches_name(defib_watches *watches, int i)
 }
 
 /* ---- one of them ---- */
+
+const struct watch *lib_watch_at(const defib_watches *watches, int i)
+{
+	return &watches->settings.watches[i];
+}
 
 static defib_err find_watch(defib_watches *ws, const char *name, const struct watch **out,
                             struct failure *f)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * worker.c: the part of defib.h that makes a C program a worker: pools of handlers around struct
- * worker, and settling in the handler's own transaction.
+ * worker.c: the part of defib.h that makes a C program a worker: a handler's view of its job,
+ * settling in the handler's own transaction, and a worker around struct worker. Its pools are in
+ * pools.c.
  */
 #include "lib/lib.h"
 
 #include "base/text.h"
 #include "store/store.h"
-#include "watch/settings.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 #include "worker/workflow.h"
@@ -15,23 +15,16 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#define SLOTS_MAX 10000
-#define THREADS_MAX 256
 #define LEASE_LEAST_MS 600
 
 struct defib_job {
 	struct handler_job *inner;
-	char token[TOKEN_SIZE];       /* "" until it is asked for */
+	const struct lib_pool *pool;
+	char token[TOKEN_SIZE]; /* "" until it is asked for */
+	struct arena arena;
 	struct step_records recorded; /* of a workflow */
 	/* the result of settling in the handler's own transaction */
 	enum { OWN_NONE, OWN_WRITTEN, OWN_LOST } own;
-};
-
-struct defib_worker {
-	struct worker *inner;
-	struct arena arena; /* options, pools and names */
-	struct worker_options options;
-	defib_pool *pools;
 };
 
 /* ---- for handlers ---- */
@@ -39,10 +32,12 @@ struct defib_worker {
 int64_t defib_job_id(const defib_job *job)
 {
 	int64_t id = 0;
-	bool is_number = int_parse(handler_claim(job->inner)->key, &id);
-	assert(is_number); /* the built-in queue has no other keys */
-	(void)is_number;
-	return id;
+	return int_parse(handler_claim(job->inner)->key, &id) ? id : 0;
+}
+
+const char *defib_job_key(const defib_job *job)
+{
+	return handler_claim(job->inner)->key;
 }
 
 int64_t defib_job_epoch(const defib_job *job)
@@ -87,6 +82,11 @@ int defib_job_should_stop(defib_job *job)
 	return handler_should_stop(job->inner);
 }
 
+int defib_job_lost(defib_job *job)
+{
+	return handler_lost(job->inner);
+}
+
 defib_err defib_job_progress(defib_job *job, const char *step, const char *text)
 {
 	return handler_progress(job->inner, step, text);
@@ -108,6 +108,11 @@ void defib_job_error(defib_job *job, const char *text)
 void defib_job_retry_in(defib_job *job, int64_t delay_ms)
 {
 	handler_delay(job->inner, delay_ms < 0 ? 0 : delay_ms);
+}
+
+void defib_job_session(defib_job *job, int got)
+{
+	worker_served(job->pool->worker->inner, got != 0);
 }
 
 const char *defib_job_step(const defib_job *job)
@@ -142,6 +147,8 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 	                         .delay_ms = -1,
 	                         .step = *handler_step_end(job->inner)};
 	job->own = OWN_NONE;
+	if (job->pool->given.watch)
+		return fail(f, DEFIB_USAGE, "a row of a table is settled by its worker: return an outcome");
 	defib_err err = source_queue_hold(s, worker, c->key, c->epoch, f);
 	if (!err)
 		err = src->ops->settle(src, s, worker, &one, 1, &a, f);
@@ -196,137 +203,61 @@ static enum settle_as settled_as(const defib_job *job)
 static defib_outcome call(defib_job *job, const defib_pool *pool)
 {
 	const struct workflow_step *step = handler_step(job->inner);
-	AUTO_ARENA a = ARENA_INIT;
 	if (!step)
 		return pool->handler(job, pool->ctx);
-	bool read = step_records_parse(handler_claim(job->inner)->steps, &a, &job->recorded);
+	bool read = step_records_parse(handler_claim(job->inner)->steps, &job->arena, &job->recorded);
 	assert(read); /* its step was chosen by them */
 	(void)read;
 	defib_handler function = defib_job_undoing(job) ? step->undo_call : step->run_call;
-	defib_outcome outcome = function(job, pool->ctx);
-	return outcome;
+	return function(job, pool->ctx);
 }
 
-static enum settle_as run_handler(struct handler_job *inner, void *ctx)
+/* What the worker does with an outcome; the job is released. */
+static enum settle_as conclude(defib_job *job, defib_outcome outcome)
 {
 	static const enum settle_as as[] = {SETTLE_DONE, SETTLE_FAILED, SETTLE_RETRY, SETTLE_PERMANENT,
 	                                    SETTLE_STOPPED};
 	_Static_assert(DEFIB_STOPPED - DEFIB_DONE + 1 == sizeof as / sizeof *as, "one per outcome");
-	const defib_pool *pool = ctx;
-	defib_job job = {.inner = inner};
-	defib_outcome outcome = call(&job, pool);
-	if (outcome == DEFIB_SETTLED)
-		return settled_as(&job);
-	if (outcome >= DEFIB_DONE && outcome <= DEFIB_STOPPED)
-		return as[outcome - DEFIB_DONE];
-	AUTO_BUF why = BUF_INIT;
-	buf_addf(&why, "its handler returned %d (%s), which is an error code and not an outcome",
-	         (int)outcome, defib_err_name((defib_err)outcome));
-	handler_error(inner, buf_text(&why));
-	return SETTLE_FAILED;
-}
-
-/* ---- steps: the same model as a configuration's, with functions instead of programs ---- */
-
-static bool is_utf8(const char *text)
-{
-	json_t *json = json_string(text);
-	json_decref(json);
-	return json != NULL;
-}
-
-static defib_err check_step(const struct workflow *w, const defib_step *step, int i,
-                            struct failure *f)
-{
-	if (!step->name || !*step->name || !is_utf8(step->name))
-		return fail(f, DEFIB_USAGE, "step %d of %s needs a name in UTF-8", i, w->name);
-	if (!step->run)
-		return fail(f, DEFIB_USAGE, "step %s of %s has no function to run", step->name, w->name);
-	if (step->timeout_ms < 0 || step->timeout_ms > INT32_MAX)
-		return fail(f, DEFIB_USAGE, "step %s of %s has a time limit out of range", step->name,
-		            w->name);
-	for (int k = 0; k < i; k++)
-		if (text_eq(w->steps[k].name, step->name))
-			return fail(f, DEFIB_USAGE, "two steps of %s are named %s", w->name, step->name);
-	return DEFIB_OK;
-}
-
-static defib_err read_step(struct workflow *w, int i, const void *given, struct arena *a,
-                           struct failure *f)
-{
-	defib_step step;
-	defib_err err = lib_options(&step, sizeof step, given, "defib_step", f);
-	if (!err)
-		err = check_step(w, &step, i, f);
-	if (!err)
-		w->steps[i] = (struct workflow_step){
-			.name = arena_strdup(a, step.name),
-			.run_call = step.run,
-			.undo_call = step.undo,
-			.timeout_us = step.timeout_ms * 1000,
-		};
-	return err;
-}
-
-static defib_err check_pool(const defib_pool *p, int pool, struct failure *f)
-{
-	if (!p->steps || p->nsteps < 1)
-		return fail(f, DEFIB_USAGE, "pool %d needs its steps and their number", pool);
-	if (p->handler)
-		return fail(f, DEFIB_USAGE, "pool %d has a handler and steps: give one of them", pool);
-	if (!p->kind || !*p->kind)
-		return fail(f, DEFIB_USAGE, "pool %d has steps and needs the kind of their jobs", pool);
-	return DEFIB_OK;
-}
-
-/* The workflow of a pool with steps, copied into the arena; *out is NULL if it has none. */
-static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
-                            const struct workflow_list **out, struct failure *f)
-{
-	const char *at = (const char *)p->steps;
-	*out = NULL;
-	if (!p->steps && !p->nsteps && !p->saga)
-		return DEFIB_OK;
-	defib_err err = check_pool(p, pool, f);
-	if (err)
-		return err;
-	assert(p->steps);
-	struct workflow_list *list = ARENA_ARRAY(a, struct workflow_list, 1);
-	struct workflow *w = ARENA_ARRAY(a, struct workflow, 1);
-	*w = (struct workflow){
-		.name = arena_strdup(a, p->kind),
-		.nsteps = p->nsteps,
-		.steps = ARENA_ARRAY(a, struct workflow_step, p->nsteps),
-		.saga = p->saga != 0,
-	};
-	*list = (struct workflow_list){1, w};
-	/* The caller's array has the caller's stride. */
-	for (int i = 0; i < p->nsteps && !err; i++, at += p->steps->size)
-		err = read_step(w, i, at, a, f);
-	*out = list;
-	return err;
-}
-
-/* Whether the jobs of each workflow are taken by its own pool only. */
-static defib_err check_steps_alone(const defib_pool *pools, int n, struct failure *f)
-{
-	for (int i = 0; i < n; i++) {
-		const defib_pool *p = &pools[i];
-		for (int k = 0; k < n && p->steps; k++) {
-			const defib_pool *other = &pools[k];
-			if (k == i || !text_eq(p->queue, other->queue))
-				continue;
-			if (!other->kind || text_eq(p->kind, other->kind))
-				return fail(
-					f, DEFIB_USAGE,
-					"pool %d would take jobs of kind %s, which belong to the steps of pool %d", k,
-					p->kind, i);
-		}
+	enum settle_as end = SETTLE_FAILED;
+	if (outcome == DEFIB_SETTLED) {
+		end = settled_as(job);
+	} else if (outcome >= DEFIB_DONE && outcome <= DEFIB_STOPPED) {
+		end = as[outcome - DEFIB_DONE];
+	} else {
+		AUTO_BUF why = BUF_INIT;
+		buf_addf(&why, "its handler returned %d (%s), which is an error code and not an outcome",
+		         (int)outcome, defib_err_name((defib_err)outcome));
+		handler_error(job->inner, buf_text(&why));
 	}
-	return DEFIB_OK;
+	arena_release(&job->arena);
+	free(job);
+	return end;
+}
+
+enum settle_as lib_run_handler(struct handler_job *inner, void *ctx)
+{
+	const struct lib_pool *pool = ctx;
+	defib_job *job = mem_alloc(sizeof *job);
+	*job = (defib_job){.inner = inner, .pool = pool};
+	defib_outcome outcome = call(job, &pool->given);
+	/* If it is later, another thread may have ended it already. */
+	return outcome == DEFIB_LATER ? HANDLER_LATER : conclude(job, outcome);
+}
+
+void defib_job_finish(defib_job *job, defib_outcome outcome)
+{
+	struct handler_job *inner = job->inner;
+	handler_finish(inner, conclude(job, outcome));
 }
 
 /* ---- a worker ---- */
+
+const char *lib_default_name(struct arena *a)
+{
+	char host[65] = "host";
+	(void)gethostname(host, sizeof host - 1);
+	return arena_printf(a, "%s-%d", host, (int)getpid());
+}
 
 static const char *kept(struct arena *a, const char *text)
 {
@@ -336,64 +267,6 @@ static const char *kept(struct arena *a, const char *text)
 static int64_t or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;
-}
-
-static defib_err read_pool(struct defib_worker *w, int i, const void *given, struct failure *f)
-{
-	defib_pool *p = &w->pools[i];
-	const struct workflow_list *workflows = NULL;
-	defib_err err = lib_options(p, sizeof *p, given, "defib_pool", f);
-	if (!err)
-		err = read_steps(p, i, &w->arena, &workflows, f);
-	if (err)
-		return err;
-	if (!p->queue || (!p->handler && !workflows))
-		return fail(f, DEFIB_USAGE, "pool %d needs a queue and a handler, or steps", i);
-	if (p->concurrency < 0 || p->concurrency > SLOTS_MAX || p->poll_ms < 0 || p->timeout_ms < 0 ||
-	    p->stop_ms < 0)
-		return fail(f, DEFIB_USAGE, "pool %d has a number out of range", i);
-	w->options.pools[i] = (struct worker_pool){
-		.source = source_queue(p->queue, p->kind),
-		.concurrency = or_default(p->concurrency, 1),
-		.handler = run_handler,
-		.handler_ctx = p,
-		.workflows = workflows,
-		.poll_ms = or_default(p->poll_ms, 1000),
-		.timeout_ms = p->timeout_ms,
-		.grace_ms = or_default(p->stop_ms, 10000),
-		.exclusive = p->exclusive != 0,
-	};
-	w->options.npools = i + 1;
-	return DEFIB_OK;
-}
-
-static defib_err read_pools(struct defib_worker *w, const defib_pool *given, int n,
-                            struct failure *f)
-{
-	const char *at = (const char *)given;
-	int64_t slots = 0;
-	defib_err err = DEFIB_OK;
-	if (!given || n < 1)
-		return fail(f, DEFIB_USAGE, "a worker needs at least one pool");
-	w->pools = ARENA_ARRAY(&w->arena, defib_pool, n);
-	w->options.pools = ARENA_ARRAY(&w->arena, struct worker_pool, n);
-	/* The caller's array has the caller's stride. */
-	for (int i = 0; i < n && !err; i++, at += given->size) {
-		err = read_pool(w, i, at, f);
-		slots += w->options.pools[i].concurrency;
-	}
-	if (!err)
-		err = check_steps_alone(w->pools, n, f);
-	if (!err && w->options.threads == 0)
-		w->options.threads = (int)(slots < THREADS_MAX ? slots : THREADS_MAX);
-	return err;
-}
-
-static const char *default_name(struct arena *a)
-{
-	char host[65] = "host";
-	(void)gethostname(host, sizeof host - 1);
-	return arena_printf(a, "%s-%d", host, (int)getpid());
 }
 
 /* The critical line was logged; the rest is up to the caller. */
@@ -410,18 +283,15 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 	defib_err err = lib_options(&o, sizeof o, given, "defib_worker_options", f);
 	if (err)
 		return err;
-	if (!store_engine_of(o.url, &engine, f))
+	if ((o.url || !o.watches) && !store_engine_of(o.url, &engine, f))
 		return DEFIB_CONFIG;
 	int64_t lease_ms = or_default(o.lease_ms, 15000);
 	if (lease_ms < LEASE_LEAST_MS || o.threads < 0 || o.grace_ms < 0)
 		return fail(f, DEFIB_USAGE, "a lease is at least 600 ms, and no option may be negative");
-	const struct watch **watches = ARENA_ARRAY(&w->arena, const struct watch *, 1);
-	watches[0] = builtin_watch(engine, &w->arena);
+	w->watches = o.watches;
 	w->options = (struct worker_options){
-		.name = o.name ? kept(&w->arena, o.name) : default_name(&w->arena),
+		.name = o.name ? kept(&w->arena, o.name) : lib_default_name(&w->arena),
 		.store = {.url = kept(&w->arena, o.url)},
-		.watches = watches,
-		.nwatches = 1,
 		.lease = lease_rules_of(lease_ms),
 		.spool = kept(&w->arena, o.spool),
 		.grace_ms = or_default(o.grace_ms, 30000),
@@ -434,6 +304,15 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 	return DEFIB_OK;
 }
 
+static defib_err open_worker(struct defib_worker *w, struct failure *f)
+{
+	enum store_engine engine;
+	if (!store_engine_of(w->options.store.url, &engine, f))
+		return DEFIB_CONFIG;
+	w->options.watches[0] = builtin_watch(engine, &w->arena);
+	return worker_open(&w->options, &w->inner, f);
+}
+
 defib_err defib_worker_new(const defib_worker_options *options, const defib_pool *pools, int npools,
                            defib_worker **out, defib_message *message)
 {
@@ -444,9 +323,13 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 	defib_worker *w = mem_alloc(sizeof *w);
 	defib_err err = read_options(w, options, &f);
 	if (!err)
-		err = read_pools(w, pools, npools, &f);
-	if (!err)
-		err = worker_open(&w->options, &w->inner, &f);
+		err = lib_read_pools(w, pools, npools, &f);
+	if (!err && w->options.npools > 0)
+		err = open_worker(w, &f);
+	if (!err && w->watches)
+		lib_watches_use(w->watches, 1);
+	else if (err)
+		w->watches = NULL;
 	if (err)
 		defib_worker_free(w);
 	else
@@ -456,32 +339,35 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 
 void defib_worker_run(defib_worker *worker)
 {
-	worker_run(worker->inner);
+	if (worker->inner)
+		worker_run(worker->inner);
 }
 
 void defib_worker_stop(defib_worker *worker)
 {
-	worker_stop(worker->inner);
+	if (worker->inner)
+		worker_stop(worker->inner);
 }
 
 defib_err defib_worker_resize(defib_worker *worker, int pool, int64_t concurrency, int64_t poll_ms)
 {
-	if (pool < 0 || pool >= worker->options.npools || concurrency < 1 || concurrency > SLOTS_MAX ||
-	    poll_ms < 1)
+	if (pool < 0 || pool >= worker->npools || concurrency < 1 || concurrency > POOL_SLOTS_MAX ||
+	    poll_ms < 1 || worker->pools[pool].n != 1)
 		return DEFIB_USAGE;
-	worker_resize(worker->inner, pool, concurrency, poll_ms);
+	worker_resize(worker->inner, worker->pools[pool].first, concurrency, poll_ms);
 	return DEFIB_OK;
 }
 
 defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 {
-	struct worker_counts counts;
+	struct worker_counts counts = {0};
 	struct failure f;
 	defib_counts all;
 	defib_err err = lib_options(&all, sizeof all, out, "defib_counts", &f);
 	if (err)
 		return err;
-	worker_counts(worker->inner, &counts);
+	if (worker->inner)
+		worker_counts(worker->inner, &counts);
 	size_t given = all.size < sizeof all ? all.size : sizeof all;
 	all =
 		(defib_counts){out->size, counts.settled, counts.refused, counts.spooled, counts.abandoned};
@@ -497,6 +383,8 @@ void defib_worker_free(defib_worker *worker)
 		worker_close(worker->inner);
 	for (int i = 0; i < worker->options.npools; i++)
 		worker->options.pools[i].source->ops->free(worker->options.pools[i].source);
+	if (worker->watches)
+		lib_watches_use(worker->watches, -1);
 	arena_release(&worker->arena);
 	free(worker);
 }

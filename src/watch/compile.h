@@ -30,6 +30,7 @@ enum stuck_column {
 	WORK_ERROR,
 	WORK_RESULT,
 	WORK_EPOCH,
+	WORK_METADATA,
 	/* What an undo restores. */
 	UNDO_BEFORE,
 	WRITE_COLUMNS
@@ -156,7 +157,7 @@ MUST_CHECK defib_err compile_set(const struct binding *b, const struct sql_text 
                                  struct arena *a, struct write_sql *out, struct failure *f);
 /*
  * A statement of the user over the relation `work`: the jobs that one of our workers is running,
- * with key columns, attempt, now, step, worker and epoch.
+ * with key columns, attempt, now, step, worker, epoch and metadata.
  */
 void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
                   struct write_sql *out);

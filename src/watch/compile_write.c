@@ -34,6 +34,7 @@ static const struct {
 	[WORK_ERROR] = {"error", "defib_error", "text", false},
 	[WORK_RESULT] = {"result", "defib_result", "jsonb", false},
 	[WORK_EPOCH] = {"epoch", "defib_epoch", "bigint", false},
+	[WORK_METADATA] = {"metadata", "defib_metadata", "jsonb", false},
 	[UNDO_BEFORE] = {NULL, "defib_undo", "jsonb", false},
 };
 
@@ -344,7 +345,8 @@ static void compile_statement(const struct binding *b, const struct sql_text *st
 void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
                   struct write_sql *out)
 {
-	static const int columns[] = {STUCK_ATTEMPT, STUCK_NOW, STUCK_STEP, WORK_WORKER, WORK_EPOCH};
+	static const int columns[] = {STUCK_ATTEMPT, STUCK_NOW,  STUCK_STEP,
+	                              WORK_WORKER,   WORK_EPOCH, WORK_METADATA};
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
 		out->uses[columns[i]] = true;
 	compile_over(b, "work", statement, a, out);

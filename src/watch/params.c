@@ -29,6 +29,8 @@ static const struct {
 	{"error", "why it failed", false, true},
 	{"result", "the program's result, JSON; `:result.text` is one field of it", false, true},
 	{"epoch", "the number of the claim, which rises with every one", false, true},
+	{"metadata", "what a heartbeat of your own code gives, JSON; only in `beat` and `after`", false,
+     true},
 };
 
 void params_reference(struct buf *out)

@@ -357,10 +357,15 @@ static void *life_thread_main(void *arg)
 	return NULL;
 }
 
-/* One line per watch; a source without a watch is a queue of the built-in one. */
+/*
+ * One line per watch; a source without a watch is a queue of the built-in one. Without sources, the
+ * program works on all of its watches itself.
+ */
 static void name_served(struct life_thread *w)
 {
 	const struct life_thread_options *o = &w->options;
+	for (int i = 1; i < o->nwatches && o->nsources == 0; i++)
+		buf_addf(&w->serves, "%s%s", i > 1 ? "\n" : "", o->watches[i]->name);
 	for (int i = 0; i < o->nsources; i++) {
 		const char *name = o->watches[0]->name;
 		for (int k = 1; k < o->nwatches; k++)
@@ -459,11 +464,16 @@ defib_err life_thread_start(const struct life_thread_options *o, struct life_thr
 		return err;
 	}
 	/* The lease is renewed meanwhile. A sweep would treat these rows like any others. */
+	struct failure logged = {0};
 	if (!o->no_startup)
-		sweeper_start_up(w->sweeper, life_thread_worker(w));
+		err = sweeper_start_up(w->sweeper, life_thread_worker(w), o->cleaned,
+		                       o->cleaned ? f : &logged);
+	if (!o->cleaned)
+		err = DEFIB_OK;
 	atomic_store(&w->started, true);
 	poke(w);
-	err = sweeper_run(w->sweeper, f);
+	if (!err)
+		err = sweeper_run(w->sweeper, f);
 	if (err) {
 		life_thread_stop(w, true);
 		return err;

@@ -18,8 +18,11 @@ struct handler_job {
 	const struct workflow_step *step; /* NULL: the job is not a workflow */
 	struct handler_job *next;
 	/* guarded by the lock of the threads */
-	int64_t began_ms, limit_ms; /* limit 0: none */
-	int64_t asked_ms;           /* when it was first seen as asked to stop; 0: it is not */
+	struct handler_job *earlier; /* the previous one of those that end later */
+	bool later, finished;        /* it returned HANDLER_LATER; handler_finish() was called … */
+	enum settle_as as;           /* … with this */
+	int64_t began_ms, limit_ms;  /* limit 0: none */
+	int64_t asked_ms;            /* when it was first seen as asked to stop; 0: it is not */
 	bool timed_out, reported;
 };
 
@@ -36,7 +39,8 @@ struct threads {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct handler_job *first, *last;
-	int idle; /* threads that wait for a job */
+	struct handler_job *laters; /* whose handlers have returned and end later */
+	int idle;                   /* threads that wait for a job */
 	bool stop;
 	/* Jobs that were added and not handed over yet; belongs to the thread that adds. */
 	struct handler_job *added, *last_added;
@@ -83,12 +87,17 @@ bool handler_should_stop(struct handler_job *j)
 	return timed_out || asked_to_stop(j);
 }
 
+bool handler_lost(struct handler_job *j)
+{
+	return atomic_load(&j->job->lost);
+}
+
 defib_err handler_progress(struct handler_job *j, const char *step, const char *text)
 {
 	const struct threads_options *o = &j->threads->options;
 	job_say(j->job, step, text);
 	o->said(o->ctx);
-	return atomic_load(&j->job->lost) ? DEFIB_LEASE_LOST : DEFIB_OK;
+	return handler_lost(j) ? DEFIB_LEASE_LOST : DEFIB_OK;
 }
 
 static void replace(char **old, const char *text)
@@ -161,6 +170,52 @@ static void end(struct threads *t, struct handler_job *j, enum settle_as as)
 	free(j);
 }
 
+/* Its handler has ended: the time limit may have its own say. */
+static void conclude(struct threads *t, struct handler_job *j, enum settle_as as, bool timed_out)
+{
+	if (timed_out && as != SETTLE_DONE) {
+		as = SETTLE_TIMED_OUT;
+		if (!j->job->error)
+			handler_error(j, "over its time limit");
+	}
+	end(t, j, as);
+}
+
+static void add_later(struct threads *t, struct handler_job *j)
+{
+	j->later = true;
+	j->earlier = NULL;
+	j->next = t->laters;
+	if (j->next)
+		j->next->earlier = j;
+	t->laters = j;
+}
+
+static void drop_later(struct threads *t, struct handler_job *j)
+{
+	if (j->earlier)
+		j->earlier->next = j->next;
+	else
+		t->laters = j->next;
+	if (j->next)
+		j->next->earlier = j->earlier;
+}
+
+void handler_finish(struct handler_job *j, enum settle_as as)
+{
+	struct threads *t = j->threads;
+	pthread_mutex_lock(&t->lock);
+	bool later = j->later, timed_out = j->timed_out;
+	j->as = as;
+	j->finished = true;
+	if (later)
+		drop_later(t, j);
+	pthread_mutex_unlock(&t->lock);
+	/* Else its thread is about to return, and does it. */
+	if (later)
+		conclude(t, j, as, timed_out);
+}
+
 static void run_handler(struct seat *seat, struct handler_job *j)
 {
 	struct threads *t = seat->threads;
@@ -173,14 +228,14 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 	}
 	pthread_mutex_lock(&t->lock);
 	seat->now = NULL;
-	bool timed_out = j->timed_out;
+	bool timed_out = j->timed_out, later = as == HANDLER_LATER && !j->finished;
+	if (later)
+		add_later(t, j);
+	else if (as == HANDLER_LATER)
+		as = j->as;
 	pthread_mutex_unlock(&t->lock);
-	if (timed_out && as != SETTLE_DONE) {
-		as = SETTLE_TIMED_OUT;
-		if (!j->job->error)
-			handler_error(j, "over its time limit");
-	}
-	end(t, j, as);
+	if (!later)
+		conclude(t, j, as, timed_out);
 }
 
 static void *thread_main(void *arg)
@@ -293,6 +348,8 @@ bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j)
 	for (int i = 0; i < t->running; i++)
 		if (t->seats[i].now)
 			any = ask(t->seats[i].now, must, ctx) || any;
+	for (struct handler_job *j = t->laters; j; j = j->next)
+		any = ask(j, must, ctx) || any;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }
@@ -308,8 +365,9 @@ static int64_t look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
 		return j->limit_ms > 0 ? j->began_ms + j->limit_ms : INT64_MAX;
 	if (j->reported)
 		return INT64_MAX;
-	if (now_ms - j->asked_ms < j->pool->grace_ms)
-		return j->asked_ms + j->pool->grace_ms;
+	int64_t stop_ms = j->pool->stop_ms ? j->pool->stop_ms : j->pool->grace_ms;
+	if (now_ms - j->asked_ms < stop_ms)
+		return j->asked_ms + stop_ms;
 	j->reported = true;
 	t->options.stuck(t->options.ctx, j->job, now_ms - j->asked_ms);
 	return INT64_MAX;
@@ -323,6 +381,10 @@ int64_t threads_look(struct threads *t, int64_t now_ms)
 		if (!t->seats[i].now)
 			continue;
 		int64_t at = look_at(t, t->seats[i].now, now_ms);
+		due = at < due ? at : due;
+	}
+	for (struct handler_job *j = t->laters; j; j = j->next) {
+		int64_t at = look_at(t, j, now_ms);
 		due = at < due ? at : due;
 	}
 	pthread_mutex_unlock(&t->lock);

@@ -91,7 +91,8 @@ static void add_values(const struct write_sql *w, const struct work_row *row, st
 		[WORK_WORKER] = {row->worker, false, 0},
 		[WORK_ERROR] = {row->error, false, 0},
 		[WORK_RESULT] = {row->result, false, 0},
-		[WORK_EPOCH] = {NULL, true, row->epoch},
+		[WORK_EPOCH] = {NULL, row->epoch != 0, row->epoch},
+		[WORK_METADATA] = {row->metadata, false, 0},
 	};
 	write_values(w, values, WRITE_COLUMNS, r);
 }

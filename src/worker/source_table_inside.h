@@ -101,6 +101,7 @@ struct work_row {
 	const char *key[WATCH_KEYS_MAX];
 	const char *job, *kind, *worker, *error, *result, *reason;
 	const char *step;                         /* the running or ended one; NULL: none */
+	const char *metadata;                     /* of a heartbeat, JSON; NULL: none */
 	int64_t attempt, epoch, now_us, retry_us; /* retry_us 0: none */
 	bool undoing;
 	const char *steps_done, *owner; /* of a claim: as the row has them */

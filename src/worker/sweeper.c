@@ -12,7 +12,6 @@
 #include "recover/evidence.h"
 #include "recover/group.h"
 #include "recover/guard_told.h"
-#include "recover/startup.h"
 #include "worker/queue.h"
 
 #include <assert.h>
@@ -333,25 +332,41 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 	return s;
 }
 
-void sweeper_start_up(struct sweeper *s, int64_t self)
+static void add_cleaned(struct startup_result *to, const struct startup_result *r)
+{
+	to->live = r->live > to->live ? r->live : to->live;
+	to->all = to->all || r->all;
+	to->found += r->found;
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		to->outcomes[i] += r->outcomes[i];
+}
+
+defib_err sweeper_start_up(struct sweeper *s, int64_t self, struct startup_result *cleaned,
+                           struct failure *f)
 {
 	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
-	struct failure heard = {0};
 	assert(!s->running);
-	if (hear(s, &heard)) {
+	defib_err err = hear(s, f);
+	if (err) {
 		log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
-		          LOG_STR("because", heard.what));
-		return;
+		          LOG_STR("because", f->what));
+		return err;
 	}
 	for (int i = 1; i < s->options.nwatches; i++) {
 		struct startup_result result;
-		struct failure f = {0};
+		struct failure why = {0};
 		if (s->swept[i].paused)
 			continue;
-		if (startup_reconcile(&s->session, s->swept[i].raised, &o, &result, &f))
+		if (startup_reconcile(&s->session, s->swept[i].raised, &o, &result, &why)) {
 			log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
-			          LOG_STR("watch", s->options.watches[i]->name), LOG_STR("because", f.what));
+			          LOG_STR("watch", s->options.watches[i]->name), LOG_STR("because", why.what));
+			*f = why;
+			err = why.code;
+		}
+		if (cleaned)
+			add_cleaned(cleaned, &result);
 	}
+	return err;
 }
 
 defib_err sweeper_run(struct sweeper *s, struct failure *f)

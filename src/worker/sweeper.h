@@ -14,6 +14,7 @@
 
 #include "recover/candidate.h"
 #include "recover/scan.h"
+#include "recover/startup.h"
 #include "watch/settings.h"
 
 struct sweeper;
@@ -30,9 +31,11 @@ struct sweeper_options {
 struct sweeper *sweeper_new(const struct sweeper_options *o);
 /*
  * Cleanup after dead instances in watches[1…], before the thread runs and before any job is
- * claimed; `self` is the worker that starts.
+ * claimed; `self` is the worker that starts. Counts are added to *cleaned (may be NULL). A failure
+ * is logged and returned; the other watches are still cleaned up.
  */
-void sweeper_start_up(struct sweeper *s, int64_t self);
+defib_err sweeper_start_up(struct sweeper *s, int64_t self, struct startup_result *cleaned,
+                           struct failure *f);
 MUST_CHECK defib_err sweeper_run(struct sweeper *s, struct failure *f);
 /*
  * A worker is dead: recover its jobs soon. `mass`: several died at once, which is not the jobs'

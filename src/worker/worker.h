@@ -22,10 +22,13 @@
 
 /* A handler's view of its job, and how it returns results. Called from a thread of the pool. */
 struct handler_job;
+/* Returned by a handler that has not ended: handler_finish() follows, from any thread. */
+#define HANDLER_LATER SETTLE_COUNT
 typedef enum settle_as (*handler_fn)(struct handler_job *j, void *ctx);
 
 struct worker_pool {
 	struct source *source;
+	const struct watch *watch;         /* of a table, for the log; NULL: a queue */
 	int64_t concurrency;               /* slots */
 	char *const *command;              /* argv, ends with NULL; or … */
 	struct text_list pass_environment; /* of the command, and of steps besides their workflow's */
@@ -38,10 +41,10 @@ struct worker_pool {
 		*no_session_error; /* of a job whose program got none; NULL: the default in watch.h */
 	const char *unrecorded_message; /* of a job whose end could not be recorded; NULL: likewise */
 	int64_t poll_ms;                /* 1000 */
-	int64_t batch;      /* most jobs claimed per poll interval; 0: as many as there are slots */
-	int64_t timeout_ms; /* if the job has none of its own; 0: none */
-	int64_t grace_ms; /* between SIGTERM and SIGKILL; for a handler, between the request to stop and
-	                     stuck */
+	int64_t batch;       /* most jobs claimed per poll interval; 0: as many as there are slots */
+	int64_t timeout_ms;  /* if the job has none of its own; 0: none */
+	int64_t grace_ms;    /* between SIGTERM and SIGKILL */
+	int64_t stop_ms;     /* of a handler: between the request to stop and stuck; 0: grace_ms */
 	int64_t stagger_ms;  /* pause between the starts of two slots, across pools too */
 	int64_t burst_limit; /* most jobs a slot takes within burst_ms of its start; 0: no limit */
 	int64_t burst_ms;
@@ -101,11 +104,14 @@ struct worker_counts {
 	int64_t settled, refused, spooled, abandoned;
 };
 void worker_counts(struct worker *w, struct worker_counts *out);
+/* A handler got the session that it needs, or did not; from any thread. */
+void worker_served(struct worker *w, bool served);
 void worker_close(struct worker *w);
 
 /* For handlers. */
 const struct claimed *handler_claim(const struct handler_job *j);
 bool handler_should_stop(struct handler_job *j);
+bool handler_lost(struct handler_job *j);
 defib_err handler_progress(struct handler_job *j, const char *step, const char *text);
 void handler_result(struct handler_job *j, const char *json);
 void handler_error(struct handler_job *j, const char *text);
@@ -117,6 +123,8 @@ int64_t handler_worker(const struct handler_job *j);
 const struct workflow_step *handler_step(const struct handler_job *j);
 const struct step_end *handler_step_end(const struct handler_job *j);
 const char *handler_given_result(const struct handler_job *j); /* may be NULL */
+/* The end of a handler that returned HANDLER_LATER, or is about to; its job is gone afterwards. */
+void handler_finish(struct handler_job *j, enum settle_as as);
 /* It was settled in the handler's own transaction: the worker only forgets it. */
 void handler_settled(struct handler_job *j);
 

@@ -339,6 +339,8 @@ struct life_thread_options {
 	 */
 	int64_t brake_ms;
 	bool no_startup; /* no cleanup after dead instances in watches[1…] */
+	/* Out: the sums of that cleanup, whose failure is then the result; NULL: it is only logged. */
+	struct startup_result *cleaned;
 	/*
 	 * Called from this thread. `holding`: how many jobs the worker has in hand. `taken`: we were
 	 * declared dead; all jobs in hand are lost, and a new incarnation is about to register.

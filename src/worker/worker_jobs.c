@@ -193,19 +193,23 @@ static void child_ended(struct worker *w, struct job *j, enum child_end end, int
 	turn_thread_over(w, j);
 }
 
-/* Whether a job got its session; an end with another cause says nothing about that. */
-static void tell_served(struct worker *w, enum child_end end)
+void worker_served(struct worker *w, bool served)
 {
-	bool served =
-		end == CHILD_DONE || end == CHILD_FAILED || end == CHILD_RETRY || end == CHILD_PERMANENT;
-	if (!served && end != CHILD_UNSERVED)
-		return;
 	pthread_mutex_lock(&w->lock);
 	w->messages.served += served;
 	w->messages.unserved += !served;
 	pthread_mutex_unlock(&w->lock);
 	if (!served)
 		turn_thread_wake(w);
+}
+
+/* Whether a job got its session; an end with another cause says nothing about that. */
+static void tell_served(struct worker *w, enum child_end end)
+{
+	bool served =
+		end == CHILD_DONE || end == CHILD_FAILED || end == CHILD_RETRY || end == CHILD_PERMANENT;
+	if (served || end == CHILD_UNSERVED)
+		worker_served(w, served);
 }
 
 /* It got no session. It stays in hand and in its slot; false: it was tried often enough. */

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A program that works on its own table through the library: handlers on rows, an instance with its
+ * clean-up, heartbeats by a watch, and ending a job.
+ */
+#include "base/clock.h"
+#include "ledger/schema.h"
+#include "recover/recover_test.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static const char config[] =
+	"watches:\n"
+	"  - name: rows\n"
+	"    table: rows\n"
+	"    key: id\n"
+	"    kind: kind\n"
+	"    running: status = 'running'\n"
+	"    owner: worker\n"
+	"    time_type: epoch\n"
+	"    alive_at: beat_at\n"
+	"    stuck_after: 1h\n"
+	"    requeue: status = 'queued'\n"
+	"    fail: status = 'failed', error = :reason\n"
+	"    end_when: status = 'running'\n"
+	"    end: status = 'ending'\n"
+	"    startup: {do: fail, reason: restart}\n"
+	"    work:\n"
+	"      enabled: %s\n"
+	"      ready: status = 'queued'\n"
+	"      claim: status = 'running', worker = :worker, beat_at = :now\n"
+	"      done: status = 'done', error = :result.said\n"
+	"      failed: status = 'failed', error = :error\n"
+	"      release: status = 'queued'\n"
+	"      poll: 10ms\n"
+	"      pools: [{kind: a, concurrency: 2}, {kind: b, concurrency: 1}]\n";
+
+static void prepare(struct rig *g)
+{
+	struct failure f = {0};
+	AUTO_BUF sql = BUF_INIT;
+	buf_addf(&sql,
+	         "CREATE TABLE rows (id INTEGER PRIMARY KEY, status TEXT, kind TEXT, worker TEXT, "
+	         "error TEXT, beat_at INTEGER DEFAULT %lld)",
+	         (long long)(clock_wall_us() / 1000000 - 60));
+	rig_sql(g, buf_text(&sql));
+	assert_int_equal(schema_install(g->other, SCHEMA_QUEUE, &f), DEFIB_OK);
+}
+
+RIG(prepare)
+
+static void expect(defib_err err, defib_err wanted, const defib_message *m)
+{
+	if (err != wanted)
+		fail_msg("%s: %s", defib_err_name(err), m->what);
+}
+
+static defib_watches *watches_of(struct rig *g, const char *enabled)
+{
+	defib_watches *ws = NULL;
+	defib_message m;
+	AUTO_BUF yaml = BUF_INIT;
+	buf_addf(&yaml, config, enabled);
+	expect(defib_watches_new(g->url, &ws, &m), DEFIB_OK, &m);
+	expect(defib_watches_load_string(ws, buf_text(&yaml), &m), DEFIB_OK, &m);
+	return ws;
+}
+
+static int64_t count(struct rig *g, const char *where)
+{
+	AUTO_BUF sql = BUF_INIT;
+	buf_addf(&sql, "SELECT count(*) FROM rows WHERE %s", where);
+	return number(g->other, buf_text(&sql));
+}
+
+#define EVENTUALLY(condition)                                                                      \
+	for (int64_t from = clock_boot_ms(); !(condition); poll(NULL, 0, 2))                           \
+	assert_true(clock_boot_ms() - from < 20000)
+
+/* ---- a worker on a watch ---- */
+
+static defib_outcome say_key(defib_job *job, void *ctx)
+{
+	(void)ctx;
+	char said[64];
+	assert_string_equal(defib_job_queue(job), "rows");
+	assert_int_equal(defib_job_lost(job), 0);
+	defib_job_session(job, 1);
+	if (defib_job_id(job) == 3) {
+		defib_job_error(job, "no luck");
+		return DEFIB_PERMANENT;
+	}
+	snprintf(said, sizeof said, "{\"said\": \"%s %s\"}", defib_job_key(job), defib_job_kind(job));
+	return defib_job_result(job, said) ? DEFIB_FAILED : DEFIB_DONE;
+}
+
+static void *end_later(void *job)
+{
+	poll(NULL, 0, 5);
+	assert_int_equal(defib_job_result(job, "{\"said\": \"later\"}"), DEFIB_OK);
+	defib_job_finish(job, DEFIB_DONE);
+	return NULL;
+}
+
+/* Rows with even keys end in a thread of their own, others before the handler returns. */
+static defib_outcome take_time(defib_job *job, void *ctx)
+{
+	pthread_t *threads = ctx;
+	int64_t id = defib_job_id(job);
+	if (id % 2 == 0)
+		assert_int_equal(pthread_create(&threads[id], NULL, end_later, job), 0);
+	else
+		defib_job_finish(job, DEFIB_PERMANENT);
+	return DEFIB_LATER;
+}
+
+static void a_handler_may_end_later(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
+	defib_pool pool = DEFIB_POOL_INIT;
+	pthread_t threads[5];
+	defib_worker *w = NULL;
+	defib_message m;
+	rig_sql(g, "INSERT INTO rows (id, status, kind) VALUES (1, 'queued', 'a'), (2, 'queued', 'a'), "
+	           "(3, 'queued', 'a'), (4, 'queued', 'a')");
+	o.watches = ws;
+	o.drain = 1;
+	pool.watch = "rows";
+	pool.kind = "a";
+	pool.concurrency = 4;
+	pool.handler = take_time;
+	pool.ctx = threads;
+	o.threads = 1;
+	expect(defib_worker_new(&o, &pool, 1, &w, &m), DEFIB_OK, &m);
+	defib_worker_run(w);
+	defib_worker_free(w);
+	pthread_join(threads[2], NULL);
+	pthread_join(threads[4], NULL);
+	assert_int_equal(count(g, "id IN (2, 4) AND status = 'done' AND error = 'later'"), 2);
+	assert_int_equal(count(g, "id IN (1, 3) AND status = 'failed'"), 2);
+	defib_watches_free(ws);
+}
+
+static defib_err start(defib_watches *ws, const char *watch, defib_worker **out, defib_message *m)
+{
+	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
+	defib_pool pool = DEFIB_POOL_INIT;
+	o.watches = ws;
+	o.drain = 1;
+	pool.watch = watch;
+	pool.handler = say_key;
+	return defib_worker_new(&o, &pool, 1, out, m);
+}
+
+static void handlers_work_on_the_rows_of_a_watch(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_worker *w = NULL;
+	defib_message m;
+	rig_sql(g, "INSERT INTO rows (id, status, kind) VALUES (1, 'queued', 'a'), (2, 'queued', 'b'), "
+	           "(3, 'queued', 'a'), (4, 'queued', 'c')");
+	expect(start(ws, "rows", &w, &m), DEFIB_OK, &m);
+	assert_int_equal(defib_watches_set(ws, "rows", "stuck_after", "2h", &m), DEFIB_REFUSED);
+	assert_int_equal(defib_worker_resize(w, 0, 2, 10), DEFIB_USAGE); /* it is two pools */
+	defib_worker_run(w);
+	defib_worker_free(w);
+	assert_int_equal(count(g, "status = 'done' AND error = '1 a'"), 1);
+	assert_int_equal(count(g, "status = 'done' AND error = '2 b'"), 1);
+	assert_int_equal(count(g, "id = 3 AND status = 'failed' AND error = 'no luck'"), 1);
+	assert_int_equal(count(g, "id = 4 AND status = 'queued'"), 1);
+	expect(defib_watches_set(ws, "rows", "stuck_after", "2h", &m), DEFIB_OK, &m);
+	defib_watches_free(ws);
+}
+
+static void work_that_is_off_ends_at_once(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "false");
+	defib_counts counts = DEFIB_COUNTS_INIT;
+	defib_worker *w = NULL;
+	defib_message m;
+	rig_sql(g, "INSERT INTO rows (id, status, kind) VALUES (1, 'queued', 'a')");
+	expect(start(ws, "rows", &w, &m), DEFIB_OK, &m);
+	defib_worker_run(w);
+	defib_worker_stop(w);
+	assert_int_equal(defib_worker_counts(w, &counts), DEFIB_OK);
+	assert_int_equal(counts.settled, 0);
+	defib_worker_free(w);
+	defib_watches_free(ws);
+	assert_int_equal(count(g, "status = 'queued'"), 1);
+}
+
+static void a_pool_needs_a_watch_that_exists(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
+	defib_pool pool = DEFIB_POOL_INIT;
+	defib_worker *w = NULL;
+	defib_message m;
+	expect(start(ws, "none", &w, &m), DEFIB_NOT_FOUND, &m);
+	expect(start(NULL, "rows", &w, &m), DEFIB_CONFIG, &m); /* no URL either */
+	o.watches = ws;
+	pool.handler = say_key;
+	expect(defib_worker_new(&o, &pool, 1, &w, &m), DEFIB_USAGE, &m);
+	pool.watch = pool.queue = "rows";
+	expect(defib_worker_new(&o, &pool, 1, &w, &m), DEFIB_USAGE, &m);
+	assert_null(w);
+	defib_watches_free(ws);
+}
+
+/* ---- an instance ---- */
+
+static defib_instance *instance(defib_watches *ws, int64_t cleaned)
+{
+	defib_instance_options o = DEFIB_INSTANCE_OPTIONS_INIT;
+	defib_result r = DEFIB_RESULT_INIT;
+	defib_instance *i = NULL;
+	defib_message m;
+	o.watches = ws;
+	expect(defib_instance_start(&o, &i, &r, &m), DEFIB_OK, &m);
+	assert_int_equal(r.recovered, cleaned);
+	return i;
+}
+
+static void the_first_instance_cleans_up_and_the_second_leaves_its_rows(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true"), *others = watches_of(g, "true");
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running'), (2, 'queued')");
+	defib_instance *first = instance(ws, 1);
+	assert_int_equal(count(g, "status = 'failed' AND error = 'restart'"), 1);
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (3, 'running')");
+	defib_instance *second = instance(others, 0);
+	defib_instance_stop(second);
+	defib_instance_stop(first);
+	assert_int_equal(count(g, "id = 3 AND status = 'running'"), 1);
+	defib_instance_stop(instance(ws, 1));
+	defib_watches_free(ws);
+	defib_watches_free(others);
+	defib_instance_stop(NULL);
+}
+
+static void five_sessions_that_were_not_there_open_the_breaker(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_instance *i = instance(ws, 0);
+	assert_int_equal(defib_instance_wait_ms(i), 0);
+	for (int k = 0; k < 5; k++)
+		defib_instance_session(i, 0);
+	EVENTUALLY(defib_instance_wait_ms(i) == 0); /* the pause ends: this is the probe … */
+	assert_true(defib_instance_wait_ms(i) > 0); /* … and nobody else asks meanwhile */
+	defib_instance_session(i, 1);
+	assert_int_equal(defib_instance_wait_ms(i), 0);
+	defib_instance_stop(i);
+	defib_watches_free(ws);
+}
+
+/* ---- heartbeats by a watch ---- */
+
+static defib_beat_options beat_of(defib_watches *ws)
+{
+	defib_beat_options o = DEFIB_BEAT_OPTIONS_INIT;
+	o.watches = ws;
+	o.key = "1";
+	o.worker = "me";
+	o.every_ms = 10;
+	o.retry_ms = 10;
+	return o;
+}
+
+static void hear(void *ctx, defib_err err, const defib_message *message)
+{
+	(void)message;
+	if (err == DEFIB_LEASE_LOST)
+		atomic_fetch_add((atomic_int *)ctx, 1);
+}
+
+static void a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_beat_options o = beat_of(ws);
+	atomic_int lost = 0;
+	defib_beat *beat = NULL;
+	defib_message m;
+	o.failed = hear;
+	o.ctx = &lost;
+	rig_sql(g, "INSERT INTO rows (id, status, worker) VALUES (1, 'running', 'another')");
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m); /* the first one takes it over */
+	rig_sql(g, "UPDATE rows SET worker = 'me', beat_at = 1");
+	EVENTUALLY(count(g, "beat_at > 1000000000") == 1);
+	assert_int_equal(defib_beat_step(beat, "two", "not an object"), DEFIB_USAGE);
+	assert_int_equal(defib_beat_step(beat, "two", "{}"), DEFIB_OK);
+	rig_sql(g, "UPDATE rows SET worker = 'another'");
+	EVENTUALLY(atomic_load(&lost) == 1);
+	defib_beat_stop(beat);
+	defib_watches_free(ws);
+}
+
+static void a_row_that_does_not_run_gets_no_heartbeat(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_beat_options o = beat_of(ws);
+	defib_beat *beat = NULL;
+	defib_message m;
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_NOT_FOUND, &m);
+	rig_sql(g, "INSERT INTO rows (id, status, beat_at) VALUES (1, 'queued', 1)");
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_LEASE_LOST, &m);
+	o.metadata = "[]";
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_USAGE, &m);
+	assert_int_equal(count(g, "beat_at = 1"), 1);
+	defib_watches_free(ws);
+}
+
+/* ---- ending a job ---- */
+
+static void a_job_is_ended_once(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_message m;
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running'), (2, 'done')");
+	expect(defib_end(ws, "rows", "1", "asked", "ada", &m), DEFIB_OK, &m);
+	expect(defib_end(ws, "rows", "1", NULL, NULL, &m), DEFIB_OK, &m);
+	expect(defib_end(ws, "rows", "2", NULL, NULL, &m), DEFIB_OK, &m);
+	expect(defib_end(ws, "rows", "3", NULL, NULL, &m), DEFIB_NOT_FOUND, &m);
+	expect(defib_end(ws, "rows", NULL, NULL, NULL, &m), DEFIB_USAGE, &m);
+	assert_int_equal(count(g, "id = 1 AND status = 'ending'"), 1);
+	assert_int_equal(count(g, "id = 2 AND status = 'done'"), 1);
+	defib_watches_free(ws);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(handlers_work_on_the_rows_of_a_watch),
+		BOTH(a_handler_may_end_later),
+		BOTH(work_that_is_off_ends_at_once),
+		BOTH(a_pool_needs_a_watch_that_exists),
+		BOTH(the_first_instance_cleans_up_and_the_second_leaves_its_rows),
+		BOTH(five_sessions_that_were_not_there_open_the_breaker),
+		BOTH(a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost),
+		BOTH(a_row_that_does_not_run_gets_no_heartbeat),
+		BOTH(a_job_is_ended_once),
+	};
+	return cmocka_run_group_tests_name("lib/tables", tests, NULL, NULL);
+}

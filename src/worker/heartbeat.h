@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * heartbeat.h: a heartbeat of a job that the user's own code runs, in the user's own table: the
+ * watch's `work.beat` statements over the relation `work` of that one job, or without them the
+ * column of `alive_at`. Its end runs `work.after`.
+ *
+ * Each is one transaction that first locks the row and checks that the job still belongs to the
+ * writer: a job that was recovered, or that another worker runs, is not kept alive.
+ */
+#ifndef WORKER_HEARTBEAT_H
+#define WORKER_HEARTBEAT_H
+
+#include "recover/bound.h"
+#include "watch/compile.h"
+
+struct heartbeat_sql {
+	struct bound bound;
+	int nbeat, nafter;
+	struct write_sql *beat, *after;
+};
+
+/* One heartbeat. Texts may be NULL, except the job and the worker. */
+struct heartbeat {
+	const char *job, *worker, *step, *metadata;
+	bool first; /* it may take the job over from the owner that the row names */
+};
+
+/* Bind and compile with an open session; what is already prepared is kept. */
+MUST_CHECK defib_err heartbeat_prepare(struct heartbeat_sql *q, const struct watch *w,
+                                       struct session *session, struct failure *f);
+/* DEFIB_NOT_FOUND: no such row. DEFIB_LEASE_LOST: it is not running, or has another owner. */
+MUST_CHECK defib_err heartbeat_write(const struct heartbeat_sql *q, struct store *s,
+                                     const struct heartbeat *h, struct failure *f);
+/* The same checks; then `work.after`. */
+MUST_CHECK defib_err heartbeat_end(const struct heartbeat_sql *q, struct store *s,
+                                   const struct heartbeat *h, struct failure *f);
+void heartbeat_release(struct heartbeat_sql *q);
+
+#endif
