@@ -70,10 +70,15 @@ bench: all
 	@scripts/setup test
 	@bench/run
 
+# The Python package, as a wheel in build/python.
+python:
+	@scripts/setup test
+	@scripts/wheel build/python
+
 install: all
 	@/usr/bin/meson install -C build --no-rebuild
 
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench python install clean

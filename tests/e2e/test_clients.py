@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers in other languages, by the documented SQL functions (docs/clients.md).
+"""Workers in other languages: by the documented SQL functions (docs/clients.md), and in Python by
+the package.
 
 They are fenced like our own: a refusal is reported per job, and a worker that was declared dead
 gets SQLSTATE DFB01.
@@ -11,10 +12,10 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 
 import psycopg2
 import pytest
+from python_package import package  # noqa: F401
 from workers import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -191,40 +192,35 @@ def test_our_own_worker_recovers_the_job_of_a_silent_client(pg_queue, two):
 
 
 PYTHON_MAIN = """
-import json, os, signal, sys
-sys.path.insert(0, os.environ["CLIENT"])
-from defib_worker import Worker, Retry, Permanent, LeaseLost
+import os, sys, time
+import defib
 
-def good(job):
-    job.beat(step="one", progress="half")
-    return {"got": job.payload}
+worker = defib.Worker(os.environ["URL"], drain=True,
+                      lease=int(os.environ.get("LEASE_MS", "15000")) / 1000)
 
-def bad(job):
-    raise ValueError("no luck")
-
-def never(job):
-    raise Permanent("not this one")
-
-def slow(job):
+@worker.queue("default", poll=0.1)
+def handle(job):
+    if job.kind == "good":
+        job.progress(step="one", text="half")
+        return {"got": job.payload}
+    if job.kind == "bad":
+        raise ValueError("no luck")
+    if job.kind == "never":
+        raise defib.Permanent("not this one")
     open("up", "w").write(str(os.getpid()))
-    while not os.path.exists("go"):
-        signal.sigtimedwait([], 0.05)
+    while job.kind == "slow" and not os.path.exists("go"):
+        time.sleep(0.05)
+    try:
+        while job.kind == "beats":
+            job.progress(text="on and on")
+            time.sleep(0.05)
+    except defib.LostLease:
+        print("LEASE_LOST")
+        raise
     return "late"
 
-def beats(job):
-    open("up", "w").write(str(os.getpid()))
-    while True:
-        job.beat(progress="on and on")
-        signal.sigtimedwait([], 0.05)
-
-worker = Worker(os.environ["URL"], "default", lease_ms=int(os.environ.get("LEASE_MS", "15000")))
-try:
-    worker.run({"good": good, "bad": bad, "never": never, "slow": slow, "beats": beats},
-               drain=True)
-except LeaseLost as why:
-    print("LEASE_LOST", why)
-    sys.exit(9)
-worker.close()
+if worker.run()["refused"]:
+    print("LEASE_LOST")
 """
 
 SHELL_COMMAND = """case $DEFIB_KIND in
@@ -242,7 +238,10 @@ def client(request, pg_queue):
     language = request.param
     env = {"PATH": os.environ["PATH"], "HOME": str(pg_queue.program.dir), "DRAIN": "1",
            "BEAT_S": "0.5", "URL": pg_queue.db.url, "CLIENT": str(CLIENTS / language)}
-    argv = {"python": [sys.executable, "-c", PYTHON_MAIN],
+    if language == "python":
+        python = request.getfixturevalue("package")
+        env = python.env(**env)
+    argv = {"python": [language == "python" and python.python, "-c", PYTHON_MAIN],
             "shell": [CLIENTS / "shell" / "worker.sh", pg_queue.db.url, "default", "sh", "-c",
                       SHELL_COMMAND]}[language]
     children = []

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Background jobs that do not get stuck, in tables of your own or in defib's queue.
+
+    Watches           scan, act, explain, undo and end jobs of tables that a defib.yaml describes
+    Worker            handlers as functions or coroutines, on such a table or on the queue
+    Heartbeat         signs of life of a job that your own code runs
+    Instance          your own code works on the table: clean-up at start, recovery, sessions
+    Database          the queue and the ledger
+    enqueue           a job inside your own transaction
+
+The engine is libdefib's; see docs/python.md.
+"""
+
+from .errors import (Cancelled, ConfigError, ConnectionLost, Error, Locked, LostLease, NoSession,
+                     NotFound, Permanent, Refused, Retry, UnknownOutcome, UsageError)
+from .heartbeat import Heartbeat
+from .instance import Burst, Instance, staggered
+from .database import Database, Entry, enqueue, enqueue_async
+from .watches import AsyncWatches, Finding, Result, Watches
+from .worker import Job, Worker
+
+__all__ = ["AsyncWatches", "Burst", "Cancelled", "ConfigError", "ConnectionLost", "Database",
+           "Entry", "Error", "Finding", "Heartbeat", "Instance", "Job", "Locked", "LostLease",
+           "NoSession", "NotFound", "Permanent", "Refused", "Result", "Retry", "UnknownOutcome",
+           "UsageError", "Watches", "Worker", "enqueue", "enqueue_async", "staggered"]

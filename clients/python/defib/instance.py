@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program whose own code works on its tables: clean-up at start, recovery, sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import json
+import os
+import pathlib
+import time
+import uuid
+from ctypes import c_char_p, c_void_p
+from typing import Any, Callable, Coroutine, Iterable, Optional, TypeVar
+
+from . import _library as c
+from ._library import lib
+from .errors import Error, NoSession
+from .watches import Result, Watches, result_of
+from .worker import _signals_elsewhere
+
+SESSION_TRIES = 3
+SESSION_PAUSE_S = 1.0
+NO_SESSION = "Failed to obtain processing session"
+
+T = TypeVar("T")
+
+
+class Instance:
+    """This process as one that works on watches with code of its own.
+
+        with Instance(watches, "jobs") as instance: …
+        async with Instance(watches, "jobs") as instance: …
+
+    At start, before your code claims, jobs that ended instances left running are cleaned up as each
+    watch's `startup` says: `cleaned` has the counts, and each job is logged. Until it ends, other
+    instances know that this one is alive, and stuck jobs are recovered as a worker does.
+    """
+
+    def __init__(self, watches: Watches, *names: str, name: Optional[str] = None,
+                 lease: float = 15, spool: Optional[str] = None) -> None:
+        self.watches = watches
+        self.cleaned: Optional[Result] = None
+        self._names = names
+        self._name = name
+        self._lease_ms = int(lease * 1000)
+        self._spool = None if spool is None else pathlib.Path(spool)
+        self._handle: Optional[c_void_p] = None
+        self._watches_handle: Optional[c_void_p] = None
+        self._pid = 0
+
+    def start(self) -> "Instance":
+        """Register and clean up."""
+        self._watches_handle = self.watches.new_handle()
+        names = (c_char_p * len(self._names))(*map(c.text, self._names))
+        options = c.InstanceOptions(watches=self._watches_handle, names=names,
+                                    nnames=len(self._names), name=c.text(self._name),
+                                    lease_ms=self._lease_ms)
+        handle, counts, message = c_void_p(), c.Result(), c.Message()
+        with _signals_elsewhere():
+            err = lib.defib_instance_start(options, handle, ctypes.byref(counts), message)
+        if err:
+            lib.defib_watches_free(self._watches_handle)
+            self._watches_handle = None
+        c.check(err, message)
+        self._handle, self._pid = handle, os.getpid()
+        self.cleaned = result_of(counts)
+        c.ends_at_exit(self)
+        return self
+
+    def stop(self) -> None:
+        """Leave: its end needs no detection."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():
+            lib.defib_instance_stop(handle)
+            lib.defib_watches_free(self._watches_handle)
+            self._watches_handle = None
+
+    _end = stop
+
+    def __enter__(self) -> "Instance":
+        return self.start()
+
+    def __exit__(self, *_exc: Any) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> "Instance":
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *_exc: Any) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # ---- sessions
+
+    def wait_for_session(self) -> float:
+        """Seconds to wait before a session is asked for; 0: ask, and tell got_session()."""
+        return lib.defib_instance_wait_ms(self._handle) / 1000 if self._handle is not None else 0
+
+    def got_session(self, got: bool) -> None:
+        """Counted in the metrics; five failures in a row make wait_for_session() pause."""
+        if self._handle is not None:
+            lib.defib_instance_session(self._handle, int(got))
+
+    def claimed_item(self, session_factory: Callable[[], Any], item: Any,
+                     watch: Optional[str] = None, tries: int = SESSION_TRIES,
+                     pause: float = SESSION_PAUSE_S) -> "ClaimedItem":
+        """A session for one claimed item, in a transaction of its own, with or async with.
+
+        The block gets the session; its transaction is committed at the end. When there is no
+        session after `tries` tries, `pause` seconds apart, the item is failed with that reason and
+        NoSession is raised. When the block fails, so is the item, with its error, and the error is
+        raised.
+        """
+        return ClaimedItem(self, session_factory, item, watch or self._only(), tries, pause)
+
+    def _only(self) -> str:
+        names = self._names or self.watches.names
+        if len(names) != 1:
+            raise c.BY_CODE["USAGE"](f"there are {len(names)} watches: name one", code="USAGE")
+        return names[0]
+
+    # ---- items that fail
+
+    def fail(self, watch: str, item: Any, reason: str) -> None:
+        """Write the failure of an item through the library's own session; else keep it."""
+        try:
+            self._write(watch, item, reason)
+        except Error as why:
+            self._keep(watch, item, reason, why)
+            return
+        self._drain()
+
+    def _write(self, watch: str, item: Any, reason: str) -> None:
+        done = self.watches.act(watch, "fail", [item], reason=reason, actor="claimed_item",
+                                override_guard=True)  # it is ours, and not stuck
+        if done.recovered:
+            c.log.warning("%s %s failed: %s", watch, item, reason)
+        else:  # another worker has it by now, or ended it
+            c.log.warning("%s %s is left as it is: %s", watch, item,
+                          "; ".join(filter(None, (one.refusal for one in done.findings))))
+
+    def _keep(self, watch: str, item: Any, reason: str, why: Error) -> None:
+        """On disk until the database is back; without a place for it, only a scan can find it."""
+        if self._spool is None:
+            c.log.critical("ZOMBIE RECORD ALERT: %s %s stuck in its running state: %s (%s)", watch,
+                           item, reason, why)
+            return
+        self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = self._spool / f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
+        fresh = kept.with_suffix(".new")
+        with open(fresh, "w") as file:
+            json.dump({"watch": watch, "item": item, "reason": reason}, file, default=str)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(kept)
+        c.log.error("%s %s failed, kept in %s until the database is back: %s", watch, item,
+                    self._spool, why)
+
+    def _drain(self) -> None:
+        """Failures that were kept, oldest first."""
+        for kept in sorted(self._spool.glob("*.json")) if self._spool else ():
+            said = json.loads(kept.read_text())
+            try:
+                self._write(said["watch"], said["item"], said["reason"])
+            except Error as why:
+                c.log.warning("%s stays in the spool: %s", kept.name, why)
+                return
+            kept.unlink(missing_ok=True)
+
+
+class ClaimedItem:
+    """See Instance.claimed_item()."""
+
+    def __init__(self, instance: Instance, session_factory: Callable[[], Any], item: Any,
+                 watch: str, tries: int, pause: float) -> None:
+        self._instance = instance
+        self._factory = session_factory
+        self._item = item
+        self._watch = watch
+        self._tries = tries
+        self._pause = pause
+        self._session: Any = None
+
+    def _refused(self, number: int, why: BaseException) -> None:
+        self._instance.got_session(False)
+        c.log.warning("no session for %s %s (try %d of %d): %s", self._watch, self._item, number,
+                      self._tries, why)
+
+    def _given_up(self) -> NoSession:
+        return NoSession(f"{self._watch} {self._item}: {NO_SESSION}")
+
+    def _why(self, error: BaseException) -> str:
+        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+    # ---- with
+
+    def __enter__(self) -> Any:
+        for number in range(1, self._tries + 1):
+            time.sleep(self._instance.wait_for_session())
+            try:
+                self._session = self._factory()
+                if self._session is None:
+                    raise ConnectionError("there is none")
+                if hasattr(self._session, "connection"):
+                    self._session.connection()  # SQLAlchemy: now, not at the first statement
+            except Exception as why:
+                self._drop()
+                self._refused(number, why)
+                if number < self._tries:
+                    time.sleep(self._pause)
+                continue
+            self._instance.got_session(True)
+            return self._session
+        self._instance.fail(self._watch, self._item, NO_SESSION)
+        raise self._given_up()
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = None
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
+        """What a failed COMMIT did is not known: such an item is left to a scan."""
+        try:
+            if error is None:
+                self._session.commit()
+            else:
+                self._session.rollback()
+        finally:
+            self._drop()
+            if isinstance(error, Exception):
+                self._instance.fail(self._watch, self._item, self._why(error))
+
+    # ---- async with
+
+    async def __aenter__(self) -> Any:
+        for number in range(1, self._tries + 1):
+            await asyncio.sleep(self._instance.wait_for_session())
+            try:
+                self._session = await _awaited(self._factory())
+                if self._session is None:
+                    raise ConnectionError("there is none")
+                if hasattr(self._session, "connection"):
+                    await _awaited(self._session.connection())
+            except Exception as why:
+                await self._adrop()
+                self._refused(number, why)
+                if number < self._tries:
+                    await asyncio.sleep(self._pause)
+                continue
+            self._instance.got_session(True)
+            return self._session
+        await asyncio.to_thread(self._instance.fail, self._watch, self._item, NO_SESSION)
+        raise self._given_up()
+
+    async def _adrop(self) -> None:
+        if self._session is not None:
+            await _awaited(self._session.close())
+        self._session = None
+
+    async def __aexit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
+        try:
+            if error is None:
+                await _awaited(self._session.commit())
+            else:
+                await _awaited(self._session.rollback())
+        finally:
+            await self._adrop()
+            if isinstance(error, Exception):
+                await asyncio.to_thread(self._instance.fail, self._watch, self._item,
+                                        self._why(error))
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+# ---- a gradual start
+
+async def staggered(seconds: float, workers: Iterable[Coroutine[Any, Any, T]]
+                    ) -> "list[asyncio.Task[T]]":
+    """Start coroutines as tasks, one after another with a pause between two."""
+    tasks: "list[asyncio.Task[T]]" = []
+    for worker in workers:
+        if tasks:
+            await asyncio.sleep(seconds)
+        tasks.append(asyncio.get_running_loop().create_task(worker))
+    return tasks
+
+
+class Burst:
+    """At most `limit` jobs in the first `window` seconds of a worker; afterwards any number.
+
+        burst = Burst(5, 60)
+        while running:
+            if not burst.allows() or not (job := await claim()):
+                await asyncio.sleep(poll)
+                continue
+            burst.count()
+    """
+
+    def __init__(self, limit: int, window: float) -> None:
+        self._left = limit
+        self._until = time.monotonic() + window
+
+    def allows(self) -> bool:
+        return self._left > 0 or time.monotonic() >= self._until
+
+    def count(self) -> None:
+        """A job was taken."""
+        self._left -= 1
+
+
