@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of examples/*/app, as their READMEs start them: real servers on real PostgreSQL."""
+
+import json
+import shutil
+import time
+import urllib.error
+import urllib.request
+
+from conftest import ROOT
+from databases import initialize
+from pgserver import free_port
+from workers import eventually
+
+EXAMPLES = ROOT / "examples"
+
+
+class App:
+    """One program in a copy of its folder; each start is a process of its own."""
+
+    def __init__(self, name, db, defib, script):
+        self.db = db
+        self.script = script
+        self.dir = script.folder / name / "app"
+        shutil.copytree(EXAMPLES / name, self.dir.parent)
+        db.sql((self.dir.parent / "schema.postgres.sql").read_text())
+        initialize(db, defib)
+        self.port = None
+
+    def start(self, wait=True, **env):
+        self.port = free_port()
+        server = self.script.module("uvicorn", "app:app", "--port", self.port, folder=self.dir,
+                                    DATABASE_URL=self.db.url, **env)
+        if wait:
+            eventually(lambda: server.process.poll() is not None or self.answers())
+            assert server.process.poll() is None, server.log
+        return server
+
+    def answers(self):
+        try:
+            return self.ask("GET", "/health")[0] == 200
+        except OSError:
+            return False
+
+    def ask(self, method, path, timeout=60, **headers):
+        """Status, document and how long it took."""
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method,
+                                       headers={name.replace("_", "-"): value
+                                                for name, value in headers.items()})
+        began = time.monotonic()
+        try:
+            with urllib.request.urlopen(asked, timeout=timeout) as got:
+                status, body = got.status, got.read()
+        except urllib.error.HTTPError as refused:
+            status, body = refused.code, refused.read()
+        return status, json.loads(body) if body else None, time.monotonic() - began
+
+    def cell(self, query, *params):
+        return self.db.sql(query, *params)[0][0]
+
+    def lines(self, name):
+        path = self.dir / name
+        return path.read_text().split("\n")[:-1] if path.exists() else []

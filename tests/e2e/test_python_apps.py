@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The teams' own programs: each shows its zombie first, then the lines of defib that end it."""
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+import uuid
+
+import pytest
+
+from python_apps import App
+from python_package import package, script  # noqa: F401
+from workers import eventually
+
+
+# ---- A: ScraperSky, FastAPI and SQLAlchemy with a pool of 2
+
+class Pages(App):
+    def add(self, url, count=1):
+        return [row[0] for row in self.db.sql(
+            "INSERT INTO pages (url) SELECT %s FROM generate_series(1, %s) RETURNING id", url,
+            count)]
+
+    def states(self):
+        return sorted(self.db.sql("SELECT page_processing_status::text, page_processing_error "
+                                  "FROM pages"))
+
+    def waiting_for(self, lock):
+        """How many sessions wait for an advisory lock."""
+        return self.cell("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND "
+                         "objid = %s AND NOT granted AND database = (SELECT oid FROM pg_database "
+                         "WHERE datname = current_database())", lock)
+
+    def run_dry(self):
+        """Three pages are claimed; while the first is processed, reports take the pool's
+        connections, and none is left for the others."""
+        gate, reports = self.db.connect(), self.db.connect()
+        reports.cursor().execute("SELECT pg_advisory_lock(8)")
+        gate.cursor().execute("SELECT pg_advisory_lock(7)")
+        self.add("slow", 3)
+        asking = []
+        try:
+            eventually(lambda: self.waiting_for(7) == 1)
+            for _ in range(2):
+                asking.append(threading.Thread(target=self.ask, args=("POST", "/report")))
+                asking[-1].start()
+            eventually(lambda: self.waiting_for(8) == 1)
+            eventually(lambda: self.ask("GET", "/health")[1] == {"reports": 2})
+            gate.close()
+            eventually(lambda: self.waiting_for(8) == 2)
+            yield
+        finally:
+            gate.close()
+            reports.close()
+            for one in asking:
+                one.join()
+
+
+@pytest.fixture
+def pages(pg, with_tables, defib, script):
+    return Pages("scrapersky", pg, defib, script)
+
+
+def test_scrapersky_before_leaves_zombies(pages):
+    server = pages.start(LOOP="before", POLL_SECONDS="0.1")
+    for _ in pages.run_dry():
+        eventually(lambda: server.log.count("Skipping.") == 2)
+    done, = pages.add("quick")
+    # The loop goes on, and never looks at them again.
+    eventually(lambda: pages.ask("GET", f"/pages/{done}")[1]["status"] == "Complete")
+    assert pages.states() == 2 * [("Complete", None)] + 2 * [("Processing", None)]
+
+
+@pytest.mark.covers("A6", "A7", "A9")
+def test_scrapersky_after_fails_them_with_the_reason(pages):
+    server = pages.start(POLL_SECONDS="0.1")
+    lost = ("Failed", "Failed to obtain processing session")
+    for _ in pages.run_dry():
+        eventually(lambda: pages.states().count(lost) == 2)
+    assert pages.states() == [("Complete", None), lost, lost]
+    # Three tries each, counted where the daemon's metrics read it.
+    eventually(lambda: pages.cell("SELECT (info->>'failures')::int FROM defib.worker") == 6)
+    bad, = pages.add("bad")
+    eventually(lambda: pages.ask("GET", f"/pages/{bad}")[1] == {
+        "status": "Failed", "error": "ValueError: no such page"})
+    assert server.stop() == 0, server.log
+    assert pages.cell("SELECT state FROM defib.worker") == "left"
+
+
+@pytest.mark.covers("A1", "A2", "A3")
+def test_scrapersky_after_recovers_what_a_killed_server_left(pages):
+    config = pages.dir.parent / "defib.yaml"
+    # The server has just started: otherwise silence would prove nothing yet.
+    config.write_text(config.read_text().replace("name: pages\n", "name: pages\n    guard: off\n"))
+    gate = pages.db.connect()
+    gate.cursor().execute("SELECT pg_advisory_lock(7)")
+    pages.add("slow")
+    first = pages.start(POLL_SECONDS="0.1")
+    eventually(lambda: pages.waiting_for(7) == 1)
+    first.kill()
+    gate.close()
+    assert pages.states() == [("Processing", None)]
+    pages.db.sql("UPDATE pages SET updated_at = now() - interval '61 minutes'")
+    server = pages.start(POLL_SECONDS="0.1")
+    eventually(lambda: pages.states() == [("Complete", "Auto-reset from stuck Processing state")])
+    assert server.stop() == 0, server.log
+
+
+# ---- D: OctoLab, FastAPI with an owner check
+
+OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
+
+
+class Labs(App):
+    env = {"TEARDOWN_WORKER_INTERVAL_SECONDS": "0.2"}
+
+    def add(self, *marks):
+        lab = str(uuid.uuid4())
+        for mark in marks:
+            (self.dir / f"{mark}.{lab}").touch()
+        self.db.sql("INSERT INTO labs (id, owner_id) VALUES (%s, %s)", lab, OWNER)
+        return lab
+
+    def status(self, lab):
+        return self.cell("SELECT status FROM labs WHERE id = %s", lab)
+
+    def delete(self, lab, owner=OWNER):
+        return self.ask("DELETE", f"/labs/{lab}", X_Owner=owner)
+
+    def began(self, lab):
+        eventually(lambda: lab in self.lines("began"))
+
+    def go_on(self, lab):
+        (self.dir / f"hold.{lab}").unlink()
+
+
+@pytest.fixture
+def labs(pg, with_tables, defib, script):
+    return Labs("octolab", pg, defib, script)
+
+
+def test_octolab_before_leaves_a_lab_ending(labs):
+    first = labs.start(TEARDOWN="before")
+    lab = labs.add("hold")
+    assert labs.delete(lab)[0] == 204
+    labs.began(lab)
+    first.kill()
+    labs.go_on(lab)
+    labs.start(TEARDOWN="before")
+    other = labs.add()
+    assert labs.delete(other)[0] == 204
+    eventually(lambda: labs.status(other) == "finished")
+    assert (labs.status(lab), labs.lines("began").count(lab)) == ("ending", 1)
+
+
+@pytest.mark.covers("D1", "D5")
+def test_octolab_after_finishes_what_a_killed_server_left(labs):
+    first = labs.start(**labs.env)
+    lab = labs.add("hold")
+    assert labs.delete(lab)[0] == 204
+    labs.began(lab)
+    first.kill()
+    labs.go_on(lab)
+    labs.start(**labs.env)
+    eventually(lambda: labs.status(lab) == "finished")
+    assert labs.lines("began").count(lab) == 2
+
+
+@pytest.mark.covers("D1")
+def test_octolab_keeps_its_path_and_owner_check(labs):
+    server = labs.start(TEARDOWN_WORKER_ENABLED="false")
+    lab = labs.add()
+    assert labs.delete(lab, owner=str(uuid.uuid4()))[0] == 404
+    assert labs.delete("nonsense")[0] == 404
+    assert labs.status(lab) == "running"
+    assert labs.delete(lab)[0] == 204
+    when = labs.cell("SELECT updated_at FROM labs")
+    assert labs.delete(lab)[0] == 204
+    assert labs.cell("SELECT updated_at FROM labs") == when
+    assert labs.ask("GET", f"/labs/{lab}", X_Owner=OWNER)[1] == {"status": "ending"}
+    assert server.stop() == 0, server.log
+
+
+@pytest.mark.covers("D1", "D2")
+def test_octolab_ends_fifty_labs_at_once(labs):
+    labs.start(**labs.env, TEARDOWN_WORKER_BATCH_SIZE="50")
+    all_labs = [labs.add() for _ in range(50)]
+    with concurrent.futures.ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(labs.delete, all_labs))
+    assert [answer[0] for answer in answers] == 50 * [204]
+    eventually(lambda: labs.cell("SELECT count(*) FROM labs WHERE status = 'finished'") == 50)
+    assert sorted(labs.lines("began")) == sorted(all_labs)
+
+
+@pytest.mark.covers("D4")
+def test_octolab_reloads_in_the_middle_of_a_teardown(labs):
+    """It does not wait, and the lab is not failed: the next start tears it down."""
+    server = labs.start(**labs.env)
+    lab = labs.add("hold")
+    labs.delete(lab)
+    labs.began(lab)
+    began = time.monotonic()
+    assert server.stop() == 0, server.log
+    assert time.monotonic() - began < 10
+    assert labs.status(lab) == "ending"
+    labs.go_on(lab)
+    labs.start(**labs.env)
+    eventually(lambda: labs.status(lab) == "finished")
+
+
+@pytest.mark.covers("D3", "D6", "D9")
+def test_octolab_masks_the_owner_of_a_failed_teardown(labs):
+    server = labs.start(**labs.env, TEARDOWN_TIMEOUT_SECONDS="1")
+    bad, slow = labs.add("fail"), labs.add("hold")
+    for lab in (bad, slow):
+        assert labs.delete(lab)[0] == 204
+    eventually(lambda: labs.status(bad) == labs.status(slow) == "failed")
+    assert labs.cell("SELECT error FROM labs WHERE id = %s", bad) == "RuntimeError: no such network"
+    assert labs.cell("SELECT error FROM labs WHERE id = %s", slow) == "teardown timed out"
+    eventually(lambda: server.log.count("****abc123") >= 2)
+    assert OWNER not in server.log
+
+
+# ---- B: Scristill, a scheduler of 1, 6 and 1 workers on the server's event loop
+
+class Scheduler(App):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.db.sql("INSERT INTO projects (name) VALUES ('one')")
+
+    def add(self, count, kind, status, seconds=3600, payload="{}"):
+        self.db.sql("INSERT INTO jobs (project_id, type, status, payload, updated_at) "
+                    "SELECT (SELECT id FROM projects), %s, %s, %s, now() - %s * interval '1 second' "
+                    "FROM generate_series(1, %s)", kind, status, payload, seconds, count)
+
+    def stale(self):
+        """The 231 jobs of the document."""
+        for count, kind, status in ((60, "scrape", "running"), (94, "crawl", "running"),
+                                    (77, "extract", "cancelling")):
+            self.add(count, kind, status)
+
+    def counts(self):
+        return dict(self.db.sql("SELECT status, count(*) FROM jobs GROUP BY status"))
+
+
+@pytest.fixture
+def scheduler(pg, with_tables, defib, script):
+    return Scheduler("scristill", pg, defib, script)
+
+
+def test_scristill_before_runs_the_stale_jobs_and_hangs_the_api(scheduler):
+    scheduler.stale()
+    server = scheduler.start(wait=False, STARTUP="before", JOB_SECONDS="1")
+    # Eight workers keep the loop busy at once: nothing is answered within the five seconds.
+    eventually(lambda: scheduler.counts().get("completed", 0) >= 2)
+    with pytest.raises(TimeoutError):
+        scheduler.ask("GET", "/health", timeout=5)
+    assert server.process.poll() is None
+    assert "failed" not in scheduler.counts()
+
+
+@pytest.mark.covers("B1", "B2", "B6", "B7", "B8")
+def test_scristill_after_fails_them_and_answers(scheduler):
+    scheduler.stale()
+    scheduler.add(40, "crawl", "queued")
+    began = time.monotonic()
+    server = scheduler.start(JOB_SECONDS="0.01", SCHEDULER_STARTUP_STAGGER_SECONDS="0.05",
+                             POLL_SECONDS="0.05")
+    assert time.monotonic() - began < 5
+    assert ("running_failed=154" in server.log and "cancelling_failed=77" in server.log), server.log
+    # Six crawl workers with a burst of five each, and then no more within the window.
+    eventually(lambda: scheduler.counts() == {"failed": 231, "completed": 30, "queued": 10})
+    assert scheduler.ask("GET", "/health")[2] < 5
+    assert scheduler.cell("SELECT DISTINCT error FROM jobs WHERE status = 'failed'") == (
+        "Container restart: job was running when previous instance stopped")
+    assert server.stop() == 0, server.log
+
+
+@pytest.mark.covers("B1", "B4")
+def test_scristill_after_leaves_no_young_row_of_a_killed_instance_running(scheduler):
+    scheduler.add(3, "crawl", "queued", payload='{"wait": true}')
+    env = {"SCHEDULER_STARTUP_STAGGER_SECONDS": "0.01", "POLL_SECONDS": "0.05"}
+    first = scheduler.start(**env)
+    eventually(lambda: scheduler.counts() == {"running": 3})
+    first.kill()
+    scheduler.start(**env)
+    assert scheduler.counts() == {"failed": 3}
+
+
+# ---- C: Ruvon, steps as Celery tasks
+
+class Workflows(App):
+    def worker(self, **env):
+        celery = self.script.module(
+            "celery", "-A", "app", "worker", "-c", "1", "-l", "INFO", "-n", f"{uuid.uuid4()}@here",
+            folder=self.dir, DATABASE_URL=self.db.url, BROKER_FOLDER=str(self.dir / "broker"),
+            **env)
+        celery.wait_log("ready.")
+        return celery
+
+    def dispatch(self, package, step, **env):
+        workflow = self.cell("INSERT INTO workflow_executions (workflow_type) VALUES ('Order') "
+                             "RETURNING id")
+        (self.dir / "broker").mkdir(exist_ok=True)
+        package.run(f"import app; app.dispatch('{workflow}', '{step}')", folder=self.dir,
+                    DATABASE_URL=self.db.url, BROKER_FOLDER=str(self.dir / "broker"), **env)
+        return workflow
+
+    def hold(self, step):
+        (self.dir / f"hold.{step}").touch()
+
+    def began(self, step):
+        """The process that runs it."""
+        eventually(lambda: [line for line in self.lines("began") if line.startswith(step)])
+        return int(self.lines("began")[-1].split()[1])
+
+    def status(self):
+        return self.cell("SELECT status FROM workflow_executions")
+
+    def scan(self, package):
+        return package.run("import app; print(app.watches.scan('workflows', fix=True).recovered)",
+                           folder=self.dir, DATABASE_URL=self.db.url,
+                           BROKER_FOLDER=str(self.dir / "broker")).strip()
+
+
+@pytest.fixture
+def workflows(pg, with_tables, defib, script):
+    return Workflows("ruvon", pg, defib, script)
+
+
+def test_ruvon_before_leaves_a_workflow_pending(workflows, package):
+    workflows.hold("Process_Payment")
+    workflows.dispatch(package, "Process_Payment")
+    workflows.worker(HEARTBEAT="no")
+    os.kill(workflows.began("Process_Payment"), signal.SIGKILL)
+    workflows.db.sql("UPDATE workflow_executions SET updated_at = now() - interval '1 day'")
+    # Nothing says that a worker is dead: there is no heartbeat.
+    assert workflows.scan(package) == "0"
+    assert workflows.status() == "PENDING_ASYNC"
+
+
+@pytest.mark.covers("C1", "C2", "C4")
+def test_ruvon_after_detects_the_dead_worker(workflows, package):
+    workflows.hold("Process_Payment")
+    workflows.dispatch(package, "Process_Payment")
+    celery = workflows.worker()
+    pid = workflows.began("Process_Payment")
+    eventually(lambda: workflows.db.sql(
+        "SELECT current_step, (metadata->>'pid')::int FROM workflow_heartbeats") == [
+            ("Process_Payment", pid)])
+    assert workflows.scan(package) == "0"
+    os.kill(pid, signal.SIGKILL)
+    celery.kill()
+    workflows.db.sql("UPDATE workflow_heartbeats SET last_heartbeat = now() - interval '3 minutes'")
+    assert workflows.scan(package) == "1"
+    assert workflows.status() == "FAILED_WORKER_CRASH"
+    assert workflows.db.sql("SELECT event_type FROM workflow_audit_log") == [("ZOMBIE_DETECTED",)]
+    assert workflows.cell("SELECT count(*) FROM workflow_heartbeats") == 0
+
+
+@pytest.mark.covers("C1")
+def test_ruvon_after_runs_all_steps_and_leaves_no_heartbeat(workflows, package):
+    workflows.dispatch(package, "Reserve_Inventory")
+    workflows.worker()
+    eventually(lambda: workflows.status() == "COMPLETED")
+    assert [line.split()[0] for line in workflows.lines("began")] == [
+        "Reserve_Inventory", "Process_Payment", "Ship_Order"]
+    assert workflows.cell("SELECT count(*) FROM workflow_heartbeats") == 0
