@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The document's "before": the teardown belongs to the request. If the server is killed, the lab
-stays `ending` for ever; a reload waits for it."""
+stays `ending` forever; a reload waits for it."""
 
 import contextlib
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The job loop as the document shows it: an item for which there is no session is skipped, and
-stays `Processing` for ever."""
+stays `Processing` forever."""
 
 import contextlib
 import logging
@@ -35,7 +35,7 @@ async def run_job_loop(get_session, processing_function):
             if item_session is None:
                 logger.error("SCHEDULER_LOOP: Failed to get session for processing item %s. "
                              "Skipping.", item_id)
-                continue  # PROBLEM: the item stays in Processing for ever
+                continue  # PROBLEM: the item stays in Processing forever
             await processing_function(item_id, item_session)
             await item_session.commit()
         except Exception:
