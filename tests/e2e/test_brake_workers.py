@@ -53,7 +53,7 @@ def resume(workers):
         worker.signal(signal.SIGCONT)
 
 
-@pytest.mark.covers("F6")
+@pytest.mark.covers("F6", "C14")
 def test_most_workers_that_are_stopped_are_not_declared_dead_and_come_back(queue):
     workers = crew(queue)
     let_beat(queue, 2)

@@ -11,6 +11,7 @@ import signal
 import time
 
 import pytest
+import yaml
 
 from conftest import Program
 from databases import PgDatabase
@@ -390,7 +391,7 @@ def test_a_real_prometheus_scrapes_the_daemon_and_the_shipped_alert_fires(scene,
         prometheus.close()
 
 
-@pytest.mark.covers("A10", "C10", "C12", "C13")
+@pytest.mark.covers("A10", "C10", "C12", "C13", "D10")
 def test_the_shipped_rules_do_what_they_say():
     promtool("check", "rules", RULES)
     promtool("test", "rules", *sorted((ROOT / "deploy" / "prometheus" / "tests").glob("*.yml")))
@@ -436,6 +437,16 @@ def test_the_dashboard_names_only_metrics_that_exist_and_has_the_three_panels():
     assert used_names(expressions + queries) <= known_names()
     assert {"Zombies detected", "Recovery rate", "Detection time"} <= {p["title"] for p in panels}
     assert len({p["id"] for p in dashboard["panels"]}) == len(dashboard["panels"])
+    # The line in each of the three is where its alert fires.
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"]
+             for rule in group["rules"]]
+    for title, alert, sign in (("Zombies detected", "DefibStuckFast", ">"),
+                               ("Recovery rate", "DefibRecoveryRate", "<"),
+                               ("Detection time", "DefibDetectionSlow", ">")):
+        panel, = [p for p in panels if p["title"] == title]
+        limit = panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]["value"]
+        expression, = [rule["expr"] for rule in rules if rule.get("alert") == alert]
+        assert expression.strip().endswith(f"{sign} {limit}"), (title, expression)
 
 
 def test_every_expression_of_the_dashboard_is_one_for_prometheus(tmp_path):
@@ -469,3 +480,18 @@ def test_resets_of_a_run_of_a_day_and_of_a_week_are_the_rows(lite, tmp_path):
         assert s.get("defib_recoveries_recent", window="week", **PAGES) == 5
         assert s.get("defib_recovered_total", **PAGES) == 5
         assert s.get("defib_stuck_detected_total", **PAGES) == 5
+
+
+@pytest.mark.covers("D10")
+def test_a_worker_that_comes_again_is_a_restart(lite, defib, tmp_path):
+    queue = Queue(defib, lite)
+    defib("init", db=lite)
+    first = queue.work("--name", "anna")
+    with serving(tmp_path, config(lite, "watches: []\n")) as web:
+        wait_scrape(web, lambda s: s.get("defib_workers", watch="queue") == 1)
+        assert scrape(web).get("defib_worker_restarts_total", watch="queue") == 0
+        first.kill()
+        queue.work("--name", "anna")
+        wait_scrape(web, lambda s: s.get("defib_worker_restarts_total", watch="queue") == 1)
+        wait_scrape(web, lambda s: s.get("defib_worker_deaths_total", watch="queue") == 1)
+    queue.close()
