@@ -78,6 +78,28 @@ static void openmetrics_says_the_unit(void **state)
 	                  "# EOF\n");
 }
 
+static void an_alias_adds_up_what_differs_in_other_labels(void **state)
+{
+	(void)state;
+	struct metric_alias items[] = {{METRIC_RECOVERED, "zombies_recovered_total"},
+	                               {METRIC_JOB, "zombie_seconds"}};
+	AUTO_BUF out = BUF_INIT;
+	metrics_add(m, METRIC_RECOVERED, 2, LABELS("b", "main", "requeue", "automation"));
+	metrics_add(m, METRIC_RECOVERED, 5, LABELS("a", "main", "fail", "person"));
+	metrics_add(m, METRIC_RECOVERED, 1, LABELS("b", "main", "fail", "automation"));
+	metrics_observe(m, METRIC_JOB, 3, LABELS("a", "main", "x"));
+	metrics_observe(m, METRIC_JOB, 4, LABELS("a", "main", "y"));
+	metrics_write(m, &(struct metric_aliases){2, items}, true, &out);
+	const char *text = strstr(buf_text(&out), "# HELP zombies");
+	assert_non_null(text);
+	assert_non_null(strstr(text, "# TYPE zombies_recovered counter\n"
+	                             "zombies_recovered_total{watch=\"a\",database=\"main\"} 5\n"
+	                             "zombies_recovered_total{watch=\"b\",database=\"main\"} 3\n"));
+	assert_non_null(strstr(text, "# UNIT zombie_seconds seconds\n"));
+	assert_non_null(strstr(text, "zombie_seconds_sum{watch=\"a\",database=\"main\"} 7\n"
+	                             "zombie_seconds_count{watch=\"a\",database=\"main\"} 2\n# EOF\n"));
+}
+
 static void label_values_are_escaped(void **state)
 {
 	(void)state;
@@ -245,6 +267,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(openmetrics_names_its_family_without_and_ends_with_eof,
 	                                    begin, end),
 		cmocka_unit_test_setup_teardown(openmetrics_says_the_unit, begin, end),
+		cmocka_unit_test_setup_teardown(an_alias_adds_up_what_differs_in_other_labels, begin, end),
 		cmocka_unit_test_setup_teardown(label_values_are_escaped, begin, end),
 		cmocka_unit_test_setup_teardown(buckets_add_up_and_include_their_bound, begin, end),
 		cmocka_unit_test_setup_teardown(buckets_that_another_counts_are_taken_as_they_are, begin,
