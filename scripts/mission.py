@@ -96,7 +96,7 @@ def judge(ids, found, missing):
     lines = [row(name, found[name]) for name in proved]
     lines += [f"weak: {name}: {one}" for name in ids for one in missing[name]]
     lines.append(f"{len(proved)} of {len(ids)} ids are proved by passing tests, {len(lite)} of them "
-                 f"on SQLite too; {sum(bool(missing[name]) for name in ids)} are weak")
+                 f"on SQLite too; weak: {sum(bool(missing[name]) for name in ids)}")
     problems = [f"no test that covers {name} has passed: {ids[name]}"
                 for name in ids if not found[name] and not missing[name]]
     problems += [f"a test covers {name}, which {LIST.name} does not have"

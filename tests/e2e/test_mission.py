@@ -64,7 +64,7 @@ def test_a_weak_id_is_listed_with_what_is_missing_and_not_counted(few, tmp_path)
     assert problems == []
     assert lines[2:] == [
         "weak: F2: milliseconds are not measured", "weak: F2: across hosts",
-        "2 of 3 ids are proved by passing tests, 1 of them on SQLite too; 1 are weak"]
+        "2 of 3 ids are proved by passing tests, 1 of them on SQLite too; weak: 1"]
 
 
 def test_an_id_without_a_test_that_passed_fails(few, tmp_path):
