@@ -281,7 +281,7 @@ with instance:
 """
 
 
-@pytest.mark.covers("A6", "A7", "A9")
+@pytest.mark.covers("A6", "A7")
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_claimed_item_without_a_session_is_failed(package, jobs, script, kind):
     jobs.sql("UPDATE jobs SET status = 'queued'")

@@ -187,7 +187,7 @@ def test_handlers_end_jobs_in_every_way(script, kind, jobs):
     assert counts(worker) == {"settled": 5, "refused": 0, "spooled": 0, "abandoned": 0}
 
 
-@pytest.mark.covers("F2", "F3")
+@pytest.mark.covers("F2")
 def test_a_job_of_a_killed_worker_runs_elsewhere(script, kind, jobs):
     job = jobs.add("slow")
     first = start(script, kind, jobs)
