@@ -7,8 +7,9 @@
 const char *const recovery_params[] = {"owner",   "kind",   "attempt",  "alive_at",
                                        "verdict", "reason", "retry_at", "evidence",
                                        "now",     "step",   NULL};
-static const char *const work_params[] = {"owner",  "kind",  "attempt", "reason", "retry_at", "now",
-                                          "worker", "error", "result",  "epoch",  "step",     NULL};
+static const char *const work_params[] = {"owner", "kind",     "attempt", "reason", "retry_at",
+                                          "now",   "worker",   "error",   "result", "epoch",
+                                          "step",  "metadata", NULL};
 
 /* The meaning of each name, and where it can be used. */
 static const struct {
@@ -29,8 +30,7 @@ static const struct {
 	{"error", "why it failed", false, true},
 	{"result", "the program's result, JSON; `:result.text` is one field of it", false, true},
 	{"epoch", "the number of the claim, which rises with every one", false, true},
-	{"metadata", "what a heartbeat of your own code gives, JSON; only in `beat` and `after`", false,
-     true},
+	{"metadata", "what a heartbeat of your own code gives, JSON; else null", false, true},
 };
 
 void params_reference(struct buf *out)
