@@ -162,6 +162,35 @@ export interface MonitorOptions extends BesideOptions {
 export class Monitor extends Beside<MonitorOptions> {}
 export function startMonitor(options?: MonitorOptions): Promise<Monitor>
 
+export interface HeartbeatOptions extends BesideOptions {
+	watch: string
+	key: unknown
+	step?: string | null
+	metadata?: Record<string, unknown> | null
+	/** A name; default: host and process. */
+	worker?: string
+	/** Default: the watch's `beat`, else 30 s. */
+	everyMs?: number
+	/** Tries of one heartbeat; 3, `retryMs` (5000) apart. */
+	tries?: number
+	retryMs?: number
+}
+/** Signs of life of a row that your own code works on. Events: 'lost', 'failed' (error). */
+export class Heartbeat extends EventEmitter {
+	constructor(options: HeartbeatOptions)
+	/** Writes the first heartbeat, which may fail, and begins. */
+	start(): Promise<this>
+	/** Another step, and other metadata; written at once. */
+	step(step: string | null, metadata?: Record<string, unknown> | null): void
+	/** Aborted when the row is another worker's. */
+	readonly signal: AbortSignal
+	readonly lost: boolean
+	check(): void
+	stop(): Promise<void>
+	/** Runs a function between start() and stop(). */
+	static during<T>(options: HeartbeatOptions, work: (beat: Heartbeat) => Promise<T> | T): Promise<T>
+}
+
 export interface ScanOptions {
 	watch?: string | string[]
 	/** Recover what is found. */

@@ -7,10 +7,11 @@ const {
 	Permanent,
 } = require('./errors.js')
 const { Worker, Job } = require('./worker.js')
+const { Heartbeat } = require('./heartbeat.js')
 const { Monitor, startMonitor } = require('./monitor.js')
 const { Watches, enqueue } = require('./watches.js')
 
 module.exports = {
-	Worker, Job, Monitor, startMonitor, Watches, enqueue, DefibError, UsageError,
+	Worker, Job, Heartbeat, Monitor, startMonitor, Watches, enqueue, DefibError, UsageError,
 	ConfigError, ConnectionLost, Refused, NotFound, LostLease, Cancelled, Retry, Permanent,
 }

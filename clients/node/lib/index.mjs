@@ -2,7 +2,7 @@
 import defib from './index.js'
 
 export const {
-	Worker, Job, Monitor, startMonitor, Watches, enqueue, DefibError, UsageError,
+	Worker, Job, Heartbeat, Monitor, startMonitor, Watches, enqueue, DefibError, UsageError,
 	ConfigError, ConnectionLost, Refused, NotFound, LostLease, Cancelled, Retry, Permanent,
 } = defib
 export default defib
