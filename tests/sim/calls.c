@@ -81,7 +81,11 @@ static void make_ready(struct sim *s, struct process *p, enum thread_name t)
 	bool due = p->kind == IS_FOREIGN || s->now - x->opened_us >= WRITABLE_AGAIN_US;
 	if (!x->backend || !x->only_reads || !due || old(OLD_read_only_session_kept))
 		return;
-	backend_end(s, x->backend, false);
+	/* leave_former() of worker/life_thread.c */
+	if (t == THREAD_LIFE && p->kind == IS_WORKER && !p->former)
+		p->former = x->backend;
+	else
+		backend_end(s, x->backend, false);
 	session_set(s, p, t, 0);
 }
 
@@ -143,7 +147,8 @@ static bool abandoned(const struct sim *s, const struct call *c)
 
 static void open_session(struct sim *s, struct call *c)
 {
-	if (s->now < s->down_until || odds(s, FAULT_error)) {
+	c->unlucky = odds(s, FAULT_error);
+	if (s->now < s->down_until || c->unlucky) {
 		c->failed = c->lost = true;
 		return;
 	}
@@ -163,7 +168,7 @@ static void execute(struct sim *s, struct call *c)
 	if (c->failed)
 		return;
 	if (odds(s, FAULT_error)) {
-		c->failed = true;
+		c->failed = c->unlucky = true;
 		c->lost = roll(s, 2);
 		return;
 	}

@@ -9,6 +9,8 @@
 #define COMPARES_MOST 1
 #define STOP_US (SECOND + 100 * MS) /* … and it checks this often */
 #define HEARD_US (100 * MS)
+#define UNLUCKY 3 /* failures by chance, one after the other, that a short lease may not survive   \
+	               */
 
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
@@ -94,8 +96,8 @@ void check_declared(struct sim *s, const struct member *m, const struct death *d
 		/* The observer has read a stamp that was written after the renewal was sent. */
 		if (lease_ends_ms(&v->life.lease) > boot_ms(s, v))
 			broken(s, "I18: a worker was declared dead for its silence before its lease was over");
-		/* It renews after a third, and has a third for tries that fail. */
-		if (unable_us(s, v) < s->lease_ms * 1000 / 3)
+		/* It renews after a third, and has a third for tries that fail, if not all do. */
+		if (unable_us(s, v) < s->lease_ms * 1000 / 3 && v->unlucky < UNLUCKY)
 			broken(s, "I7: a living worker was declared dead for its silence");
 	} else if (!d->unheard_ms) {
 		broken(s, "I7: a living worker was declared dead for an exit");

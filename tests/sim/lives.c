@@ -139,6 +139,12 @@ void life_answered(struct sim *s, struct process *p, const struct call *c, bool 
 	                       .ids = c->ids,
 	                       .n = c->n};
 	bool registered = c->action.what == LIFE_REGISTER && !c->failed;
+	bool locked = c->action.what == LIFE_LOCK && c->yes && !c->failed;
+	p->unlucky += c->unlucky;
+	if (p->former && (locked || boot_ms(s, p) >= lease_ends_ms(&p->life.lease))) {
+		backend_end(s, p->former, false);
+		p->former = 0;
+	}
 	if (registered) {
 		e.worker = p->worker = c->worker;
 		e.who = &p->who;

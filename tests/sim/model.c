@@ -61,7 +61,7 @@ static void do_renew(struct sim *s, struct call *c)
 		c->owned += s->db.jobs[i].state == ROW_RUNNING && s->db.jobs[i].owner == c->worker;
 	struct process *p = process_of_pid(s, c->pid);
 	if (p) {
-		p->unable_us = 0;
+		p->unable_us = p->unlucky = 0;
 		p->unable_since = p->unable_since ? s->now : 0;
 	}
 }

@@ -153,6 +153,7 @@ struct call {
 	bool denied;                 /* … because a privilege was revoked */
 	bool lost;                   /* the session cannot be used any more */
 	bool unknown;                /* it may have been executed */
+	bool unlucky;                /* it failed by chance alone */
 	/* of CALL_LIFE */
 	struct life_action action;
 	int64_t worker;
@@ -299,7 +300,9 @@ struct process {
 	int row; /* in hand; -1: none */
 	int64_t claim, ends_us, beat_us;
 	/* why it could not renew since the last renewal, by its own fault only */
-	bool hung; /* a call of its life gets no reply */
+	bool hung;      /* a call of its life gets no reply */
+	int unlucky;    /* calls of its life that failed by chance */
+	int64_t former; /* a session of its life that only reads, until the next one has the lock */
 	int64_t unable_since, unable_us, unable_end;
 };
 
