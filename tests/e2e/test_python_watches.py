@@ -2,7 +2,6 @@
 """Watches, heartbeats and instances from Python."""
 
 import json
-import signal
 
 import pytest
 
@@ -25,7 +24,6 @@ watches:
     end_when: status = 'running'
     end: status = 'ending', updated_at = :now
     startup: {do: fail, reason: container restart}
-    guard: off # the server has just started: silence would prove nothing yet
 """
 
 
@@ -222,16 +220,6 @@ def test_an_instance_cleans_up_what_the_dead_one_left(script, jobs):
     assert statuses(jobs) == ["failed", "failed", "queued", "failed", "failed"]
 
 
-def test_an_instance_recovers_stuck_jobs_while_it_runs(script, jobs):
-    first = script(INSTANCE, jobs.url, "first")
-    first.wait_log("cleaned 0 0")
-    add(jobs, 1, old=7200)
-    eventually(lambda: statuses(jobs) == ["queued"])
-    first.signal(signal.SIGINT)
-    first.process.wait(60)
-    assert jobs.sql("SELECT state FROM defib.worker") == [("left",)]
-
-
 ITEMS = """
 import asyncio, json, logging, sys
 import defib
@@ -335,7 +323,7 @@ import asyncio, time
 import defib
 
 async def worker():
-    burst, taken, began = defib.Burst(5, 0.3), 0, time.monotonic()
+    burst, taken, began = defib.Burst(5, 1), 0, time.monotonic()
     while time.monotonic() < began + 0.2:
         if burst.allows():
             burst.count()
@@ -344,7 +332,7 @@ async def worker():
     first = taken
     while not burst.allows():
         await asyncio.sleep(0.001)
-    return began, first, time.monotonic() - began >= 0.3
+    return began, first, time.monotonic() - began >= 0.99
 
 async def main():
     tasks = await defib.staggered(0.1, [worker() for _ in range(3)])

@@ -258,7 +258,7 @@ async def handle(job):
 
 @worker.queue("blocking", concurrency=4, poll=0.1)
 def block(job):
-    time.sleep(0.3)
+    time.sleep(3)
 
 async def main():
     longest, done = 0.0, asyncio.Event()
@@ -277,10 +277,10 @@ asyncio.run(main())
 def test_the_event_loop_is_never_blocked(package, pg, with_tables):
     """Functions block their own threads, database calls the library's; the loop ticks on."""
     pg.sql("SELECT defib.enqueue('default', 'test') FROM generate_series(1, 40)")
-    pg.sql("SELECT defib.enqueue('blocking', 'test') FROM generate_series(1, 8)")
+    pg.sql("SELECT defib.enqueue('blocking', 'test') FROM generate_series(1, 4)")
     settled, longest = package.run(LOOP, pg.url).split()
-    assert int(settled) == 48
-    assert float(longest) < 0.25  # one blocked handler alone would hold it for 0.3 s
+    assert int(settled) == 44
+    assert float(longest) < 2  # one blocked handler alone would hold it for 3 s
 
 
 SETTLES = """
