@@ -56,11 +56,12 @@ const watches = new defib.Watches({ config: 'defib.yaml' })
 const calls = {
   scan: () => watches.scan(),
   status: () => watches.status('one', 1),
+  explain: () => watches.explain('one', 1),
   missing: () => watches.status('one', 99),
   reset: () => watches.reset('one', 1, { reason: 'by hand' }),
   all: () => watches.reset('one'),
   stats: () => watches.stats('one'),
-  undo: async () => watches.undo((await watches.act('requeue', 'one', [3])).batch),
+  undo: async () => watches.undo((await watches.act('one', 'requeue', [3])).batch),
   unknown: () => watches.scan({ watch: 'ones' }),
   hostile: () => watches.status('one', "1'; DROP TABLE one; --"),
 }
@@ -80,13 +81,14 @@ def test_acts_and_statistics(db, defib):
         db.sql("INSERT INTO one (status, beat_at) VALUES ('running', '2020-01-01 00:00:00')")
     nodes = NodePrograms(defib)
     try:
-        program = nodes.run(CALLS, "scan", "status", "missing", "unknown", "hostile", "reset", "stats",
+        program = nodes.run(CALLS, "scan", "status", "explain", "missing", "unknown", "hostile", "reset", "stats",
                             "undo", "all")
         assert program.wait() == 0, program.log
         said = {line[0]: line[1:] for line in program.said()}
         assert (said["scan"][0]["found"], said["scan"][0]["recovered"]) == (3, 0)
         assert said["status"][0]["running"] is True
         assert "is stuck" in said["status"][0]["sentence"]
+        assert (said["explain"][0]["stuck"], said["explain"][0]["remedy"]) == (True, "requeue")
         assert said["missing"][0] == "NotFound"
         # A text that the key's type cannot hold, on PostgreSQL.
         assert said["hostile"][0] == ("NotFound" if db.engine == "sqlite" else "UsageError")

@@ -220,9 +220,11 @@ export interface ActOptions {
 export class Watches {
 	constructor(options?: ProgramOptions)
 	scan(options?: ScanOptions): Promise<Scanned>
-	act(act: string, watch: string, keys: unknown, options?: ActOptions): Promise<Record<string, any>>
+	act(watch: string, act: string, keys: unknown, options?: ActOptions): Promise<Record<string, any>>
 	/** Makes one job available again, or without a key all that are stuck. */
 	reset(watch: string, key?: unknown, options?: ActOptions): Promise<Record<string, any>>
+	/** Why a job is, or is not, stuck, and what a scan would do; NotFound. */
+	explain(watch: string, key: unknown): Promise<Record<string, any>>
 	/** One job: its state, whether it is stuck and why, its row and its history; NotFound. */
 	status(watch: string, key: unknown): Promise<Record<string, any>>
 	/** By state, completed, failed, average duration, recovered. */
@@ -231,6 +233,8 @@ export class Watches {
 }
 
 export interface EnqueueOptions extends ProgramOptions {
+	/** A client of pg, or anything alike: the job is enqueued in its open transaction. */
+	client?: { query(text: string, values: unknown[]): Promise<{ rows: any[] }> }
 	delayMs?: number
 	priority?: number
 	uniqueKey?: string

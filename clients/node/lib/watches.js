@@ -37,7 +37,7 @@ class Watches {
 	}
 
 	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs.
-	async act(act, watch, keys, { reason, step, dryRun = false, overrideGuard = false } = {}) {
+	async act(watch, act, keys, { reason, step, dryRun = false, overrideGuard = false } = {}) {
 		const args = [act, ...[keys].flat().map((key) => jobOf(watch, key)), ...optionsOf({
 			yes: !dryRun, 'dry-run': dryRun, reason, 'from-step': step,
 			'override-guard': overrideGuard,
@@ -48,8 +48,14 @@ class Watches {
 
 	// Make one job available again, or with no key all that are stuck.
 	reset(watch, key, options) {
-		if (key !== undefined) return this.act('requeue', watch, key, options)
+		if (key !== undefined) return this.act(watch, 'requeue', key, options)
 		return this.scan({ ...options, watch, fix: true })
+	}
+
+	// Why a job is, or is not, stuck, and what a scan would do.
+	async explain(watch, key) {
+		const args = ['explain', jobOf(watch, key)]
+		return (await orNotFound(runJson(args, this.options, { accept: [0, STUCK] }))).value
 	}
 
 	// One job: its state, whether it is stuck and why, its row and its history.
@@ -71,9 +77,24 @@ class Watches {
 	}
 }
 
+// The same as a statement of the caller, in the caller's own transaction.
+async function enqueueWith(client, queue, kind, payload, options) {
+	const given = {
+		queue, kind, payload: payload === undefined ? undefined : JSON.stringify(payload),
+		delay_ms: options.delayMs, priority: options.priority, max_attempts: options.maxAttempts,
+		timeout_ms: options.timeoutMs, unique_key: options.uniqueKey, tags: options.tags,
+	}
+	const names = Object.keys(given).filter((name) => given[name] !== undefined)
+	const list = names.map((name, i) => `${name} => $${i + 1}`).join(', ')
+	const { rows } = await client.query(`SELECT defib.enqueue(${list}) AS id`,
+		names.map((name) => given[name]))
+	return String(rows[0].id)
+}
+
 // Put a job into the built-in queue; resolves to its id. The payload is not visible to `ps`.
 async function enqueue(queue, kind, payload, options = {}) {
-	const { delayMs, priority, uniqueKey, maxAttempts, timeoutMs, tags, spool } = options
+	const { client, delayMs, priority, uniqueKey, maxAttempts, timeoutMs, tags, spool } = options
+	if (client) return enqueueWith(client, queue, kind, payload, options)
 	const { out } = await run(['enqueue', queue, kind, '-', ...optionsOf({
 		delay: milliseconds('delayMs', delayMs), priority, 'unique-key': uniqueKey,
 		'max-attempts': maxAttempts, timeout: milliseconds('timeoutMs', timeoutMs),
