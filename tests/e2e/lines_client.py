@@ -7,6 +7,7 @@ import queue
 import subprocess
 import threading
 
+from conftest import SANITIZER_SAYS
 from workers import LIMIT_S
 
 
@@ -68,6 +69,7 @@ class LinesClient:
             os.kill(self.pid, 9)
         self.process.wait()
         self.reader.join(LIMIT_S)
+        assert not [word for word in SANITIZER_SAYS if word in self.log], self.log
         for stream in (self.process.stdin, self.process.stdout):
             try:
                 stream.close()

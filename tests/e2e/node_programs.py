@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+from conftest import SANITIZER_SAYS
 from workers import LIMIT_S, eventually
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "clients" / "node"
@@ -98,3 +99,4 @@ class NodePrograms:
     def close(self):
         for one in self.programs:
             one.kill()
+            assert not [word for word in SANITIZER_SAYS if word in one.log], one.log
