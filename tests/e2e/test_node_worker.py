@@ -53,6 +53,10 @@ say('counts', await worker.run())
 """
 
 
+# What only the package decides is shown on one engine.
+ONE_ENGINE = pytest.mark.parametrize("db", ["sqlite"], indirect=True)
+
+
 @pytest.fixture
 def nodes(queue):
     own = NodePrograms(queue.program)
@@ -139,6 +143,7 @@ def test_when_defib_is_killed_handlers_are_aborted_and_it_is_started_again(queue
 
 
 @pytest.mark.covers("F3")
+@ONE_ENGINE
 def test_what_a_handler_of_a_killed_defib_returns_is_dropped(queue, nodes):
     """It ignores its signal, and the same job runs again in the same program."""
     job = queue.enqueue(kind="claims")
@@ -164,6 +169,7 @@ def test_a_cancelled_job_aborts_its_signal(queue, nodes):
     queue.wait_state(job, "cancelled")
 
 
+@ONE_ENGINE
 def test_a_time_limit_aborts_the_signal_of_its_job(queue, nodes):
     job = queue.enqueue("--max-attempts", "1", kind="stops")
     one = worker(nodes, timeoutMs=200)
@@ -171,6 +177,7 @@ def test_a_time_limit_aborts_the_signal_of_its_job(queue, nodes):
     queue.wait_state(job, "timed_out")
 
 
+@ONE_ENGINE
 def test_sigterm_lets_handlers_finish_and_a_second_one_does_not(queue, nodes):
     finished, stopped = queue.enqueue(kind="held"), queue.enqueue(kind="stops", queue="more")
     one, two = worker(nodes), worker(nodes, queue="more")
@@ -188,6 +195,7 @@ def test_sigterm_lets_handlers_finish_and_a_second_one_does_not(queue, nodes):
     assert queue.one(stopped, "state, attempts") == ("queued", 0)
 
 
+@ONE_ENGINE
 def test_a_handler_that_does_not_stop_is_reported(queue, nodes):
     job = queue.enqueue(kind="held")
     one = worker(nodes, graceMs=200)
@@ -198,6 +206,7 @@ def test_a_handler_that_does_not_stop_is_reported(queue, nodes):
     eventually(lambda: queue.state(job) in ("done", "cancelled"))
 
 
+@ONE_ENGINE
 def test_a_program_that_cannot_start_defib_says_so(nodes):
     script = """
 for (const options of [{ bin: '/no/such/defib' }, { url: 'postgres://127.0.0.1:1/none' },
@@ -266,6 +275,7 @@ def test_through_a_transaction_pooler(pg_queue, pg_nodes, pooler):  # noqa: F811
     assert listening == [(0,)]
 
 
+@ONE_ENGINE
 def test_a_monitor_ends_with_its_program(db, defib):
     """stop() ends it, and so does kill -9 of the program; it scans meanwhile."""
     tables = TwoTables(defib, db)
@@ -291,6 +301,7 @@ if (process.argv[2] === 'stop') say('ended', await monitor.stop())
 
 
 @pytest.mark.covers("E8")
+@ONE_ENGINE
 def test_a_worker_with_a_monitor_starts_and_stops_it(db, defib):
     TwoTables(defib, db)
     (defib.dir / "defib.yaml").write_text(config(db.url, "one"))
