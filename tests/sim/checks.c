@@ -9,8 +9,7 @@
 #define COMPARES_MOST 1
 #define STOP_US (SECOND + 100 * MS) /* … and it checks this often */
 #define HEARD_US (100 * MS)
-#define UNLUCKY 3 /* failures by chance, one after the other, that a short lease may not survive   \
-	               */
+#define UNLUCKY 3 /* failures by chance in a row, which a short lease may not survive */
 
 struct truth *truth_of(struct sim *s, int job, int64_t worker, int pid, int64_t epoch)
 {
