@@ -492,6 +492,7 @@ def test_a_worker_that_comes_again_is_a_restart(lite, defib, tmp_path):
         assert scrape(web).get("defib_worker_restarts_total", watch="queue") == 0
         first.kill()
         queue.work("--name", "anna")
+        web.daemon.signal(signal.SIGHUP)  # has it read the workers at once
         wait_scrape(web, lambda s: s.get("defib_worker_restarts_total", watch="queue") == 1)
         wait_scrape(web, lambda s: s.get("defib_worker_deaths_total", watch="queue") == 1)
     queue.close()
