@@ -9,6 +9,7 @@ import pytest
 
 from conftest import ROOT
 from lines_client import LinesClient
+from test_work_outage import spooled
 from two_tables import TwoTables, config
 from workers import eventually
 
@@ -316,6 +317,35 @@ def test_rows_of_a_table_are_run_and_lost_alike(db, defib):
     finally:
         for client in clients:
             client.kill()
+
+
+@pytest.mark.covers("A14")
+@pytest.mark.parametrize("client_dies", [False, True])
+def test_a_result_waits_in_the_spool_while_the_database_is_away(pg_queue, wire, client_dies):
+    """Also if its client ends meanwhile: the next worker of that name records it."""
+    queue = pg_queue
+    job = queue.enqueue()
+    args = ("--name", "anna", "--lease", "1h", "--spool", queue.program.dir / "spool")
+    client = LinesClient(queue.program, "--db", wire.url(queue.db), *args,
+                         log=queue.program.dir / "anna.log")
+    try:
+        run = client.next("job")["run"]
+        other = queue.enqueue() if client_dies else None
+        before = spooled(queue, "anna")
+        wire.away()
+        client.say("done", run, result="kept")
+        eventually(lambda: spooled(queue, "anna") > before)
+        if client_dies:
+            client.close()
+            assert client.wait() in (0, 6, 74)
+            wire.back()
+            queue.drain(*args[:2], *args[4:], run="echo 2 >&3")
+            assert queue.result(other) == 2
+        wire.back()
+        queue.wait_state(job, "done")
+        assert (queue.result(job), queue.one(job, "epoch")) == ("kept", 1)
+    finally:
+        client.kill()
 
 
 SHELL = """mkfifo in && "$BIN" work --lines --db "$URL" <in |
