@@ -6,6 +6,8 @@ import re
 import subprocess
 import zipfile
 
+import pytest
+
 from conftest import ROOT
 from python_package import package, run  # noqa: F401
 
@@ -149,3 +151,10 @@ for make in (lambda: defib.Watches("/nowhere.yaml"),
         ["ConfigError", "CONFIG", "0"], ["ConfigError", "CONFIG", "0"],
         ["ConnectionLost", "CONNECTION", "0"], ["UsageError", "USAGE", "0"],
         ["UsageError", "USAGE", "0"]]
+
+
+@pytest.mark.proof
+def test_the_types_of_the_package_are_sound(tmp_path):
+    said = run("/usr/bin/mypy", "--strict", "--cache-dir", tmp_path,
+               ROOT / "clients" / "python" / "defib")
+    assert said.startswith("Success")

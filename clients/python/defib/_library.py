@@ -269,12 +269,12 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING
            "error": logging.ERROR, "critical": logging.CRITICAL}
 
 
-@LogCall
 def _log_line(_ctx: Any, level: Optional[bytes], line: Optional[bytes]) -> None:
     log.log(_LEVELS.get(words(level) or "", logging.INFO), "%s", words(line))
 
 
-lib.defib_set_log(_log_line, None)
+_log_call = LogCall(_log_line)
+lib.defib_set_log(_log_call, None)
 
 
 # ---- handles with threads of their own end before the interpreter does
@@ -290,7 +290,7 @@ def ends_at_exit(thing: Any) -> None:
 def _end_all() -> None:
     for thing in list(_open):
         thing._end()
-    lib.defib_set_log(LogCall(), None)
+    lib.defib_set_log(LogCall(0), None)
 
 
 atexit.register(_end_all)

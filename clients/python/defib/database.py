@@ -155,7 +155,7 @@ def _driver(connection: Any) -> str:
 
 
 def _alchemy(values: list[Any]) -> tuple[Any, dict[str, Any]]:
-    import sqlalchemy
+    import sqlalchemy  # type: ignore[import]
     return sqlalchemy.text(_statement(":{name}")), dict(zip(_NAMES, values))
 
 

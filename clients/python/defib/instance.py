@@ -16,7 +16,7 @@ from typing import Any, Callable, Coroutine, Iterable, Optional, TypeVar
 
 from . import _library as c
 from ._library import lib
-from .errors import Error, NoSession
+from .errors import Error, NoSession, UsageError
 from .watches import Result, Watches, result_of
 from .worker import _signals_elsewhere
 
@@ -95,7 +95,7 @@ class Instance:
 
     def wait_for_session(self) -> float:
         """Seconds to wait before a session is asked for; 0: ask, and tell got_session()."""
-        return lib.defib_instance_wait_ms(self._handle) / 1000 if self._handle is not None else 0
+        return int(lib.defib_instance_wait_ms(self._handle)) / 1000 if self._handle else 0
 
     def got_session(self, got: bool) -> None:
         """Counted in the metrics; five failures in a row make wait_for_session() pause."""
@@ -117,7 +117,7 @@ class Instance:
     def _only(self) -> str:
         names = self._names or self.watches.names
         if len(names) != 1:
-            raise c.BY_CODE["USAGE"](f"there are {len(names)} watches: name one", code="USAGE")
+            raise UsageError(f"there are {len(names)} watches: name one", code="USAGE")
         return names[0]
 
     # ---- items that fail

@@ -15,6 +15,7 @@ from typing import Any, Iterable, Iterator, Optional, Union
 
 from . import _library as c
 from ._library import lib
+from .errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -75,16 +76,17 @@ class Watches:
     def __init__(self, path: Union[str, "os.PathLike[str]", None] = None, *,
                  yaml: Optional[str] = None, url: Optional[str] = None) -> None:
         if (path is None) == (yaml is None):
-            raise c.BY_CODE["USAGE"]("give a path or yaml", code="USAGE")
+            raise UsageError("give a path or yaml", code="USAGE")
         self._path = None if path is None else os.fspath(path)
         self._yaml = yaml
         self._url = url
         self._idle: list[c_void_p] = []
         self._lock = threading.Lock()
         with self.handle() as handle:
-            names = iter(range(1 << 20))
-            read = iter(lambda: lib.defib_watches_name(handle, next(names)), None)
-            self.names = tuple(name.decode() for name in read)
+            names: list[str] = []
+            while (name := lib.defib_watches_name(handle, len(names))) is not None:
+                names.append(name.decode())
+            self.names = tuple(names)
 
     def new_handle(self) -> c_void_p:
         """A handle that the caller frees; for what keeps it in use."""
