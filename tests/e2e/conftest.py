@@ -53,7 +53,8 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_example_scristill", "test_guides", "test_runbook", "test_presets_npm",
                  "test_install", "test_install_same", "test_init_schemas", "test_retention")
 # Files that take longest, longest first, so that they do not end last.
-LONG_FILES = ("test_work_silence", "test_work_outage", "test_brake_workers", "test_work_sweeps",
+LONG_FILES = ("test_work_silence", "test_python_apps", "test_python_worker",
+              "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
               "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",
               "test_clients", "test_workflow", "test_alerts_live", "test_set_aside",

@@ -78,7 +78,11 @@ if KIND == "sync":
             time.sleep(0.02)
         return result
 else:
-    @on
+    class Handle:  # an object whose call is a coroutine
+        async def __call__(self, job):
+            return await handle(job)
+    on(Handle())
+
     async def handle(job):
         result = end(job)
         try:

@@ -26,7 +26,7 @@ class Heartbeat:
         async with Heartbeat(…) as beat: …
 
     A thread of the library writes it every `every` seconds (the watch's `beat`, else 30), with
-    `tries` tries, `retry` seconds apart. `on_lost` is called by that thread.
+    `tries` tries, `retry` seconds apart. `on_lost` is called by that thread, and must not stop it.
     """
 
     def __init__(self, watches: Watches, watch: Optional[str], key: Any, *,

@@ -185,7 +185,7 @@ class Worker:
 
     def _runner(self, handler: Callable[[Job], Any]) -> Any:
         """What a thread of the library calls for each job."""
-        if inspect.iscoroutinefunction(handler):
+        if _awaits(handler):
             return c.Handler(lambda pointer, _ctx: self._begin(Job(pointer), handler))
 
         def call(pointer: int, _ctx: Any) -> int:
@@ -291,7 +291,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._own_loop.join()
             self._own_loop = None
-        self._loop = None
+        self._loop = self._checks = None
 
     def _end(self) -> None:
         """At the end of the interpreter: jobs are released."""
@@ -305,7 +305,7 @@ class Worker:
 
     def _start_loop(self) -> None:
         """A loop of its own, if there are coroutines and nobody else's loop."""
-        if not any(inspect.iscoroutinefunction(pool.handler) for pool in self._pools):
+        if not any(_awaits(pool.handler) for pool in self._pools):
             return
         loop = asyncio.new_event_loop()
 
@@ -350,6 +350,12 @@ class Worker:
             self._wait()
         self._close()
         return self.counts
+
+
+def _awaits(handler: Callable[[Job], Any]) -> bool:
+    """A coroutine function, or an object whose call is one."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None))
 
 
 def _stopped() -> None:
