@@ -33,6 +33,12 @@ const handlers = {
     say('returns', job.epoch)
     return job.epoch
   },
+  blocks: async (job) => {
+    say('began', job.key, job.epoch)
+    while (job.epoch === 1 && !fs.existsSync('go')); // nothing else runs in this process
+    say('returns', job.epoch)
+    return job.epoch
+  },
   stops: async (job) => {
     say('began', job.key, job.epoch)
     await new Promise((_, no) => job.signal.addEventListener('abort', () => {
@@ -167,6 +173,22 @@ def test_a_cancelled_job_aborts_its_signal(queue, nodes):
     assert queue.program("cancel", job, db=queue.db).code == 0
     assert one.hear("aborted") == ["Cancelled", "cancelled", False]
     queue.wait_state(job, "cancelled")
+
+
+@ONE_ENGINE
+@pytest.mark.covers("F2", "F3")
+def test_a_program_that_hangs_with_a_job_counts_as_dead(queue, nodes):
+    """Its event loop is blocked; the job runs elsewhere, and what it returns later is dropped."""
+    job = queue.enqueue(kind="blocks")
+    one = worker(nodes, clientTimeoutMs=500, leaseMs=3600000)
+    one.hear("began")
+    two = worker(nodes, leaseMs=3600000)
+    assert two.hear("began") == [str(job), 2]
+    queue.wait_state(job, "done")
+    (queue.program.dir / "go").touch()
+    one.hear("restart")
+    one.hear("ready", 2)
+    assert queue.result(job) == 2
 
 
 @ONE_ENGINE
