@@ -546,7 +546,7 @@ def report(scenario, lost):
     n, claim = len(away), f"Patroni, {mode}: "
     for text, shown, of in (
             ("faults of the leader after which the service came back and every job became final; "
-             "no job settled twice, no token twice, no living worker convicted, no late write of "
+             "no job settled twice, no token twice, no live worker declared dead, no late write of "
              "an old primary kept", f"{n} of {n}", n),
             (f"time without service (ttl {patroni.TTL_S} s), from the fault to the first job that "
              "was claimed on the new timeline", figure, n),
