@@ -40,7 +40,7 @@ logging.basicConfig(level=logging.INFO, stream=sys.stdout)
 KIND, WHERE, URL = sys.argv[1:4]
 watches = defib.Watches("defib.yaml", url=URL) if WHERE == "pages" else None
 worker = defib.Worker(None if watches else URL, watches=watches, grace=1, lease=3,
-                      drain="drain" in sys.argv[4:], name=os.environ.get("NAME"))
+                      name=os.environ.get("NAME"))
 on = worker.watch("pages") if watches else worker.queue("default", concurrency=4, poll=0.1,
                                                         stop_after=30)
 
@@ -171,8 +171,13 @@ def kind(request):
     return request.param
 
 
-def start(script, kind, jobs, *options, **env):
-    return script(HANDLERS, kind, jobs.where, jobs.url, *options, **env)
+# Where a function and a coroutine differ, but not the queue and a table.
+def each(*pairs):
+    return pytest.mark.parametrize(("kind", "jobs"), pairs, indirect=True)
+
+
+def start(script, kind, jobs, **env):
+    return script(HANDLERS, kind, jobs.where, jobs.url, **env)
 
 
 def counts(worker):
@@ -182,8 +187,10 @@ def counts(worker):
 
 def test_handlers_end_jobs_in_every_way(script, kind, jobs):
     good, bad, never, later = map(jobs.add, ("good", "bad", "never", "later"))
-    worker = start(script, kind, jobs, "drain")
-    assert worker.process.wait(60) == 0, worker.log
+    worker = start(script, kind, jobs)
+    ends = {good: "done", bad: "failed", never: "failed", later: "done"}
+    eventually(lambda: {job: jobs.state(job) for job in ends} == ends)
+    assert worker.stop() == 0, worker.log
     assert (jobs.state(good), jobs.result(good)) == ("done", {"got": "good"}), worker.log
     assert (jobs.state(bad), jobs.error(bad)) == ("failed", "ValueError: no luck")
     assert (jobs.state(never), jobs.error(never)) == ("failed", "not this one")
@@ -206,6 +213,7 @@ def test_a_job_of_a_killed_worker_runs_elsewhere(script, kind, jobs):
 
 
 @pytest.mark.covers("F3")
+@each(("sync", "pages"), ("async", "pages"))
 def test_a_late_result_is_refused(script, kind, jobs):
     job = jobs.add("slow")
     worker = start(script, kind, jobs)
@@ -221,6 +229,7 @@ def test_a_late_result_is_refused(script, kind, jobs):
 
 
 @pytest.mark.covers("F3")
+@each(("sync", "queue"), ("async", "pages"))
 def test_a_lost_lease_is_an_exception(script, kind, jobs):
     job = jobs.add("polite")
     worker = start(script, kind, jobs)
@@ -231,6 +240,7 @@ def test_a_lost_lease_is_an_exception(script, kind, jobs):
 
 
 @pytest.mark.covers("B10")
+@each(("sync", "pages"), ("async", "queue"))
 def test_a_cancelled_job_is_an_exception(script, kind, jobs):
     job = jobs.add("polite")
     worker = start(script, kind, jobs)
@@ -242,6 +252,7 @@ def test_a_cancelled_job_is_an_exception(script, kind, jobs):
 
 
 @pytest.mark.covers("D4")
+@each(("sync", "queue"), ("async", "pages"))
 def test_a_stop_releases_what_does_not_finish(script, kind, jobs):
     job = jobs.add("polite")
     worker = start(script, kind, jobs)
@@ -288,10 +299,10 @@ def test_the_event_loop_is_never_blocked(package, pg, with_tables):
 
 
 SETTLES = """
-import sys
+import sys, time
 import psycopg
 import defib
-worker = defib.Worker(sys.argv[1], drain=True)
+worker = defib.Worker(sys.argv[1])
 
 @worker.queue("default")
 def handle(job):
@@ -301,7 +312,9 @@ def handle(job):
         if job.payload["fails"] and job.attempt == 1:
             raise defib.Retry("rolled back", after=0)
 
-print(worker.run()["settled"])
+with worker, psycopg.connect(sys.argv[1], autocommit=True) as session:
+    while session.execute("SELECT 1 FROM defib.job WHERE state <> 'done'").fetchone():
+        time.sleep(0.02)
 """
 
 
