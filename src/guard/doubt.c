@@ -187,6 +187,21 @@ void absence_begins(struct absence *v, const char *cause)
 		v->cause = cause;
 }
 
+void absence_timeline(struct absence *v, int64_t timeline)
+{
+	v->rewound = v->rewound || (v->timeline && timeline && timeline != v->timeline);
+	v->timeline = timeline ? timeline : v->timeline;
+}
+
+/* Which heartbeats were lost is not known: silence of any length may be one of these. */
+static void rewind_doubt(struct absence *v)
+{
+	v->doubt.n = 0;
+	v->doubt.well_us = 0;
+	v->cause = "the server failed over";
+	v->rewound = false;
+}
+
 void absence_read(struct absence *v, int64_t opened, int64_t now_us, int64_t boot_us)
 {
 	struct clocks now = {boot_us, now_us};
@@ -199,6 +214,8 @@ void absence_read(struct absence *v, int64_t opened, int64_t now_us, int64_t boo
 		doubt_well(&v->doubt, now_us - (boot_us - v->clocks.own_us));
 	if (jump_us)
 		absence_begins(v, "the database's clock jumped");
+	if (v->rewound)
+		rewind_doubt(v);
 	if (v->cause)
 		doubt_outage(&v->doubt, now_us, v->cause);
 	else

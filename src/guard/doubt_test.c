@@ -321,6 +321,27 @@ static void another_session_means_that_we_were_away(void **state)
 	assert_away(&v, "the session was lost");
 }
 
+/* The row's last heartbeats may be among what the new primary does not have. */
+static void a_failover_excuses_also_what_was_silent_before(void **state)
+{
+	(void)state;
+	struct absence v = at_work();
+	absence_timeline(&v, 1);
+	absence_read(&v, 1, 1011 * S, 11 * S);
+	absence_timeline(&v, 1);
+	absence_read(&v, 2, 1012 * S, 12 * S);
+	assert_false(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1012 * S, NULL, NULL));
+	absence_timeline(&v, 0); /* cannot be read at the moment */
+	absence_timeline(&v, 2);
+	absence_read(&v, 3, 1013 * S, 13 * S);
+	assert_true(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1042 * S, NULL, NULL));
+	assert_false(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1044 * S, NULL, NULL));
+	assert_string_equal(v.doubt.outages[0].cause, "the server failed over");
+	absence_timeline(&v, 2);
+	absence_read(&v, 3, 1014 * S, 14 * S);
+	assert_int_equal(v.doubt.total, 2);
+}
+
 static void a_gap_in_our_own_ticks_means_that_we_were_away(void **state)
 {
 	(void)state;
@@ -414,6 +435,7 @@ int main(void)
 		cmocka_unit_test(first_reading_is_no_outage),
 		cmocka_unit_test(first_reading_after_failures_ends_an_outage),
 		cmocka_unit_test(another_session_means_that_we_were_away),
+		cmocka_unit_test(a_failover_excuses_also_what_was_silent_before),
 		cmocka_unit_test(a_gap_in_our_own_ticks_means_that_we_were_away),
 		cmocka_unit_test(long_intervals_with_ticks_are_no_outage),
 		cmocka_unit_test(a_database_clock_that_jumps_means_that_we_were_away),

@@ -171,6 +171,14 @@ static void report_to_guard(struct scanner *p, const struct candidate *batch, in
 		guard_batch(p->options->guard, written, took_us, failed);
 }
 
+/* Something was read at this time of the database's. */
+static void read_clocks(struct scanner *p, int64_t now_us)
+{
+	struct absence *v = p->options->absence;
+	absence_timeline(v, p->session->store->timeline.number);
+	absence_read(v, p->session->opened, now_us, clock_boot_us());
+}
+
 /* What the guard must know before it decides on single jobs. */
 static defib_err begin_guard(struct scanner *p, struct failure *f)
 {
@@ -186,7 +194,7 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 	if (err)
 		return err;
 	p->result->now_us = census.now_us;
-	absence_read(o->absence, p->session->opened, census.now_us, clock_boot_us());
+	read_clocks(p, census.now_us);
 	guard_begin(o->guard, &o->absence->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
 	            o->override_guard);
 	if (barred)
@@ -351,7 +359,7 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 	} while (err && try_again(&p->carrier, &t, err));
 	/* If the session was replaced meanwhile, what was read is doubtful. */
 	if (!err && *n > 0 && p->options->absence)
-		absence_read(p->options->absence, p->session->opened, (*facts)[0].now_us, clock_boot_us());
+		read_clocks(p, (*facts)[0].now_us);
 	return err;
 }
 

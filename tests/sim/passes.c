@@ -70,6 +70,7 @@ bool pass_begin(struct sim *s, struct process *p, const struct call *c)
 	    c->nseen, (double)(c->now_us % (100000 * SECOND)) / SECOND,
 	    p->kind == IS_DAEMON && p->passes ? ", leading" : "");
 	p->first_us = p->first_us ? p->first_us : c->now_us;
+	absence_timeline(&p->absence, s->backends[c->backend].timeline);
 	absence_read(&p->absence, c->backend, c->now_us, boot_us(s, p));
 	guard_begin(p->guard, &p->absence.doubt, c->now_us, boot_us(s, p), census, n, false);
 	return all_fell_silent(s, p, c);
