@@ -110,6 +110,7 @@ CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_sleep(%s); RETURN NEW; END $$"""
 
 
+@pytest.mark.proof  # a machine that others use too is a slow database all the time
 @pytest.mark.covers("F9")
 def test_the_pace_falls_while_the_database_is_slow_and_rises_when_it_is_not(world):
     stale(world, 4000, owners=20)
