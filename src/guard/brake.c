@@ -35,12 +35,14 @@ static struct brake_owner met(const struct brake *b, const struct brake_rules *r
 {
 	const struct brake_owner *old = find(b, row->owner);
 	bool same = old && old->sign_us == row->sign_us;
-	bool fresh = now_us - row->sign_us <= r->limit_us;
+	/* A clock that was set back, or doubt, may hide a silence. Only a new sign ends it. */
+	bool still = same && old->was_held && !old->released && !row->dead;
+	bool fresh = !still && now_us - row->sign_us <= r->limit_us;
 	return (struct brake_owner){
 		.sign_us = row->sign_us,
 		.beat = fresh || (old && old->beat),
 		.fresh = fresh && !row->dead,
-		.silent = is_silent(r, d, now_us, row),
+		.silent = still || is_silent(r, d, now_us, row),
 		.was_held = same && old->was_held,
 		.released = same && old->released,
 	};

@@ -218,6 +218,37 @@ static void the_ceiling_is_on_our_own_clock(void **state)
 	assert_false(report(b).braking);
 }
 
+/* Their signs look fresh by the clock, but none of them has beaten. */
+static void a_clock_that_is_set_back_is_not_their_return(void **state)
+{
+	struct bench *b = *state;
+	calm(b);
+	fall_silent(b, OWNERS, 61);
+	end(b);
+	b->ahead_s = -30;
+	begin(b, 62);
+	assert_true(report(b).braking);
+	end(b);
+	begin(b, 95);
+	assert_int_equal(held_of(b, OWNERS), OWNERS);
+	assert_int_equal(report(b).brakes, 1);
+}
+
+static void an_outage_of_ours_is_not_their_return(void **state)
+{
+	struct bench *b = *state;
+	calm(b);
+	fall_silent(b, OWNERS, 61);
+	end(b);
+	doubt_well(&b->doubt, at(50));
+	doubt_outage(&b->doubt, at(62), "the session was lost");
+	begin(b, 62);
+	assert_true(report(b).braking);
+	end(b);
+	begin(b, 120);
+	assert_int_equal(held_of(b, OWNERS), OWNERS);
+}
+
 static void a_person_can_go_past_it(void **state)
 {
 	struct bench *b = *state;
@@ -277,6 +308,8 @@ int main(void)
 		TEST(it_lets_go_at_its_ceiling_and_is_not_engaged_by_the_same_again),
 		TEST(it_engages_again_for_owners_that_beat_in_between),
 		TEST(the_ceiling_is_on_our_own_clock),
+		TEST(a_clock_that_is_set_back_is_not_their_return),
+		TEST(an_outage_of_ours_is_not_their_return),
 		TEST(a_person_can_go_past_it),
 		TEST(guard_off_and_watches_without_census_have_none),
 		TEST(a_row_of_the_census_without_an_owner_is_left_out),

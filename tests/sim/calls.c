@@ -276,7 +276,20 @@ void call_reset(struct sim *s, struct process *p, int thread)
 		give_up(s, p, t);
 }
 
-/* The client learns of it when it checks its socket. */
+/*
+ * The client learns of it when it checks its socket. While its host is cut off, the server's last
+ * packet is repeated after twice the time each, so it arrives at most that much later.
+ */
+static void notice(struct sim *s, struct process *p, int thread)
+{
+	int64_t us = about(s, s->latency_us);
+	if (!reachable(s, p)) {
+		us += 2 * (s->cut_until[p->host] - s->now);
+		p->told_us = s->now + us > p->told_us ? s->now + us : p->told_us;
+	}
+	after(s, us, EV_NOTICE, index_of(s, p))->thread = thread;
+}
+
 void backend_end(struct sim *s, int64_t id, bool noticed)
 {
 	struct backend *b = &s->backends[id];
@@ -286,12 +299,12 @@ void backend_end(struct sim *s, int64_t id, bool noticed)
 	say(s, "backend %lld of process %d ends, lock %lld", (long long)id, b->process,
 	    (long long)b->lock);
 	struct process *p = &s->processes[b->process];
-	if (!noticed || !p->exists || !reachable(s, p))
+	if (!noticed || !p->exists)
 		return;
 	for (int i = 0; i < THREADS; i++)
 		if (p->threads[i].backend == id ||
 		    (p->threads[i].call && p->threads[i].call->backend == id))
-			after(s, about(s, s->latency_us), EV_NOTICE, b->process)->thread = i;
+			notice(s, p, i);
 }
 
 void backends_end(struct sim *s)

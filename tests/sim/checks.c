@@ -71,11 +71,15 @@ void check_settled(struct sim *s, const struct end *e)
 		broken(s, "I2: a run was recorded with another end than it had");
 }
 
-/* Who was able again during an outage could renew when that was over. */
+/*
+ * A process that was able again during an outage could renew when that was over, and a process that
+ * does not know that its session has ended cannot replace it.
+ */
 static int64_t able_since(const struct sim *s, const struct process *v)
 {
 	bool within = v->unable_end >= s->disturbed_from && v->unable_end <= s->disturbed_us;
-	return within ? s->disturbed_us : v->unable_end;
+	int64_t able_us = within ? s->disturbed_us : v->unable_end;
+	return able_us > v->told_us ? able_us : v->told_us;
 }
 
 /* I7: a live worker is not declared dead for what was not its own fault. */

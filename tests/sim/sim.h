@@ -294,15 +294,17 @@ struct process {
 	bool asked, leads, passes; /* asked: the server's start time was read */
 	int64_t first_us;          /* the server's clock at its first look */
 	int64_t led_until_us, lead_us, due_us;
-	int64_t fresh[WATCHED]; /* signs of life that it read while they were fresh, … */
-	int64_t disturbed;      /* … and nothing had disturbed it since */
+	int64_t fresh[WATCHED];  /* signs of life that it read while they were fresh, … */
+	int64_t silent[WATCHED]; /* … and not after they had been too old: a clock may be set back */
+	int64_t disturbed;       /* nothing has disturbed it since they were fresh */
 	/* a worker of the watched table */
 	int row; /* in hand; -1: none */
 	int64_t claim, ends_us, beat_us;
 	/* why it could not renew since the last renewal, by its own fault only */
-	bool hung;      /* a call of its life gets no reply */
-	int unlucky;    /* calls of its life that failed by chance */
-	int64_t former; /* a session of its life that only reads, until the next one has the lock */
+	bool hung;       /* a call of its life gets no reply */
+	int64_t told_us; /* when it hears that a session was ended while its host was cut off */
+	int unlucky;     /* calls of its life that failed by chance */
+	int64_t former;  /* a session of its life that only reads, until the next one has the lock */
 	int64_t unable_since, unable_us, unable_end;
 };
 

@@ -174,8 +174,11 @@ bool all_fell_silent(struct sim *s, struct process *p, const struct call *c)
 		memset(p->fresh, 0, sizeof p->fresh);
 	for (int i = 0; i < c->nseen; i++) {
 		int64_t sign_us = c->seen[i].as.sign_us, *fresh = &p->fresh[c->seen[i].row];
-		bool is_fresh = c->now_us - sign_us <= STUCK_US;
-		silent += !is_fresh && *fresh == sign_us;
+		int64_t *old = &p->silent[c->seen[i].row];
+		bool is_old = c->now_us - sign_us > STUCK_US;
+		bool is_fresh = !is_old && *old != sign_us;
+		silent += is_old && *fresh == sign_us;
+		*old = is_old ? sign_us : *old;
 		int k = 0; /* one may have lost the reply to a claim, and have another row */
 		while (c->seen[k].as.owner != c->seen[i].as.owner)
 			k++;
