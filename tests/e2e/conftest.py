@@ -18,6 +18,7 @@ import strangers  # noqa: E402
 from databases import LiteDatabase, PgDatabase, initialize  # noqa: E402
 from forks import pytest_addoption, pytest_runtestloop  # noqa: E402, F401
 from pgserver import QUIET, PgServer  # noqa: E402
+from tools import tools  # noqa: E402
 from workers import Queue, Wire  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -51,7 +52,9 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_replay_scrapersky", "test_replay_scristill", "test_example_ocr",
                  "test_example_octolab", "test_example_ruvon", "test_example_scrapersky",
                  "test_example_scristill", "test_guides", "test_runbook", "test_presets_npm",
-                 "test_install", "test_install_same", "test_init_schemas", "test_retention")
+                 "test_install", "test_install_same", "test_init_schemas", "test_retention",
+                 "test_completion", "test_help", "test_coverage", "test_bench", "test_doctor",
+                 "test_attach", "test_hostile_terminal")
 # Files that take longest, longest first, so that they do not end last.
 LONG_FILES = ("test_work_silence", "test_python_apps", "test_python_worker",
               "test_work_outage", "test_brake_workers", "test_work_sweeps",
@@ -220,7 +223,8 @@ class Program:
         kept = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
         if os.geteuid() != 0:  # tests look into /proc, which is root's alone otherwise
             kept["DEFIB_DUMPABLE"] = "1"
-        return {"HOME": str(self.dir), "PATH": "/usr/bin:/bin", **kept, **(extra or {})}
+        return {"HOME": str(self.dir), "PATH": f"/usr/bin:/bin:{tools()}", **kept,
+                **(extra or {})}
 
     def _argv(self, args, db, config):
         argv = [str(self.bin), *map(str, args)]

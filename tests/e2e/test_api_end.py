@@ -14,7 +14,7 @@ from workers import eventually
 
 OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
 # A teardown that takes as long as the test wants it to.
-SLOW = 'echo "$DEFIB_JOB_ID" >>began; while [ ! -e go ]; do sleep 0.05; done'
+SLOW = 'echo "$DEFIB_JOB_ID" >>began; await go'
 
 
 class Labs(TableWorkers):

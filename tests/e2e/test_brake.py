@@ -182,7 +182,7 @@ def test_the_queues_own_workers_meet_the_brake_too(pg_queue, world):
     queue.bulk(n * 2)
     for i in range(n):
         queue.work("--lease", "2s", "--name", f"w{i}", "--concurrency", "2",
-                   run="while [ ! -e go ]; do sleep 0.1; done", wait=False)
+                   run="await go", wait=False)
     eventually(lambda: len(queue.all("id", "state = 'running'")) == n * 2)
     daemon = world.daemon(f"databases:\n  - name: main\n    url: {queue.db.url}\n")
     daemon.wait_passes("queue", 3)

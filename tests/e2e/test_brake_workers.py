@@ -8,7 +8,7 @@ import pytest
 
 from workers import eventually
 
-SLOW = 'echo $DEFIB_JOB_ID >>began; while [ ! -e go ]; do sleep 0.05; done'
+SLOW = 'echo $DEFIB_JOB_ID >>began; await go'
 WORKERS = 6
 HOLDS = "most workers fell silent at once"
 RELEASES = "silent workers are declared dead again"

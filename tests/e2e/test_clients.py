@@ -16,6 +16,7 @@ import subprocess
 import psycopg2
 import pytest
 from python_package import package  # noqa: F401
+from tools import tools
 from workers import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -227,7 +228,7 @@ SHELL_COMMAND = """case $DEFIB_KIND in
 good) cat ;;
 bad) echo 'no luck' >&2; exit 1 ;;
 never) echo 'not this one' >&2; exit 65 ;;
-slow) echo $$ >up; while [ ! -e go ]; do sleep 0.05; done; echo late ;;
+slow) echo $$ >up; await go; echo late ;;
 beats) echo $$ >up; while :; do echo on and on >&2; sleep 0.2; done ;;
 esac"""
 
@@ -236,7 +237,7 @@ esac"""
 def client(request, pg_queue):
     """Start a client of one language in the queue's folder; it ends when the queue is empty."""
     language = request.param
-    env = {"PATH": os.environ["PATH"], "HOME": str(pg_queue.program.dir), "DRAIN": "1",
+    env = {"PATH": f"{os.environ['PATH']}:{tools()}", "HOME": str(pg_queue.program.dir), "DRAIN": "1",
            "BEAT_S": "0.5", "URL": pg_queue.db.url, "CLIENT": str(CLIENTS / language)}
     if language == "python":
         python = request.getfixturevalue("package")

@@ -39,7 +39,7 @@ watches:
       concurrency: {concurrency}
       command: [/bin/sh, -c, '{run}']
 """
-HOLD = 'echo $$ >>began; while [ ! -e go ]; do sleep 0.05; done'
+HOLD = 'echo $$ >>began; await go'
 
 
 def config(db, run="true", poll="50ms", grace="10s", concurrency=1):

@@ -11,7 +11,7 @@ JOBS = 4
 # Each run writes a line and waits until it may end.
 RUN = ('trap \'echo "$DEFIB_TOKEN" >>stopped; exit 1\' TERM; '
        'echo "$DEFIB_JOB_ID $DEFIB_EPOCH $DEFIB_TOKEN" >>runs; '
-       'while [ ! -e go ]; do sleep 0.05; done')
+       'await go')
 
 
 class Pair:

@@ -10,7 +10,7 @@ from workers import eventually, running
 
 LATE = "    late_when: state = 'done'\n"
 WORKFLOW = "550e8400-e29b-41d4-a716-446655440000"
-SLOW = 'echo $$ >child; while [ ! -e go ]; do sleep 0.02; done'
+SLOW = 'echo $$ >child; await go'
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_a_lab_that_a_living_worker_has_is_skipped_and_named(octolab):
     add_lab(octolab, 30)
     add_lab(octolab, 20)
     first, second = labs(octolab)
-    octolab.work("labs", "--poll", "1h", run="touch up; while [ ! -e go ]; do sleep 0.05; done",
+    octolab.work("labs", "--poll", "1h", run="touch up; await go",
                  env={"TEARDOWN_WORKER_BATCH_SIZE": "1"})
     eventually((octolab.dir / "up").exists)
     ran = force(octolab, "labs", "--action", "force", "--yes")

@@ -7,6 +7,7 @@ import pytest
 
 from browsing import add_job, config, make_jobs
 from daemons import Daemon
+from tools import tools
 from workers import eventually
 
 SECRETS = {"DEFIB_DB": "sqlite:not-yours.db", "DATABASE_URL": "postgres://u:pw@h/d",
@@ -38,7 +39,7 @@ def test_a_job_of_the_queue_finds_nothing_of_defibs_own(queue):
     assert worker.wait() == 0, worker.log
     seen = environment(queue.program.dir / "out")
     assert foreign(seen) == set()
-    assert seen["TZ"] == "Europe/Vienna" and seen["PATH"] == "/usr/bin:/bin"
+    assert seen["TZ"] == "Europe/Vienna" and seen["PATH"] == f"/usr/bin:/bin:{tools()}"
 
 
 def test_what_the_command_line_names_is_passed_on(queue):

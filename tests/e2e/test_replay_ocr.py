@@ -20,7 +20,7 @@ from workers import eventually, running
 # Fails what the test says, waits where it says so, else reads.
 READS = """#!/bin/sh
 echo "$DEFIB_JOB_ID $$" >>began
-while [ -e "hold.$DEFIB_JOB_ID" ]; do sleep 0.05; done
+await -n "hold.$DEFIB_JOB_ID"
 if [ -e "fail.$DEFIB_JOB_ID" ]; then echo 'model timed out' >&2; exit 1; fi
 echo '{"text": "plain ü", "boosted": "better"}' >&3
 """

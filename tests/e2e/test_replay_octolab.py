@@ -21,7 +21,7 @@ from workers import eventually
 OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
 TEARDOWN = """#!/bin/sh
 echo "$DEFIB_WORKER $DEFIB_JOB_ID" >>began
-while [ -e "hold.$DEFIB_JOB_ID" ] || [ -e hold.all ]; do sleep 0.05; done
+await -n "hold.$DEFIB_JOB_ID" hold.all
 if [ -e "later.$DEFIB_JOB_ID" ]; then rm "later.$DEFIB_JOB_ID"; echo 'host is busy' >&2; exit 75; fi
 if [ -e "fail.$DEFIB_JOB_ID" ]; then echo 'no such network' >&2; exit 1; fi
 echo "$DEFIB_JOB_ID" >>torn

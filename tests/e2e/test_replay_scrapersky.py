@@ -53,7 +53,7 @@ PAGES = "SELECT url, page_processing_status, page_processing_error FROM pages OR
 # An item that waits for the test, and then does what the shipped program does.
 HELD = """#!/bin/sh
 echo "$DEFIB_JOB_ID" >>began
-while [ ! -e go ]; do sleep 0.05; done
+await go
 [ -e offline ] || exec ./process.sh "$@"
 """
 

@@ -18,7 +18,7 @@ REASON = "Container restart: job was running when previous instance stopped"
 IDLE = (("poll: 5s", "poll: 1h\n      startup_tick: false"), ("stagger: 1s", "stagger: 0s"))
 STARTUP = f'    startup:\n      enabled: true\n      do: fail\n      reason: "{REASON}"\n'
 BURST = "      burst:\n        limit: 5\n        window: 60s\n"
-HELD = 'echo $$ >>began; while [ ! -e go ]; do sleep 0.05; done'
+HELD = 'echo $$ >>began; await go'
 ELSEWHERE = "far/00000000-0000-0000-0000-000000000000/1/1/1/"
 
 

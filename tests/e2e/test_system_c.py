@@ -41,7 +41,7 @@ STEP = """#!/bin/sh
 set -eu
 name=$DEFIB_STEP${DEFIB_UNDO:+.undo}
 echo "$name" >>began
-while [ -e "hold.$name" ]; do sleep 0.02; done
+await -n "hold.$name"
 echo "$name" >>ended
 if [ -e "fail.$name" ]; then echo "cannot $name" >&2; exit 2; fi
 echo "{\\"ran\\": \\"$name\\"}" >&3

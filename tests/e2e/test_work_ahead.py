@@ -20,7 +20,7 @@ def test_what_waits_behind_a_long_program_is_left_to_other_workers(queue):
     slow = queue.enqueue()
     behind = [queue.enqueue("--max-attempts", "1") for _ in range(3)]
     script = (f'[ "$DEFIB_JOB_ID" != {slow} ] || '
-              "{ touch slow; while [ ! -e go ]; do sleep 0.02; done; }")
+              "{ touch slow; await go; }")
     queue.work("--name", "anna", run=script)
     eventually((queue.program.dir / "slow").exists)
     queue.work("--name", "ben", run=script)
@@ -36,7 +36,7 @@ def test_a_stop_hands_back_what_was_claimed_ahead(queue):
     slow = queue.enqueue()
     behind = [queue.enqueue("--max-attempts", "1") for _ in range(3)]
     worker = queue.work("--grace", "1m", run=f'[ "$DEFIB_JOB_ID" != {slow} ] || '
-                        "{ touch slow; while [ ! -e go ]; do sleep 0.02; done; }")
+                        "{ touch slow; await go; }")
     eventually((queue.program.dir / "slow").exists)
     worker.signal(15)
     eventually(lambda: all(queue.state(job) == "queued" for job in behind))

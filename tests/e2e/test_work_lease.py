@@ -12,7 +12,7 @@ from proxy import Cable
 from table_workers import TableWorkers
 from workers import LIMIT_S, Queue, eventually, running
 
-SLOW = 'echo $$ >"up.$DEFIB_EPOCH"; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_EPOCH" >&3'
+SLOW = 'echo $$ >"up.$DEFIB_EPOCH"; await go; echo "$DEFIB_EPOCH" >&3'
 
 
 def started(program, run=1):
@@ -358,7 +358,7 @@ def test_exclusive_work_ends_with_its_lease_while_the_server_does_not_answer(pg,
     with contextlib.closing(own), contextlib.closing(Cable(pg.server.port)) as cable:
         worker = own.work("pages", "--lease", "2s", "--concurrency", "2", url=cable.url(pg),
                           run='echo $$ >"up.$DEFIB_JOB_ID"; '
-                              'while [ "$DEFIB_JOB_ID" = 1 ] || [ ! -e go ]; do sleep 0.05; done')
+                              '[ "$DEFIB_JOB_ID" = 1 ] && await never; await go')
         first, second = started(defib, 1), started(defib, 2)
         cable.cut()
         (defib.dir / "go").touch()  # its end makes a turn due, which is not answered

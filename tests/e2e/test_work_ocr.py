@@ -39,7 +39,7 @@ def test_done_writes_both_contents_and_clears_the_error_in_one_write(ocr):
 @pytest.mark.covers("E5")
 def test_a_claim_counts_the_attempt_and_names_the_worker(ocr):
     add_document(ocr)
-    ocr.work("ocr", "--name", "scanner-7", run="touch up; while [ ! -e go ]; do sleep 0.05; done")
+    ocr.work("ocr", "--name", "scanner-7", run="touch up; await go")
     ocr.until("SELECT status_id FROM extraction_queue", 6)
     row = document(ocr)
     assert (row.ocr_worker_id, row.ocr_attempts) == ("scanner-7", 1)

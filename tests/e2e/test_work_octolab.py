@@ -12,7 +12,7 @@ from workers import eventually, running
 
 OWNER = "7c9e6679-7425-40de-944b-e07fc1abc123"
 # Records that it began, then runs until the test lets it end.
-SLOW = 'echo "$$" >>began; while [ ! -e go ]; do sleep 0.05; done; echo "$DEFIB_JOB_ID" >>torn'
+SLOW = 'echo "$$" >>began; await go; echo "$DEFIB_JOB_ID" >>torn'
 
 
 @pytest.fixture

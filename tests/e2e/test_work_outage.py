@@ -9,7 +9,7 @@ from outages import Outage
 from pgserver import PgServer
 from workers import Queue, eventually
 
-SLOW = 'touch up; while [ ! -e go ]; do sleep 0.05; done; echo "{\\"epoch\\": $DEFIB_EPOCH}" >&3'
+SLOW = 'touch up; await go; echo "{\\"epoch\\": $DEFIB_EPOCH}" >&3'
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_result_waits_in_the_spool_and_is_settled_when_the_database_is_back(qu
 @pytest.mark.covers("A14")
 def test_the_spool_drains_in_order(queue, outage):
     queue.bulk(6)
-    script = ('echo "$DEFIB_JOB_ID" >>up; while [ ! -e "go.$DEFIB_JOB_ID" ]; do sleep 0.05; done; '
+    script = ('echo "$DEFIB_JOB_ID" >>up; await "go.$DEFIB_JOB_ID"; '
               'echo 1 >&3')
     worker = work(queue, outage, "--lease", "10m", "--concurrency", "6", run=script)
     up = queue.program.dir / "up"

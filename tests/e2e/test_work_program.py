@@ -79,7 +79,7 @@ def test_lines_on_descriptor_4_are_step_and_progress(queue):
 
 def test_a_line_without_a_tab_is_progress_of_the_same_step(queue):
     queue.enqueue()
-    queue.work(run="printf 'fetch\\tone\\n' >&4; while [ ! -e go ]; do sleep 0.05; done; "
+    queue.work(run="printf 'fetch\\tone\\n' >&4; await go; "
                    "echo two >&4; exec sleep 600")
 
     def noted():
@@ -94,7 +94,7 @@ def test_a_later_attempt_knows_the_step_of_an_earlier_one(queue):
     queue.enqueue()
     queue.work(run='echo "$DEFIB_ATTEMPT:$DEFIB_STEP" >>steps; [ "$DEFIB_ATTEMPT" -gt 1 ] || '
                    "{ printf 'charge\\thalf\\n' >&4; "
-                   'while [ ! -e go ]; do sleep 0.05; done; exit 1; }')
+                   'await go; exit 1; }')
     eventually(lambda: queue.db.sql(f"SELECT step FROM {queue.table('progress')}") == [("charge",)])
     (queue.program.dir / "go").touch()
     steps = queue.program.dir / "steps"

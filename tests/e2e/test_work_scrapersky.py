@@ -17,7 +17,7 @@ REASON = "Auto-reset from stuck Processing state"
 ITEM = """
 domain=$(sed 's/.*"domain": *"\\([^"]*\\)".*/\\1/')
 echo "$domain" >>began
-while [ ! -e "go.$domain" ]; do sleep 0.05; done
+await "go.$domain"
 if [ -s "go.$domain" ]; then cat "go.$domain" >&2; exit 1; fi
 """
 

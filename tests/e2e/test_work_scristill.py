@@ -11,7 +11,7 @@ from workers import running
 
 POOLS = {"scrape": 1, "crawl": 6, "extract": 1}
 # Says when it begins and ends: lines of a file are in the order of time.
-SPAN = 'echo "$DEFIB_KIND +" >>spans; while [ ! -e go ]; do sleep 0.05; done; ' \
+SPAN = 'echo "$DEFIB_KIND +" >>spans; await go; ' \
        'echo "$DEFIB_KIND -" >>spans'
 UNSTAGGERED = ("stagger: 1s", "stagger: 0s")
 
@@ -66,8 +66,7 @@ def test_slots_of_a_pool_start_one_after_the_other(scristill):
     scristill.change(("stagger: 1s", "stagger: 400ms"))
     add_jobs(scristill, crawl=6)
     start = time.time()
-    scristill.work("jobs", "--poll", "50ms", run="date +%s.%N >>began; while [ ! -e go ]; do "
-                   "sleep 0.05; done")
+    scristill.work("jobs", "--poll", "50ms", run="date +%s.%N >>began; await go")
     scristill.until_lines("began", 6)
     (scristill.dir / "go").touch()
     began = sorted(float(line) - start for line in scristill.lines("began"))
@@ -110,7 +109,7 @@ def test_a_running_job_that_is_cancelled_stops_and_fails(scristill):
     scristill.change(UNSTAGGERED)
     add_jobs(scristill, crawl=2)
     worker = scristill.work("jobs", run='echo "$$ $DEFIB_JOB_ID" >>began; '
-                            'while [ ! -e go ]; do sleep 0.05; done')
+                            'await go')
     scristill.until_lines("began", 2)
     pid, job = scristill.lines("began")[0].split()
     scristill.rows("UPDATE jobs SET status = 'cancelling' WHERE CAST(id AS text) = %s", job)

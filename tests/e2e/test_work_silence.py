@@ -14,7 +14,7 @@ from pgserver import FAKETIME, PgServer, RunningClock
 from test_bad_input import tiny_filesystem
 from workers import Queue, eventually
 
-SLOW = 'echo $DEFIB_JOB_ID >>began; while [ ! -e go ]; do sleep 0.05; done'
+SLOW = 'echo $DEFIB_JOB_ID >>began; await go'
 LEASE_S = 4  # one that no living worker misses on a busy machine
 
 

@@ -9,7 +9,7 @@ from workers import eventually, running
 
 # Records its pid and its epoch, then runs until it is killed or told to end.
 SLOW = ('echo $$ >"pid.$DEFIB_JOB_ID.$DEFIB_EPOCH"; '
-        'while [ ! -e go ]; do sleep 0.05; done; echo 1 >&3')
+        'await go; echo 1 >&3')
 DEAF = f"trap '' TERM; {SLOW}"
 
 

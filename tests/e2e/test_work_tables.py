@@ -13,7 +13,7 @@ from table_workers import TableWorkers
 from test_sql import dump, run_script
 from workers import eventually, running
 
-HELD = 'echo "$$ $DEFIB_WORKER" >>began; while [ ! -e go ]; do sleep 0.05; done'
+HELD = 'echo "$$ $DEFIB_WORKER" >>began; await go'
 
 
 class System:
@@ -214,7 +214,7 @@ def test_a_hangup_makes_a_pool_smaller_when_its_jobs_end(sky):
     sky.change(("concurrency: 1\n", "concurrency: 4\n"))
     # Each goes on until its own file is there.
     worker = sky.work("sitemaps", run='echo "$DEFIB_JOB_ID" >>began; '
-                      'while [ ! -e "go.$DEFIB_JOB_ID" ] && [ ! -e go ]; do sleep 0.05; done')
+                      'await "go.$DEFIB_JOB_ID" go')
     sky.until_lines("began", 4)
     sky.change(("concurrency: 4\n", "concurrency: 1\n"))
     worker.signal(signal.SIGHUP)

@@ -80,7 +80,7 @@ class Flow:
 
     def wait_for(self, name):
         """A shell snippet that waits for the file `name`."""
-        return f"while [ ! -e {name} ]; do sleep 0.02; done"
+        return f"await {name}"
 
     def touch(self, name):
         (self.dir / name).touch()

@@ -22,7 +22,7 @@ WATCH = """
       poll: 50ms
       concurrency: 8
       command: [/bin/sh, -c, 'echo "$DEFIB_QUEUE $DEFIB_JOB_ID" >>began; \
-while [ ! -e go ]; do sleep 0.05; done']
+await go']
 """
 
 
