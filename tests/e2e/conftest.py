@@ -6,9 +6,11 @@ import faulthandler
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -55,6 +57,12 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_install", "test_install_same", "test_init_schemas", "test_retention",
                  "test_completion", "test_help", "test_coverage", "test_bench", "test_doctor",
                  "test_attach", "test_hostile_terminal")
+# In `make check` a test that is written for both engines runs on one of them, by its name: on the
+# other one it is a `twin`, which `make proof` runs. These files are about what engines do
+# differently, and tests that show a case of the mission show it on both.
+BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_retention", "test_work_tables",
+                      "test_work_lease", "test_work_outage", "test_work_silence", "test_bad_weather",
+                      "test_database_urls", "test_api_large", "test_sql", "test_numbers")
 # Files that take longest, longest first, so that they do not end last.
 LONG_FILES = ("test_work_silence", "test_python_apps", "test_python_worker",
               "test_work_outage", "test_brake_workers", "test_work_sweeps",
@@ -74,6 +82,7 @@ def pytest_configure(config):
         "waits: mostly waits; left out of the run under sanitizers",
         "patient: mostly waits; under sanitizers in `make proof` only",
         "lite: runs on SQLite",
+        "twin: `make check` runs the same test on the other engine",
         "covers(*ids): which of the mission's systems and cases a test shows",
         "timeout(seconds): another time limit than the usual one",
     ):
@@ -90,6 +99,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("patient")
         if engine_of(item) == "sqlite":
             item.add_marker("lite")
+        if is_twin(item):
+            item.add_marker("twin")
         tell_mission(item)
     rank = {name: n for n, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))  # stable: files stay whole
@@ -107,6 +118,19 @@ def engine_of(item):
         return said[0]
     return "postgres" if PG_FIXTURES & set(item.fixturenames) else (
         "sqlite" if "lite" in item.fixturenames else None)
+
+
+ENGINE_PARAMETER = re.compile(r"(?<=[\[-])(postgres|sqlite)(?=[\]-])")
+
+
+def is_twin(item):
+    """Whether `make check` leaves it to the other engine: of two, the name decides."""
+    both = item.path.stem in BOTH_ENGINES_FILES or item.get_closest_marker("covers")
+    named = ENGINE_PARAMETER.search(item.name)
+    if both or not named or "db" not in item.fixturenames:
+        return False
+    name = f"{item.path.stem}::{ENGINE_PARAMETER.sub('', item.name)}"
+    return named[1] == ENGINES[zlib.crc32(name.encode()) % 2]
 
 
 def tell_mission(item):
