@@ -87,3 +87,30 @@ CREATE TABLE IF NOT EXISTS defib.kept (
     rows    bigint,      -- that are kept; the planner's estimate if there are many
     oldest  timestamptz
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+
+-- An act on all jobs that match some terms, which the leader of the watch carries out. Its id is
+-- the batch in the ledger.
+CREATE TABLE IF NOT EXISTS defib.act (
+    id         text PRIMARY KEY,
+    watch      text NOT NULL,
+    act        text NOT NULL,
+    terms      text NOT NULL, -- a JSON list of texts
+    step       text,
+    overrides  boolean NOT NULL DEFAULT false,
+    reason     text,
+    actor      text NOT NULL,
+    at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    state      text NOT NULL DEFAULT 'waiting', -- waiting, running, done, cancelled, failed
+    total      bigint NOT NULL, -- that matched when it was ordered; -1: more than were counted
+    up_to      text, -- the last job that matched then
+    position   text, -- the last job that was handled
+    parts      bigint NOT NULL DEFAULT 0, -- transactions so far
+    done       bigint NOT NULL DEFAULT 0,
+    others     text NOT NULL DEFAULT '{}', -- other outcomes and their numbers
+    refusal    text, -- the first one
+    updated_at timestamptz,
+    ended_at   timestamptz,
+    error      text
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+CREATE INDEX IF NOT EXISTS act_open ON defib.act (at) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS act_ended_at ON defib.act (ended_at) WHERE ended_at IS NOT NULL;

@@ -81,3 +81,30 @@ CREATE TABLE IF NOT EXISTS defib_kept (
     rows    INTEGER,
     oldest  INTEGER
 );
+
+-- An act on all jobs that match some terms, which the leader of the watch carries out. Its id is
+-- the batch in the ledger.
+CREATE TABLE IF NOT EXISTS defib_act (
+    id         TEXT PRIMARY KEY,
+    watch      TEXT NOT NULL,
+    act        TEXT NOT NULL,
+    terms      TEXT NOT NULL, -- a JSON list of texts
+    step       TEXT,
+    overrides  INTEGER NOT NULL DEFAULT 0,
+    reason     TEXT,
+    actor      TEXT NOT NULL,
+    at         INTEGER NOT NULL,
+    state      TEXT NOT NULL DEFAULT 'waiting', -- waiting, running, done, cancelled, failed
+    total      INTEGER NOT NULL, -- that matched when it was ordered; -1: more than were counted
+    up_to      TEXT, -- the last job that matched then
+    position   TEXT, -- the last job that was handled
+    parts      INTEGER NOT NULL DEFAULT 0, -- transactions so far
+    done       INTEGER NOT NULL DEFAULT 0,
+    others     TEXT NOT NULL DEFAULT '{}', -- other outcomes and their numbers
+    refusal    TEXT, -- the first one
+    updated_at INTEGER,
+    ended_at   INTEGER,
+    error      TEXT
+);
+CREATE INDEX IF NOT EXISTS defib_act_open ON defib_act (at) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS defib_act_ended_at ON defib_act (ended_at) WHERE ended_at IS NOT NULL;

@@ -65,8 +65,8 @@ struct command {
 	X(LOOK, scan) X(LOOK, explain) X(LOOK, list) X(LOOK, show) X(LOOK, stats) X(LOOK, top) \
 	X(LOOK, status) X(LOOK, ledger) X(LOOK, report) X(LOOK, alert) X(LOOK, learn) X(LOOK, whatif) \
 	X(ACT, requeue) X(ACT, retry) X(ACT, fail) X(ACT, hold) X(ACT, release) X(ACT, rollback) \
-	X(ACT, cancel) X(ACT, force) X(ACT, undo) X(ACT, prune) X(ACT, pause) X(ACT, resume) \
-	X(ACT, raise) \
+	X(ACT, cancel) X(ACT, force) X(ACT, undo) X(ACT, act) X(ACT, prune) X(ACT, pause) \
+	X(ACT, resume) X(ACT, raise) \
 	X(RUN, daemon) X(RUN, work) X(RUN, beat) X(RUN, run) X(RUN, enqueue) X(RUN, demo) \
 	X(SET_UP, init) X(SET_UP, config) X(SET_UP, doctor) X(SET_UP, sql) X(SET_UP, deploy) \
 	X(SET_UP, attach) X(SET_UP, detach) X(SET_UP, install) X(SET_UP, uninstall) \

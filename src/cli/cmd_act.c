@@ -7,6 +7,7 @@
 #include "cli/select.h"
 
 #include "base/text.h"
+#include "cli/progress.h"
 #include "ledger/ledger.h"
 #include "watch/settings.h"
 
@@ -25,6 +26,7 @@ struct act_report {
 	int64_t kept;                    /* restored by an undo, and held */
 	int failed;
 	defib_err first_failure;
+	struct progress progress; /* of this group */
 };
 
 bool act_reads_stdin(const struct cli *c)
@@ -43,9 +45,11 @@ static void act_report_begin(struct act_report *r)
 	out_print(&out);
 }
 
-static void act_group_begin(struct act_report *r, const struct watch *w, const struct database *d)
+static void act_group_begin(struct act_report *r, const struct watch *w, const struct database *d,
+                            int64_t total)
 {
 	struct buf out = BUF_INIT;
+	r->progress = progress_begin(r->cli, w->name, r->words.done, total);
 	r->njobs = 0;
 	r->shown[0] = r->shown[1] = 0;
 	if (r->cli->json) {
@@ -66,11 +70,12 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 		buf_add(&out, r->njobs ? ",\n  " : "\n  ");
 		act_job_json(w, c, act_good(&r->words), &out);
 	} else if (r->shown[!good]++ < ACT_ROWS_MAX) {
+		progress_clear(&r->progress);
 		act_job_text(&r->words, w, c, r->cli->color_out, &out);
 		buf_add(&out, "\n");
 	}
 	out_print(&out);
-	r->njobs++;
+	progress_at(&r->progress, ++r->njobs);
 	r->kept += !r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED;
 }
 
@@ -95,6 +100,7 @@ static void act_group_end(struct act_report *r, const struct watch *w, const str
                           const struct by_hand_result *result)
 {
 	struct buf out = BUF_INIT;
+	progress_clear(&r->progress);
 	if (r->cli->json)
 		act_group_end_json(result, &out);
 	else
@@ -217,7 +223,7 @@ static int carry_out(struct cli *c, const struct act_kind *kind, const struct se
 	for (int i = 0; i < s->n; i++) {
 		const struct selected *g = &s->groups[i];
 		struct by_hand_result result = {0};
-		act_group_begin(&report, g->watch, g->database);
+		act_group_begin(&report, g->watch, g->database, g->njobs);
 		by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &result);
 		act_group_end(&report, g->watch, g->database, &result);
 	}
@@ -246,15 +252,13 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 }
 
 static const struct cli_option act_options[] = {
-	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
+	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, ACT_BACKGROUND, {NULL, NULL, NULL},
 };
 
 static const struct cli_option retry_options[] = {
-	SELECTOR_OPTIONS,
-	SELECTOR_ALL,
-	ACT_OPTIONS,
-	ACT_OVERRIDE,
-	{"from-step", "STEP", "begin at this step, not where it failed"},
+	SELECTOR_OPTIONS,   SELECTOR_ALL,
+	ACT_OPTIONS,        ACT_OVERRIDE,
+	ACT_BACKGROUND,     {"from-step", "STEP", "begin at this step, not where it failed"},
 	{NULL, NULL, NULL},
 };
 
@@ -263,6 +267,8 @@ static int cmd_act(struct cli *c)
 	const struct act_kind *kind = act_kind_named(c->command->name);
 	const struct select_rules rules = {.changes = true};
 	AUTO(selection_release) struct selection s = {0};
+	if (cli_flag(c, "background"))
+		return act_in_background(c, kind);
 	int code = select_jobs(c, &rules, &s);
 	if (code == EXIT_CLEAN)
 		code = act_selected(c, kind, &s);
@@ -494,7 +500,7 @@ static int undo_all(struct undo_run *r)
 		                         .dry_run = report.words.dry_run,
 		                         .done = act_job,
 		                         .ctx = &report};
-		act_group_begin(&report, p->watch, p->database);
+		act_group_begin(&report, p->watch, p->database, p->n);
 		if (p->batch)
 			undo_one(p, &o, &sum);
 		for (int k = 0; p->jobs && k < p->n; k++) {

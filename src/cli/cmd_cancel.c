@@ -13,7 +13,7 @@
 #include "worker/queue.h"
 
 static const struct cli_option cancel_options[] = {
-	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, {NULL, NULL, NULL},
+	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, ACT_BACKGROUND, {NULL, NULL, NULL},
 };
 
 struct canceller {
@@ -150,6 +150,8 @@ static int cmd_cancel(struct cli *c)
 		return code;
 	if (c->nwords == 0 && !cli_value(c, "where") && !cli_flag(c, "all"))
 		return cli_usage("name the jobs: their numbers, WATCH/KEY, or --where TERM");
+	if (cli_flag(c, "background"))
+		return act_in_background(c, act_kind_named("cancel"));
 	if (means_queue(c))
 		return cancel_in_queue(c, &c->settings.databases[0], c->words, c->nwords);
 	code = select_jobs(c, &rules, &s);

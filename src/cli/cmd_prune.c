@@ -4,7 +4,7 @@
  * removes old entries of the ledger.
  */
 #include "base/clock.h"
-#include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/select.h"
 #include "ledger/retention.h"
 
@@ -72,6 +72,7 @@ static int confirm(const struct pruning *p)
 static defib_err remove_all(struct pruning *p, struct failure *f)
 {
 	struct retention_round round;
+	struct progress bar = progress_begin(p->cli, p->database->name, "removed", total(p->counts));
 	int64_t before = -1;
 	defib_err err = DEFIB_OK;
 	memset(p->counts, 0, sizeof p->counts);
@@ -81,6 +82,7 @@ static defib_err remove_all(struct pruning *p, struct failure *f)
 		                      TURN_MS, &round, f);
 		for (int i = 0; i < RETENTION_COUNT; i++)
 			p->counts[i] += round.removed[i];
+		progress_at(&bar, total(p->counts));
 		if (!err && !round.claimed) {
 			fail(f, DEFIB_PERMISSION, "%s: the tables are of an older version", p->database->name);
 			fail_next(f, "run defib init as their owner");
@@ -90,6 +92,7 @@ static defib_err remove_all(struct pruning *p, struct failure *f)
 		if (before == -1)
 			before = -2;
 	}
+	progress_clear(&bar);
 	return err;
 }
 
@@ -195,9 +198,13 @@ static defib_err remove_entries(struct cli *c, struct old_entries *e, struct fai
 	snprintf(batch + n, sizeof batch - n, "-%d", (int)getpid());
 	struct ledger_context ctx = {"", batch, cli_actor(c)};
 	defib_err err = DEFIB_OK;
+	struct progress bar = progress_begin(c, e->database->name, "removed", e->plan.count);
 	bool over = e->plan.count == 0;
-	while (!err && !over && e->removed < e->plan.count)
+	while (!err && !over && e->removed < e->plan.count) {
 		err = prune_part(e->store, &e->plan, &ctx, PART, &e->removed, &over, f);
+		progress_at(&bar, e->removed);
+	}
+	progress_clear(&bar);
 	return err;
 }
 

@@ -131,7 +131,12 @@ int pick_former(struct cli *c, const struct watch **w, const struct database **d
 	{"reason", "TEXT", "the reason, for the row and the ledger"}
 #define ACT_OVERRIDE \
 	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}
+#define ACT_BACKGROUND \
+	{"background", NULL, "have the daemon do it to all that match; see defib act status"}
 /* clang-format on */
+
+/* --background: order the act for all jobs that match (cmd_background.c). */
+int act_in_background(struct cli *c, const struct act_kind *kind);
 
 /* Check, ask, and do it. */
 int act_selected(struct cli *c, const struct act_kind *kind, const struct selection *s);

@@ -355,6 +355,8 @@ static int64_t go_round(struct database_loop *s)
 	if (!err)
 		err = attend(s, &f);
 	if (!err)
+		err = background_acts_turn(s, &f);
+	if (!err)
 		err = heartbeats_look(s->options->beats, s->session.store, s->name, &s->beats_ms, &f);
 	if (!err)
 		readings_take(&s->readings, &s->session, s->options->metrics, s->name, s->loops, s->nloops);
@@ -385,6 +387,8 @@ static int64_t go_round(struct database_loop *s)
 	for (int i = 0; i < s->nloops; i++)
 		if (s->loops[i]->leads && s->loops[i]->due_ms < wait)
 			wait = s->loops[i]->due_ms;
+	if (s->tables && s->background.due_ms < wait)
+		wait = s->background.due_ms;
 	now = clock_boot_ms();
 	return wait > now ? wait - now : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "daemon/alert_loop.h"
+#include "daemon/background_acts.h"
 #include "daemon/daemon.h"
 #include "daemon/scheduled_reports.h"
 #include "daemon/watch_loop.h"
@@ -49,6 +50,7 @@ struct database_loop {
 	int64_t since_us; /* … and since when */
 	struct scheduled_reports *scheduled_reports; /* reports that are due */
 	struct retention_tick retention;
+	struct background_acts background; /* acts on all matching jobs */
 	struct stored_jobs_timer spooled; /* new jobs that arrived while the database was unavailable */
 	struct chance chance;
 };

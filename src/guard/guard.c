@@ -420,6 +420,19 @@ void guard_end(struct guard *g, const char *const **gone, int *ngone)
 	g->doubt = NULL;
 }
 
+int64_t guard_admit(struct guard *g, int64_t want, int64_t boot_us, int64_t *wait_us)
+{
+	g->pace_us = boot_us > g->pace_us ? boot_us : g->pace_us;
+	int64_t n = pace_take(&g->pace, want, g->pace_us);
+	*wait_us = n ? 0 : pace_eta_us(&g->pace, want, g->pace_us);
+	return n;
+}
+
+void guard_admitted_less(struct guard *g, int64_t n)
+{
+	pace_give_back(&g->pace, n);
+}
+
 /* A pass for each single job would be a waste: wait for about one second's worth. */
 static int64_t pace_again_us(const struct guard *g)
 {

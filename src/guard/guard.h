@@ -67,6 +67,14 @@ void guard_give_back(struct guard *g);
 /* The result of a batch of writes; its duration counts for the pace. */
 void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed);
 
+/*
+ * For an operator's act on many jobs: how many of `want` may be written now, at the pace of
+ * recovered work; guard_batch() gets the result. If 0, *wait_us is when to ask again; -1: paused.
+ */
+int64_t guard_admit(struct guard *g, int64_t want, int64_t boot_us, int64_t *wait_us);
+/* Of those, so many were not written. */
+void guard_admitted_less(struct guard *g, int64_t n);
+
 /* For reports; times are the database's clock. */
 struct guard_report {
 	int64_t held[GUARD_COUNT]; /* in the last pass; [GUARD_PASS]: let through */

@@ -16,9 +16,11 @@
  *   api_watches.c  watches: state, numbers, explanations, configuration
  *   api_read.c     lists and stories of jobs; workers
  *   api_act.c      acts on one job, or on many by name or terms
+ *   api_background.c  acts on all jobs that match, in the background
  *   api_control.c  undo, a scan at once, overrides
  *   api_work.c     enqueue, claim, settle, progress
  *   api_worker.c   register, beat, leave
+ *   api_incidents.c  what was lost and recovered, as incidents
  *   api_history.c  the ledger, reports, trends, alerts
  */
 #ifndef HTTP_API_H
@@ -207,14 +209,17 @@ bool api_failed_as(struct api_call *c, int status, const struct failure *f);
 void api_header(struct api_call *c, const char *name, const char *value);
 
 /* Tables of routes; each ends with method NULL. */
-extern const struct api_route api_watch_routes[];   /* api_watches.c: watches, stats, doctor */
-extern const struct api_route api_read_routes[];    /* api_read.c: jobs, ledger, workers */
-extern const struct api_route api_act_routes[];     /* api_act.c: acts on jobs */
+extern const struct api_route api_watch_routes[]; /* api_watches.c: watches, stats, doctor */
+extern const struct api_route api_read_routes[];  /* api_read.c: jobs, ledger, workers */
+extern const struct api_route api_act_routes[];   /* api_act.c: acts on jobs */
+extern const struct api_route
+	api_background_routes[];                        /* api_background.c: acts on all that match */
 extern const struct api_route api_worker_routes[];  /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_history_routes[]; /* api_history.c: reports, trends, alerts */
-extern const struct api_route api_event_routes[];   /* events.c: the ledger as a stream */
-extern const struct api_route api_status_routes[];  /* probes.c: state of the daemon */
-extern const struct api_route api_index_routes[];   /* the list of routes */
+extern const struct api_route api_incident_routes[]; /* api_incidents.c: losses, grouped */
+extern const struct api_route api_event_routes[];    /* events.c: the ledger as a stream */
+extern const struct api_route api_status_routes[];   /* probes.c: state of the daemon */
+extern const struct api_route api_index_routes[];    /* the list of routes */
 /* The same, but with full paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: files for browsers */
@@ -267,6 +272,10 @@ bool term_named(struct api_call *c, const char *text, struct term *out);
 bool writable(struct api_call *c, struct bound *out);
 /* A member that is a duration; false after answering with a problem. */
 bool body_duration(struct api_call *c, const char *name, int64_t *us);
+
+/* Answers 202 with the order, or a problem. */
+struct background_order;
+void call_background(struct api_call *c, const struct background_order *o, const struct bound *b);
 
 void call_undo_job(struct api_call *c);
 void call_undo(struct api_call *c);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "daemon/background_acts.h"
 #include "recover/browse.h"
 #include "recover/by_hand.h"
 #include "recover/carry.h"
@@ -282,7 +283,9 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 	return true;
 }
 
-static bool read_terms(struct api_call *c, const json_t *list, struct term *terms, int *n)
+/* `texts` may be NULL. */
+static bool read_terms(struct api_call *c, const json_t *list, struct term *terms,
+                       const char **texts, int *n)
 {
 	size_t i;
 	json_t *item;
@@ -295,6 +298,8 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 			return api_problem(c, 400, "where[%zu] is not a string", i);
 		if (!term_named(c, json_string_value(item), &terms[i]))
 			return false;
+		if (texts)
+			texts[i] = json_string_value(item);
 	}
 	*n = (int)json_array_size(list);
 	return true;
@@ -308,7 +313,7 @@ static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, cons
 	struct browse o = {.terms = terms, .limit = limit};
 	struct browsed *rows;
 	struct failure f = {0};
-	if (!read_terms(c, where, terms, &o.nterms))
+	if (!read_terms(c, where, terms, NULL, &o.nterms))
 		return false;
 	o.sort = browse_sort(terms, o.nterms);
 	if (browse_jobs(c->session->store, &d->bound.sql, &d->bound.ledger, &o, &c->arena, &rows, n,
@@ -333,17 +338,48 @@ static bool read_act(struct doing *d)
 	                   verb ? ", not \"" : "", verb ? verb : "", verb ? "\"" : "");
 }
 
+/* On all that match, carried out by the daemon that leads the watch. */
+static void order_all(struct doing *d, const json_t *where)
+{
+	struct api_call *c = d->call;
+	struct term terms[TERMS_MAX];
+	const char *texts[TERMS_MAX];
+	struct background_order o = {.kind = d->kind,
+	                             .texts = texts,
+	                             .terms = terms,
+	                             .step = d->options.step,
+	                             .reason = d->options.reason,
+	                             .actor = c->actor,
+	                             .overrides = d->options.override_guard};
+	bool all = false;
+	if (!api_body_bool(c, "all", &all))
+		return;
+	if (json_object_get(c->body, "jobs") || d->options.dry_run || (!where && !all)) {
+		api_problem(c, 400,
+		            "background needs where, or \"all\": true, and neither jobs nor dry_run");
+		return;
+	}
+	if ((!where || read_terms(c, where, terms, texts, &o.nterms)) && begin(d))
+		call_background(c, &o, &d->bound);
+}
+
 static void call_acts(struct api_call *c)
 {
 	struct doing d = {.call = c};
+	bool background = false;
 	const char **jobs = ARENA_ARRAY(&c->arena, const char *, JOBS_MOST);
 	const json_t *list = json_object_get(c->body, "jobs");
 	const json_t *where = json_object_get(c->body, "where");
 	int64_t limit = JOBS_MOST;
 	bool more = false;
 	int n = 0;
-	if (!read_act(&d) || !read_options(&d) || !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
+	if (!read_act(&d) || !read_options(&d) || !api_body_bool(c, "background", &background) ||
+	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
 		return;
+	if (background) {
+		order_all(&d, where);
+		return;
+	}
 	if (!list == !where) {
 		api_problem(c, 400, "give jobs, a list of keys, or where, a list of terms");
 		return;
@@ -446,8 +482,8 @@ const struct api_route api_act_routes[] = {
 	API_POST(JOB "/end", ROLE_OPERATOR, API_WATCH, "reason", "end a job", call_end),
 	API_POST(JOB "/undo", ROLE_OPERATOR, API_WATCH, "reason dry_run",
              "undo the last change to a job", call_undo_job),
-	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH, "act jobs where limit " ACT_TAKES,
-             "act on many jobs", call_acts),
+	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH,
+             "act jobs where limit background all " ACT_TAKES, "act on many jobs", call_acts),
 	API_POST("/undo", ROLE_OPERATOR, API_DATABASE, "batch reason dry_run", "undo a batch",
              call_undo),
 	API_POST("/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH,

@@ -77,6 +77,8 @@ static const struct keep_rule {
                        "enqueued_at"},
 	[RETAIN_MESSAGES] = {"delivery", offsetof(struct retention, messages_us), "ended_at",
                          "t.ended IS NOT NULL", "", "delivery_ended_at"},
+	[RETAIN_ACTS] = {"act", offsetof(struct retention, messages_us), "ended_at",
+                     "t.ended_at IS NOT NULL", "", "act_ended_at"},
 	[RETAIN_LEARNED] = {"learned", offsetof(struct retention, learned_us), "at", "t.kind <> ''", "",
                         "learned_pkey"},
 	[RETAIN_LEDGER] = {"ledger", offsetof(struct retention, ledger_us), "at", "true", "",

@@ -26,6 +26,7 @@
 	X(PROGRAMS, "programs", "ended programs")                                                      \
 	X(TOKENS, "tokens", "tokens of spooled jobs")                                                  \
 	X(MESSAGES, "messages", "old messages")                                                        \
+	X(ACTS, "acts", "ended background acts")                                                       \
 	X(LEARNED, "learned", "learned run times")                                                     \
 	X(LEDGER, "ledger", "entries of the ledger")
 

@@ -57,9 +57,9 @@ static int64_t number(struct place *p, const char *text)
 
 static void open_queue(struct place *p, enum store_engine engine)
 {
-	static const char *const tables[] = {"job",      "job_data", "worker", "lease",    "step",
-	                                     "progress", "enqueued", "meta",   "delivery", "learned",
-	                                     "kept",     "alert",    "status", "setting",  "leader"};
+	static const char *const tables[] = {
+		"job",      "job_data", "worker", "lease", "step",   "progress", "enqueued", "meta",
+		"delivery", "learned",  "kept",   "alert", "status", "setting",  "leader",   "act"};
 	struct failure f = {0};
 	open_place(p, engine);
 	for (size_t i = 0; engine == STORE_SQLITE && i < sizeof tables / sizeof *tables; i++)

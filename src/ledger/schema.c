@@ -164,6 +164,7 @@ static const struct right {
 	{ON_TABLE, "kept", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "alert", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "delivery", {READ, READ, ALL, NULL, NULL}},
+	{ON_TABLE, "act", {READ, CHANGE, ALL, NULL, NULL}},
 	{ON_TABLE, "meta", {READ, READ, CHANGE, CHANGE, READ}}, /* retention keeps a floor there */
 	{ON_TABLE, "worker", {READ, EDIT, ALL, ALL, READ}},
 	{ON_TABLE, "job", {READ, EDIT, ALL, ALL, READ}},

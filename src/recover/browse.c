@@ -263,6 +263,10 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 		l.limit = enough;
 	if (o->after)
 		go_on(&l, o->after);
+	for (int k = 0; o->up_to && k < WATCH_KEYS_MAX; k++) {
+		l.windowed = true;
+		l.window_key[k] = o->up_to->key[k];
+	}
 	l.unsorted = parts && o->after && !o->after->sort;
 	defib_err err = read_part(r, &l, f);
 	if (!err && parts && !l.unsorted && !full(r)) {
@@ -306,6 +310,7 @@ defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct l
 	struct reading r = {
 		.store = s, .sql = q, .ledger = l, .ask = o, .facts = o->facts || judged(o), .arena = a};
 	assert(!o->jobs || !o->after);
+	assert(!o->up_to || (o->sort == LIST_BY_KEY && !o->desc && !o->bound));
 	if (o->bound)
 		*o->bound = (struct browse_bound){
 			.within_ms = o->bound->within_ms, .rows = o->bound->rows, .at_once = o->bound->at_once};

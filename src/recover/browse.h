@@ -41,6 +41,7 @@ struct browse {
 	enum list_sort sort;
 	bool desc;
 	const struct browse_position *after; /* NULL: from the start */
+	const struct browse_position *up_to; /* in ascending key order: the last; NULL: to the end */
 	int64_t limit;                       /* 0: all */
 	bool facts;                          /* read them; otherwise only if a term needs them */
 	struct browse_bound *bound;          /* NULL: no time limit */

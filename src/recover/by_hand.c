@@ -339,6 +339,10 @@ static defib_err set_up(struct hands *h, struct failure *f)
 		err = DEFIB_REFUSED;
 	}
 	carrier_begin(&h->carrier, o->actor);
+	if (o->batch) {
+		snprintf(h->carrier.name, sizeof h->carrier.name, "%s", o->batch);
+		h->carrier.transactions = o->parts;
+	}
 	return err;
 }
 
@@ -356,7 +360,8 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 	for (int at = 0; at < n && !err; at += (int)w->batch)
 		err = do_batch(&h, jobs + at, n - at < w->batch ? n - at : (int)w->batch, f);
 	/* After a failure it is unknown what was written; the ledger has it. */
-	if (h.carrier.transactions > 0 &&
+	result->parts = h.carrier.transactions;
+	if (h.carrier.transactions > o->parts &&
 	    (err || result->outcomes[OUTCOME_RECOVERED] || result->outcomes[OUTCOME_HELD]))
 		snprintf(result->batch, sizeof result->batch, "%s", h.carrier.name);
 	arena_release(&h.carrier.arena);

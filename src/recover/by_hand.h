@@ -23,6 +23,8 @@ struct by_hand_options {
 	bool override_guard; /* also jobs of live workers */
 	bool ledger_off;
 	struct bound *bound; /* a prepared one that the caller keeps; NULL: prepared for this call */
+	const char *batch;   /* continue this one, after so many transactions; NULL: a new one */
+	int parts;
 	/* Called for each job when its outcome is known; may be NULL. */
 	void (*job)(void *ctx, const struct watch *w, const struct candidate *c);
 	void *ctx;
@@ -32,6 +34,7 @@ struct by_hand_result {
 	int64_t outcomes[OUTCOME_COUNT];
 	bool ledger;
 	char batch[64]; /* for `defib undo`; "" when nothing was written */
+	int parts;      /* transactions of the batch so far */
 	struct failure failure;
 };
 

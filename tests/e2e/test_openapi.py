@@ -100,7 +100,8 @@ def test_what_is_read_is_as_described(jobs):
                  "/api/v1/watches/{watch}/learn", "/api/v1/watches/{watch}/explain/{key}",
                  "/api/v1/watches/{watch}/jobs/{key}", "/api/v1/watch-status", "/api/v1/standings",
                  "/api/v1/doctor", "/api/v1/config", "/api/v1/ledger", "/api/v1/alerts",
-                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/workers"):
+                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/workers",
+                 "/api/v1/incidents", "/api/v1/acts"):
         assert ask(jobs, "GET", path, **of).status == 200, path
     listed = ask(jobs, "GET", "/api/v1/watches/{watch}/jobs", query="?limit=1&count=true", **of)
     assert listed.json["more"] is True and len(listed.json["jobs"]) == 1
@@ -125,6 +126,17 @@ def test_what_acts_say_is_as_described(jobs):
     assert ask(jobs, "POST", "/api/v1/undo", {"batch": batch}).status == 200
     many = {"act": "requeue", "jobs": [jobs.add(), "999999"]}
     assert ask(jobs, "POST", "/api/v1/watches/{watch}/acts", many, **job).status == 200
+    order = {"act": "requeue", "background": True, "where": ["state=failed"]}
+    got = ask(jobs, "POST", "/api/v1/watches/{watch}/acts", order, watch="bare")
+    assert got.status == 422, got.text
+    got = ask(jobs, "POST", "/api/v1/watches/{watch}/acts", order, **job)
+    assert got.status == 202, got.text
+    ask(jobs, "GET", "/api/v1/acts/{id}", id=got.json["id"])
+    order = {"act": "hold", "background": True, "all": True}
+    ask(jobs, "POST", "/api/v1/watches/{watch}/pause", {"for": "1h"}, watch="bare")
+    name = ask(jobs, "POST", "/api/v1/watches/{watch}/acts", order, watch="bare").json["id"]
+    ask(jobs, "POST", "/api/v1/acts/{id}/cancel", id=name)
+    ask(jobs, "POST", "/api/v1/watches/{watch}/resume", watch="bare")
     assert ask(jobs, "POST", "/api/v1/watches/{watch}/scan", {"fix": True}, **job).status == 200
     ends = {"watch": "ends", "key": jobs.add("up")}
     assert ask(jobs, "DELETE", base, {"reason": "over"}, **ends).status == 204

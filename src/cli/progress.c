@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* progress.c: see progress.h. */
+#include "cli/progress.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#define QUIET_MS 1000 /* what takes less needs no progress */
+#define EVERY_MS 100
+
+struct progress progress_begin(const struct cli *c, const char *name, const char *done,
+                               int64_t total)
+{
+	return (struct progress){.of = {.name = name, .done = done, .total = total},
+	                         .on = c->tty_err && !c->quiet,
+	                         .begun_ms = clock_boot_ms()};
+}
+
+void progress_at(struct progress *p, int64_t n)
+{
+	int64_t now = p->on ? clock_boot_ms() : 0;
+	AUTO_BUF line = BUF_INIT;
+	if (!p->on || now - p->begun_ms < QUIET_MS || now - p->drawn_ms < EVERY_MS)
+		return;
+	progress_text(&p->of, n, now - p->begun_ms, &line);
+	fprintf(stderr, "\r\033[K%s", buf_text(&line));
+	fflush(stderr);
+	p->drawn_ms = now;
+	p->shown = true;
+}
+
+void progress_clear(struct progress *p)
+{
+	if (!p->shown)
+		return;
+	fputs("\r\033[K", stderr);
+	fflush(stderr);
+	p->shown = false;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * progress.h: one line on stderr that shows how far a long command has come. It appears after a
+ * second, only on a terminal and without --quiet, and is gone when the command ends.
+ */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include "cli/cli.h"
+#include "view/progress.h"
+
+struct progress {
+	struct progress_of of;
+	bool on, shown;
+	int64_t begun_ms, drawn_ms;
+};
+
+struct progress progress_begin(const struct cli *c, const char *name, const char *done,
+                               int64_t total);
+/* So many so far. Cheap: it draws at most ten times a second. */
+void progress_at(struct progress *p, int64_t n);
+/* Remove the line, before other output or at the end. */
+void progress_clear(struct progress *p);
+
+#endif

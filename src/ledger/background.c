@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* background.c: see background.h. */
+#include "ledger/background.h"
+
+#include "base/text.h"
+#include "ledger/events.h"
+#include "ledger/schema.h"
+#include "store/dialect.h"
+
+#define COLUMNS                                                                                    \
+	"id, watch, act, terms, step, reason, actor, state, overrides, total, up_to, position, "       \
+	"parts, done, others, refusal, error, {us at}, {us updated_at}, {us ended_at}"
+
+defib_err background_open(struct store *s, bool create, bool *there, struct failure *f)
+{
+	return schema_ready(s, "act", SCHEMA_DAEMON, create, there, f);
+}
+
+defib_err background_add(struct store *s, const struct background_act *act, struct failure *f)
+{
+	static const char sql[] =
+		"INSERT INTO defib.act (id, watch, act, terms, step, overrides, reason, actor, at, total, "
+		"up_to, state, ended_at) VALUES ($1, $2, $3, $4, $5, $6::bigint <> 0, $7, $8, {now}, $9, "
+		"$10, $11::text, CASE WHEN $11::text = '" BACKGROUND_DONE "' THEN {now} END)";
+	const struct store_param params[] = {
+		P_TEXT(act->id),   P_TEXT(act->watch),    P_TEXT(act->act),    P_TEXT(act->terms),
+		P_TEXT(act->step), P_INT(act->overrides), P_TEXT(act->reason), P_TEXT(act->actor),
+		P_INT(act->total), P_TEXT(act->up_to),    P_TEXT(act->state)};
+	AUTO_ARENA a = ARENA_INIT;
+	return dialect_write(s, sql, params, 11, &a, NULL, f);
+}
+
+static void decode(const struct store_rows *rows, struct arena *a, struct background_act **out,
+                   int *n)
+{
+	*n = rows->nrows;
+	*out = ARENA_ARRAY(a, struct background_act, rows->nrows + 1);
+	for (int i = 0; i < rows->nrows; i++)
+		(*out)[i] = (struct background_act){
+			.id = row_text(rows, i, 0),
+			.watch = row_text(rows, i, 1),
+			.act = row_text(rows, i, 2),
+			.terms = row_text(rows, i, 3),
+			.step = row_text(rows, i, 4),
+			.reason = row_text(rows, i, 5),
+			.actor = row_text(rows, i, 6),
+			.state = row_text(rows, i, 7),
+			.overrides = row_bool(rows, i, 8),
+			.total = row_int(rows, i, 9, 0),
+			.up_to = row_text(rows, i, 10),
+			.position = row_text(rows, i, 11),
+			.parts = row_int(rows, i, 12, 0),
+			.done = row_int(rows, i, 13, 0),
+			.others = row_text(rows, i, 14),
+			.refusal = row_text(rows, i, 15),
+			.error = row_text(rows, i, 16),
+			.at_us = row_int(rows, i, 17, 0),
+			.updated_us = row_int(rows, i, 18, 0),
+			.ended_us = row_int(rows, i, 19, 0),
+		};
+}
+
+defib_err background_read(struct store *s, const char *id, int64_t limit, struct arena *a,
+                          struct background_act **out, int *n, struct failure *f)
+{
+	static const char one[] = "SELECT " COLUMNS " FROM defib.act WHERE id = $1 LIMIT $2";
+	static const char all[] = "SELECT " COLUMNS " FROM defib.act WHERE $1::text IS NULL ORDER BY "
+							  "ended_at IS NULL DESC, at DESC LIMIT $2";
+	const struct store_param params[] = {P_TEXT(id), P_INT(limit)};
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = dialect_exec(s, id ? one : all, params, 2, a, &rows, f);
+	if (!err)
+		decode(&rows, a, out, n);
+	return err;
+}
+
+defib_err background_read_open(struct store *s, struct arena *a, struct background_act **out,
+                               int *n, struct failure *f)
+{
+	struct store_rows rows;
+	*n = 0;
+	defib_err err = dialect_exec(
+		s, "SELECT " COLUMNS " FROM defib.act WHERE ended_at IS NULL ORDER BY at, id LIMIT 100",
+		NULL, 0, a, &rows, f);
+	if (!err)
+		decode(&rows, a, out, n);
+	return err;
+}
+
+defib_err background_advance(struct store *s, const struct background_act *act, bool *goes_on,
+                             struct failure *f)
+{
+	static const char sql[] =
+		"UPDATE defib.act SET position = $2, parts = $3, done = $4, others = $5, refusal = $6, "
+		"error = $7, updated_at = {now}, state = CASE WHEN ended_at IS NULL THEN $8 ELSE state "
+		"END, ended_at = CASE WHEN ended_at IS NULL AND $8 <> '" BACKGROUND_RUNNING
+		"' THEN {now} ELSE ended_at END WHERE id = $1 RETURNING state";
+	const struct store_param params[] = {
+		P_TEXT(act->id),     P_TEXT(act->position), P_INT(act->parts),  P_INT(act->done),
+		P_TEXT(act->others), P_TEXT(act->refusal),  P_TEXT(act->error), P_TEXT(act->state)};
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows = {0};
+	defib_err err = dialect_write(s, sql, params, 8, &a, &rows, f);
+	*goes_on = !err && rows.nrows > 0 && text_eq(row_text(&rows, 0, 0), BACKGROUND_RUNNING);
+	return err;
+}
+
+defib_err background_changed(struct store *s, const char *id, int64_t *n, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sql = BUF_INIT;
+	const struct store_param params[] = {P_TEXT(id), P_TEXT(arena_printf(&a, "%s.", id)),
+	                                     P_TEXT(arena_printf(&a, "%s/", id))};
+	buf_add(&sql, "SELECT count(DISTINCT l.job) FROM defib.ledger AS l WHERE (l.batch = $1 OR "
+	              "{between_bytes l.batch|$2|$3}) AND ");
+	event_marked_sql(&sql, "l", MARK_CHANGES);
+	return dialect_int(s, buf_text(&sql), params, 3, n, f);
+}
+
+defib_err background_cancel(struct store *s, const char *id, bool *was, struct failure *f)
+{
+	const struct store_param param = P_TEXT(id);
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows = {0};
+	defib_err err = dialect_write(s,
+	                              "UPDATE defib.act SET state = '" BACKGROUND_CANCELLED
+	                              "', ended_at = {now} WHERE id = $1 AND ended_at IS NULL",
+	                              &param, 1, &a, &rows, f);
+	*was = !err && rows.affected > 0;
+	return err;
+}
