@@ -308,7 +308,9 @@ typedef struct defib_pool {
 	int exclusive;       /* other than 0: stop work when the lease ends by the local clock */
 	/*
 	 * Instead of a handler: jobs of this kind (then required) are workflows of these
-	 * steps, run in order. No other pool may take the same kind of that queue.
+	 * steps, run in order. No other pool may take the same kind of that queue. Of a watch: the
+	 * steps of its `workflow`, with the same names in the same order; functions run instead of the
+	 * programs, and the watch decides what is rolled back.
 	 */
 	const defib_step *steps;
 	int nsteps;

@@ -424,19 +424,12 @@ static int run_worker(struct work_run *r, struct worker_options *o)
 	cli_block_signals(&set, WORKER_ENDED);
 	if (open_named(r, o, &f))
 		return cli_queue_fail(&f);
-	for (int i = 0; i < o->npools; i++)
-		log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
-		          LOG_STR("source", o->pools[i].source->name),
-		          LOG_STR("kind", r->kinds[i] ? r->kinds[i] : "all"),
-		          LOG_INT("concurrency", o->pools[i].concurrency),
-		          LOG_INT("poll_ms", o->pools[i].poll_ms), LOG_INT("batch", o->pools[i].batch));
+	worker_log_started(o, r->kinds);
 	if (!cli_run_worker(r->worker, on_signal, r))
 		return EXIT_USAGE;
 	worker_counts(r->worker, &counts);
 	worker_close(r->worker);
-	log_event(LOG_INFO, "worker ended", LOG_INT("settled", counts.settled),
-	          LOG_INT("lease_lost", counts.refused), LOG_INT("spooled", counts.spooled),
-	          LOG_INT("abandoned", counts.abandoned));
+	worker_log_ended(&counts);
 	return counts.abandoned ? EXIT_PARTLY : EXIT_CLEAN;
 }
 

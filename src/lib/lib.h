@@ -68,6 +68,7 @@ void lib_watches_use(defib_watches *watches, int users);
 struct lib_pool {
 	struct defib_worker *worker;
 	defib_pool given;
+	struct workflow_list *workflows; /* of its steps; NULL: it has a handler */
 	int first, n;
 };
 

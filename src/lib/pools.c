@@ -62,14 +62,17 @@ static defib_err check_pool(const defib_pool *p, int pool, struct failure *f)
 		return fail(f, DEFIB_USAGE, "pool %d needs its steps and their number", pool);
 	if (p->handler)
 		return fail(f, DEFIB_USAGE, "pool %d has a handler and steps: give one of them", pool);
-	if (!p->kind || !*p->kind)
+	if (!p->watch && (!p->kind || !*p->kind))
 		return fail(f, DEFIB_USAGE, "pool %d has steps and needs the kind of their jobs", pool);
 	return DEFIB_OK;
 }
 
-/* The workflow of a pool with steps, copied into the arena; *out is NULL if it has none. */
+/*
+ * The workflow of a pool with steps, copied into the arena; *out is NULL if it has none. Of a watch
+ * it is named later, as the watch names it.
+ */
 static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
-                            const struct workflow_list **out, struct failure *f)
+                            struct workflow_list **out, struct failure *f)
 {
 	const char *at = (const char *)p->steps;
 	*out = NULL;
@@ -82,7 +85,7 @@ static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
 	struct workflow_list *list = ARENA_ARRAY(a, struct workflow_list, 1);
 	struct workflow *w = ARENA_ARRAY(a, struct workflow, 1);
 	*w = (struct workflow){
-		.name = arena_strdup(a, p->kind),
+		.name = arena_strdup(a, p->watch ? p->watch : p->kind),
 		.nsteps = p->nsteps,
 		.steps = ARENA_ARRAY(a, struct workflow_step, p->nsteps),
 		.saga = p->saga != 0,
@@ -95,12 +98,36 @@ static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
 	return err;
 }
 
+/*
+ * The steps of a watch are those of its workflow in the configuration, by which others read the
+ * same rows: `defib retry --from-step`, recovery, and workers that run programs.
+ */
+static defib_err match_steps(const struct watch *w, const char *kind, struct workflow *given,
+                             struct failure *f)
+{
+	const struct workflow *own = work_workflow(&w->work, kind);
+	if (!own)
+		return fail(f, DEFIB_CONFIG, "watch %s has no workflow: its rows have no steps", w->name);
+	bool same = own->nsteps == given->nsteps;
+	for (int i = 0; i < own->nsteps && same; i++)
+		same = text_eq(own->steps[i].name, given->steps[i].name);
+	if (!same)
+		return fail(f, DEFIB_CONFIG,
+		            "the steps of watch %s are not those of workflow %s in the configuration",
+		            w->name, own->name);
+	for (int i = 0; i < own->nsteps; i++)
+		if (!given->steps[i].timeout_us)
+			given->steps[i].timeout_us = own->steps[i].timeout_us;
+	given->name = own->name;
+	return DEFIB_OK;
+}
+
 /* Whether the jobs of each workflow are taken by its own pool only. */
 static defib_err check_steps_alone(const struct lib_pool *pools, int n, struct failure *f)
 {
 	for (int i = 0; i < n; i++) {
 		const defib_pool *p = &pools[i].given;
-		for (int k = 0; k < n && p->steps; k++) {
+		for (int k = 0; k < n && p->steps && p->queue; k++) {
 			const defib_pool *other = &pools[k].given;
 			if (k == i || other->watch || !text_eq(p->queue, other->queue))
 				continue;
@@ -132,8 +159,6 @@ static defib_err check_given(const defib_pool *p, int i, bool steps, struct fail
 {
 	if (!p->watch == !p->queue)
 		return fail(f, DEFIB_USAGE, "pool %d needs a queue or a watch", i);
-	if (p->watch && steps)
-		return fail(f, DEFIB_USAGE, "pool %d has steps: its jobs must be of a queue", i);
 	if (!p->handler && !steps)
 		return fail(f, DEFIB_USAGE, "pool %d needs a handler, or steps", i);
 	if (p->concurrency < 0 || p->concurrency > POOL_SLOTS_MAX || p->poll_ms < 0 ||
@@ -149,8 +174,7 @@ static void add_pool(struct pool_reader *r, const struct worker_pool *pool)
 	r->slots += pool->concurrency;
 }
 
-static void add_queue(struct pool_reader *r, struct lib_pool *pool,
-                      const struct workflow_list *workflows)
+static void add_queue(struct pool_reader *r, struct lib_pool *pool)
 {
 	const defib_pool *p = &pool->given;
 	add_pool(r, &(struct worker_pool){
@@ -158,7 +182,7 @@ static void add_queue(struct pool_reader *r, struct lib_pool *pool,
 					.concurrency = or_default(p->concurrency, 1),
 					.handler = lib_run_handler,
 					.handler_ctx = pool,
-					.workflows = workflows,
+					.workflows = pool->workflows,
 					.poll_ms = or_default(p->poll_ms, 1000),
 					.timeout_ms = p->timeout_ms,
 					.grace_ms = or_default(p->stop_ms, 10000),
@@ -172,6 +196,7 @@ static defib_err add_table(struct pool_reader *r, struct lib_pool *of, const str
 	const defib_pool *p = &of->given;
 	struct worker_pool pool = {
 		.watch = w,
+		.workflows = of->workflows,
 		.concurrency = or_default(p->concurrency, concurrency),
 		.handler = lib_run_handler,
 		.handler_ctx = of,
@@ -233,9 +258,13 @@ static defib_err add_watch_pools(struct pool_reader *r, struct lib_pool *of, str
 	const struct work *work = &on.watch->work;
 	if (!work->given)
 		return fail(f, DEFIB_CONFIG, "watch %s has no work: part", p->watch);
-	if (work->workflow)
-		return fail(f, DEFIB_CONFIG, "watch %s runs the programs of a workflow, not a handler",
-		            p->watch);
+	if (work->workflow && !of->workflows)
+		return fail(f, DEFIB_CONFIG,
+		            "watch %s runs a workflow: its pool needs steps, not a handler", p->watch);
+	if (of->workflows)
+		err = match_steps(on.watch, p->kind, of->workflows->items, f);
+	if (err)
+		return err;
 	if (!work->enabled) {
 		log_event(LOG_INFO, "work on this watch is off", LOG_STR("watch", p->watch));
 		return DEFIB_OK;
@@ -256,20 +285,19 @@ static defib_err read_pool(struct pool_reader *r, int i, const void *given, stru
 	struct defib_worker *w = r->worker;
 	struct lib_pool *pool = &w->pools[i];
 	defib_pool *p = &pool->given;
-	const struct workflow_list *workflows = NULL;
 	pool->worker = w;
 	defib_err err = lib_options(p, sizeof *p, given, "defib_pool", f);
 	if (!err)
-		err = read_steps(p, i, &w->arena, &workflows, f);
+		err = read_steps(p, i, &w->arena, &pool->workflows, f);
 	if (!err)
-		err = check_given(p, i, workflows != NULL, f);
+		err = check_given(p, i, pool->workflows != NULL, f);
 	if (err)
 		return err;
 	pool->first = w->options.npools;
 	if (p->watch)
 		err = add_watch_pools(r, pool, f);
 	else
-		add_queue(r, pool, workflows);
+		add_queue(r, pool);
 	pool->n = w->options.npools - pool->first;
 	return err;
 }

@@ -213,6 +213,109 @@ static void a_pool_needs_a_watch_that_exists(void **state)
 	defib_watches_free(ws);
 }
 
+/* ---- the steps of a watch's workflow ---- */
+
+static const char step_config[] = "watches:\n"
+								  "  - name: rows\n"
+								  "    table: rows\n"
+								  "    key: id\n"
+								  "    running: status = 'running'\n"
+								  "    time_type: epoch\n"
+								  "    alive_at: beat_at\n"
+								  "    stuck_after: 1h\n"
+								  "    steps_done: kind\n"
+								  "    requeue: status = 'queued'\n"
+								  "    rollback: status = 'failed'\n"
+								  "    work:\n"
+								  "      workflow: order\n"
+								  "      ready: status = 'queued'\n"
+								  "      claim: status = 'running', beat_at = :now\n"
+								  "      step: status = 'queued'\n"
+								  "      done: status = 'done'\n"
+								  "      failed: status = 'failed'\n"
+								  "      release: status = 'queued'\n"
+								  "      rollback_ready: status = 'failed'\n"
+								  "      rolled_back: status = 'undone'\n"
+								  "      poll: 10ms\n"
+								  "workflows:\n"
+								  "  - name: order\n"
+								  "    steps:\n"
+								  "      - {name: one, run: [x]}\n"
+								  "      - {name: two, run: [x]}\n"
+								  "      - {name: three, run: [x]}\n";
+
+static char trace[256];
+
+static defib_outcome trace_step(defib_job *job, void *ctx)
+{
+	(void)ctx;
+	size_t len = strlen(trace);
+	snprintf(trace + len, sizeof trace - len, "%s%s.%s ", defib_job_undoing(job) ? "undo " : "",
+	         defib_job_key(job), defib_job_step(job));
+	return DEFIB_DONE;
+}
+
+static defib_err work_steps(struct rig *g, const defib_step *steps, int n, defib_message *m)
+{
+	defib_watches *ws = NULL;
+	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
+	defib_pool pool = DEFIB_POOL_INIT;
+	defib_worker *w = NULL;
+	expect(defib_watches_new(g->url, &ws, m), DEFIB_OK, m);
+	expect(defib_watches_load_string(ws, step_config, m), DEFIB_OK, m);
+	o.watches = ws;
+	o.drain = 1;
+	pool.watch = "rows";
+	pool.steps = steps;
+	pool.nsteps = n;
+	trace[0] = '\0';
+	defib_err err = defib_worker_new(&o, &pool, 1, &w, m);
+	if (!err)
+		defib_worker_run(w);
+	defib_worker_free(w);
+	defib_watches_free(ws);
+	return err;
+}
+
+static void functions_run_and_undo_the_steps_of_a_watch(void **state)
+{
+	struct rig *g = *state;
+	static const defib_step steps[] = {DEFIB_STEP("one", trace_step, trace_step),
+	                                   DEFIB_STEP("two", trace_step, trace_step),
+	                                   DEFIB_STEP("three", trace_step, NULL)};
+	defib_message m;
+	/* Its column says which step it is at: those before it are finished. */
+	rig_sql(g, "INSERT INTO rows (id, status, kind) VALUES (1, 'queued', 'two')");
+	expect(work_steps(g, steps, 3, &m), DEFIB_OK, &m);
+	assert_string_equal(trace, "1.two 1.three ");
+	assert_int_equal(count(g, "status = 'done'"), 1);
+	rig_sql(g, "INSERT INTO rows (id, status, kind) VALUES (2, 'failed', 'three')");
+	expect(work_steps(g, steps, 3, &m), DEFIB_OK, &m);
+	assert_string_equal(trace, "undo 2.two undo 2.one ");
+	assert_int_equal(count(g, "status = 'undone'"), 1);
+}
+
+static void steps_of_a_watch_are_those_of_its_workflow(void **state)
+{
+	struct rig *g = *state;
+	static const defib_step steps[] = {DEFIB_STEP("one", trace_step, NULL),
+	                                   DEFIB_STEP("three", trace_step, NULL),
+	                                   DEFIB_STEP("two", trace_step, NULL)};
+	defib_watches *plain = watches_of(g, "true");
+	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
+	defib_pool pool = DEFIB_POOL_INIT;
+	defib_worker *w = NULL;
+	defib_message m;
+	expect(work_steps(g, steps, 2, &m), DEFIB_CONFIG, &m);
+	expect(work_steps(g, steps, 3, &m), DEFIB_CONFIG, &m);
+	o.watches = plain;
+	pool.watch = "rows";
+	pool.steps = steps;
+	pool.nsteps = 3;
+	expect(defib_worker_new(&o, &pool, 1, &w, &m), DEFIB_CONFIG, &m); /* it has no workflow */
+	defib_watches_free(plain);
+}
+
 /* ---- an instance ---- */
 
 static defib_instance *instance(defib_watches *ws, int64_t cleaned)
@@ -344,6 +447,8 @@ int main(void)
 		BOTH(a_handler_may_end_later),
 		BOTH(work_that_is_off_ends_at_once),
 		BOTH(a_pool_needs_a_watch_that_exists),
+		BOTH(functions_run_and_undo_the_steps_of_a_watch),
+		BOTH(steps_of_a_watch_are_those_of_its_workflow),
 		BOTH(the_first_instance_cleans_up_and_the_second_leaves_its_rows),
 		BOTH(five_sessions_that_were_not_there_open_the_breaker),
 		BOTH(a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost),

@@ -5,6 +5,7 @@
  */
 #include "lib/lib.h"
 
+#include "base/log.h"
 #include "base/text.h"
 #include "store/store.h"
 #include "worker/job.h"
@@ -313,6 +314,15 @@ static defib_err open_worker(struct defib_worker *w, struct failure *f)
 	return worker_open(&w->options, &w->inner, f);
 }
 
+static void log_started(const struct defib_worker *w, struct arena *a)
+{
+	const char **kinds = ARENA_ARRAY(a, const char *, w->options.npools);
+	for (int i = 0; i < w->npools; i++)
+		for (int k = 0; k < w->pools[i].n; k++)
+			kinds[w->pools[i].first + k] = w->pools[i].given.kind;
+	worker_log_started(&w->options, kinds);
+}
+
 defib_err defib_worker_new(const defib_worker_options *options, const defib_pool *pools, int npools,
                            defib_worker **out, defib_message *message)
 {
@@ -330,6 +340,8 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 		lib_watches_use(w->watches, 1);
 	else if (err)
 		w->watches = NULL;
+	if (!err && w->inner)
+		log_started(w, &w->arena);
 	if (err)
 		defib_worker_free(w);
 	else
@@ -339,14 +351,20 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 
 void defib_worker_run(defib_worker *worker)
 {
-	if (worker->inner)
-		worker_run(worker->inner);
+	struct worker_counts counts;
+	if (!worker->inner)
+		return;
+	worker_run(worker->inner);
+	worker_counts(worker->inner, &counts);
+	worker_log_ended(&counts);
 }
 
 void defib_worker_stop(defib_worker *worker)
 {
-	if (worker->inner)
-		worker_stop(worker->inner);
+	if (!worker->inner)
+		return;
+	log_event(LOG_INFO, "stopping: no new claims", LOG_STR("name", worker->options.name));
+	worker_stop(worker->inner);
 }
 
 defib_err defib_worker_resize(defib_worker *worker, int pool, int64_t concurrency, int64_t poll_ms)

@@ -106,6 +106,23 @@ void worker_counts(struct worker *w, struct worker_counts *out)
 	pthread_mutex_unlock(&w->lock);
 }
 
+void worker_log_started(const struct worker_options *o, const char *const kinds[])
+{
+	for (int i = 0; i < o->npools; i++)
+		log_event(LOG_INFO, "worker started", LOG_STR("name", o->name),
+		          LOG_STR("source", o->pools[i].source->name),
+		          LOG_STR("kind", kinds[i] ? kinds[i] : "all"),
+		          LOG_INT("concurrency", o->pools[i].concurrency),
+		          LOG_INT("poll_ms", o->pools[i].poll_ms), LOG_INT("batch", o->pools[i].batch));
+}
+
+void worker_log_ended(const struct worker_counts *counts)
+{
+	log_event(LOG_INFO, "worker ended", LOG_INT("settled", counts->settled),
+	          LOG_INT("lease_lost", counts->refused), LOG_INT("spooled", counts->spooled),
+	          LOG_INT("abandoned", counts->abandoned));
+}
+
 /* ---- how long jobs ran ---- */
 
 const double job_time_bounds[JOB_TIME_BUCKETS - 1] = {JOB_TIME_BOUNDS};

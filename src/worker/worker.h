@@ -104,6 +104,9 @@ struct worker_counts {
 	int64_t settled, refused, spooled, abandoned;
 };
 void worker_counts(struct worker *w, struct worker_counts *out);
+/* The lines of the log at start and end; kinds[i] is what pool i is limited to, NULL: all. */
+void worker_log_started(const struct worker_options *o, const char *const kinds[]);
+void worker_log_ended(const struct worker_counts *counts);
 /* A handler got the session that it needs, or did not; from any thread. */
 void worker_served(struct worker *w, bool served);
 void worker_close(struct worker *w);

@@ -27,10 +27,10 @@ class App:
         initialize(db, defib)
         self.port = None
 
-    def start(self, wait=True, **env):
+    def start(self, wait=True, *options, **env):
         self.port = free_port()
-        server = self.script.module("uvicorn", "app:app", "--port", self.port, folder=self.dir,
-                                    DATABASE_URL=self.db.url, **env)
+        server = self.script.module("uvicorn", "app:app", "--port", self.port, *options,
+                                    folder=self.dir, DATABASE_URL=self.db.url, **env)
         if wait:
             eventually(lambda: server.process.poll() is not None or self.answers())
             assert server.process.poll() is None, server.log

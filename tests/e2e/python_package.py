@@ -130,8 +130,13 @@ def script(package, tmp_path):
         started.append(Script(package, folder, ["-m", *argv], name, env))
         return started[-1]
 
+    def program(*argv, folder, **env):
+        started.append(Script(package, folder, argv, f"program{len(started)}", env))
+        return started[-1]
+
     start.folder = folder
     start.module = module
+    start.program = program
     yield start
     for one in started:
         one.kill()

@@ -5,7 +5,9 @@ It is only changed through the environment, as its own users would do. The READM
 commands are typed, and the lines of configuration that it names must exist.
 """
 
+import contextlib
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -62,17 +64,35 @@ def program(system, name, text):
     path.chmod(0o755)
 
 
-def type_readme(name, folder, engine, places, **env):
+def type_readme(name, folder, engine, places, modules=None, **env):
     """Type every command of its page, with other paths than the page names; returns their output.
-    """
-    copy = shutil.copytree(EXAMPLES / name, folder / name)
+
+    `modules` are what `npm install` would have put there."""
+    copy = shutil.copytree(EXAMPLES / name, folder / name,
+                           ignore=shutil.ignore_patterns("node_modules"))
+    for module, path in (modules or {}).items():
+        (copy / "app" / "node_modules").mkdir(exist_ok=True)
+        (copy / "app" / "node_modules" / module).symlink_to(path)
     lines = commands(copy / "README.md", engine)
     for place, own in places.items():
         lines = [line.replace(place, own) for line in lines]
-    said = type_all(lines, copy, {**environment(copy, BIN), **env})
+    own = environment(copy, BIN)
+    if "PYTHON" in env:  # of a virtual environment
+        own["PATH"] = f"{pathlib.Path(env.pop('PYTHON')).parent}:{own['PATH']}"
+    said = type_all(lines, copy, {**own, **env})
     for command, code, text in said:
         assert code == expected(command), f"{command}\n{text}"
     return {command.split("#")[0].strip(): text for command, _, text in said}
+
+
+@contextlib.contextmanager
+def page_server(server, *names):
+    """Environment of a page's commands, in which PostgreSQL is this server; the databases that
+    the page creates are dropped at the end."""
+    try:
+        yield {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "postgres"}
+    finally:
+        server.left.extend(names)
 
 
 def praised_lines(name):

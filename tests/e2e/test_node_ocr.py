@@ -16,6 +16,8 @@ import strangers
 from databases import PgDatabase, initialize
 from example_systems import EXAMPLES
 from node_programs import PACKAGE, NodePrograms
+from small_memory import small_memory
+from test_pooler import pooler, through  # noqa: F401  (a fixture)
 from workers import eventually, running
 
 DOWN = "postgres://127.0.0.1:1/staging"
@@ -118,6 +120,36 @@ def test_after_a_killed_worker_s_document_is_read_by_another(app):
                    " ocr_completed_at IS NOT NULL") == ("text of abc-123", "better text of abc-123",
                                                         None, 2, True)
     assert "127.0.0.1" in second.log  # what is down is named
+
+
+def test_a_worker_that_the_kernel_kills_loses_no_document(app):
+    """The program alone is in the small group, as it would be with a limit of its own."""
+    app.add("abc-123")
+    first = app.start("monitor.js", OCR_MS="2000", OCR_EAT="yes")
+    says(first, "reading abc-123 of ocr")
+    with small_memory() as group:
+        (group / "cgroup.procs").write_text(str(first.pid))
+        assert first.wait() == -signal.SIGKILL, first.log
+    app.start("monitor.js", OCR_MS="1")
+    app.reaches("abc-123", 5)
+    assert app.row("abc-123", "ocr_attempts") == 2
+
+
+def test_through_a_transaction_pooler(app, pooler):  # noqa: F811
+    """As with Supabase's transaction pooler; a worker that is killed is still seen at once."""
+    app.nodes.env["DATABASE_URL"] = through(pooler, app.db)
+    app.add("abc-123")
+    first = app.start("monitor.js", OCR_MS="3600000")
+    says(first, "reading abc-123 of ocr")
+    second = app.start("monitor.js", OCR_MS="1")
+    eventually(lambda: "worker started" in second.log)
+    app.stick("test-job", document_source="upload")
+    app.reaches("test-job", 3)
+    first.kill()
+    app.reaches("abc-123", 5)
+    assert app.db.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") == [(0,)]
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 0, second.log
 
 
 @pytest.mark.covers("E3")

@@ -282,6 +282,38 @@ def test_rows_of_a_team_s_own_table(db, defib):
         nodes.close()
 
 
+@pytest.mark.covers("F3")
+@ONE_ENGINE
+def test_a_late_result_for_a_row_of_a_team_s_own_table_is_refused(db, defib):
+    """The program and its defib are stopped for longer than their lease, and come back."""
+    tables = TwoTables(defib, db)
+    tables.add("one")
+    (defib.dir / "defib.yaml").write_text(config(db.url, "one"))
+    nodes = NodePrograms(defib)
+    try:
+        options = {"watch": "one", "config": "defib.yaml", "leaseMs": 1000, "concurrency": 1}
+        first = worker(nodes, "claims", name="first", **options)
+        assert first.hear("began") == ["1", 1]
+        stopped = [first.pid, *first.children()]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        second = worker(nodes, "claims", name="second", **options)
+        assert second.hear("began") == ["1", 2]
+        (defib.dir / "go.1").touch()
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        assert first.hear("returns") == [1]
+        eventually(lambda: first.said("refused") or first.said("lost"))
+        first.signal(signal.SIGTERM)
+        assert first.wait() == 0
+        assert first.said("counts")[0][1]["settled"] == 0
+        assert tables.states("one") == ["running"]  # what was late changed nothing
+        (defib.dir / "go.2").touch()
+        eventually(lambda: tables.states("one") == ["done"])
+    finally:
+        nodes.close()
+
+
 @pytest.mark.covers("F2")
 def test_through_a_transaction_pooler(pg_queue, pg_nodes, pooler):  # noqa: F811
     """As with Supabase's pooler: jobs run, and a killed program on the host is still seen."""

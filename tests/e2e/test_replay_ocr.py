@@ -12,9 +12,10 @@ import signal
 
 import pytest
 
-from databases import LiteDatabase, PgDatabase
+from databases import LiteDatabase
 from example_systems import EXAMPLES
-from replays import Replay, praised_lines, program, type_readme
+from node_programs import PACKAGE
+from replays import Replay, page_server, praised_lines, program, type_readme
 from workers import eventually, running
 
 # Fails what the test says, waits where it says so, else reads.
@@ -316,21 +317,41 @@ def test_custom_configuration_every_30_seconds_with_a_5_minute_threshold(ocr):
 
 # ---- the page ----
 
-@pytest.mark.covers("E3", "E4", "E7")
-@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
-def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, shared_server):
-    db = PgDatabase(shared_server) if engine == "postgres" else LiteDatabase(tmp_path / "ocr.db")
-    places = {"postgres://localhost/ocr": db.url} if engine == "postgres" else \
-        {"ocr.db": str(db.path)}
-    said = type_readme("ocr", tmp_path, engine, places)
+def check_walk(said, documents):
+    """The part of the page that both engines have."""
     assert "production/ocr: 2 stuck of 3 running, 1 recovered, 1 held" in said["defib scan --fix"]
     assert "def-456" in said["defib ledger --event HELD"]
     assert "def-456" in said["defib list --watch ocr --where held"]
     assert "abc-123" in said["defib list --watch ocr --where recovered"]
     assert re.search(r"completed +1\b", said["defib stats ocr"])
-    assert db.sql("SELECT id, status_id FROM extraction_queue ORDER BY id") == [
-        ("abc-123", 5), ("def-456", 5), ("ghi-789", 5), ("jkl-012", 5), ("mno-345", 6)]
+    assert documents == [("abc-123", 5), ("def-456", 5), ("ghi-789", 5), ("jkl-012", 5),
+                         ("mno-345", 6)]
+
+
+DOCUMENTS = "SELECT id, status_id FROM extraction_queue ORDER BY id"
+
+
+@pytest.mark.covers("E3", "E4", "E7")
+def test_the_readme_s_commands_do_what_they_say_on_sqlite(tmp_path):
+    db = LiteDatabase(tmp_path / "ocr.db")
+    check_walk(type_readme("ocr", tmp_path, "sqlite", {"ocr.db": str(db.path)}), db.sql(DOCUMENTS))
     db.drop()
+
+
+@pytest.mark.covers("E3", "E4", "E7", "E8")
+def test_the_readme_s_commands_do_what_they_say(shared_server, tmp_path, stranger_modules):
+    """With Node.js: a stuck row, the manual reset, one environment down; then without Node.js."""
+    with page_server(shared_server, "ocr", "ocr_staging", "ocr_documents") as env:
+        said = type_readme("ocr", tmp_path, "postgres", {}, modules={
+            "defib": PACKAGE, "pg": stranger_modules / "pg"}, **env)
+        with contextlib.closing(shared_server.connect("ocr_documents")) as session:
+            cursor = session.cursor()
+            cursor.execute(DOCUMENTS)
+            check_walk(said, cursor.fetchall())
+    reset = said["npm run -s reset-stuck-ocr-jobs"]
+    assert "not available: " in reset and "Total stuck OCR jobs reset: 2" in reset, reset
+    assert "is stuck: running for" in said["npm run -s reset-stuck-ocr-jobs -- --job-id abc-123"]
+    assert "completed 3" in said["npm run -s stats"]
 
 
 def test_the_lines_that_the_readme_praises_are_there():

@@ -5,6 +5,7 @@ The backend is `defib daemon --work --listen` with the shipped configuration; a 
 a program that the test holds, fails or releases, lab by lab.
 """
 
+import contextlib
 import re
 import signal
 import time
@@ -14,7 +15,8 @@ import pytest
 
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
-from replays import Replay, praised_lines, program, type_readme
+from python_package import LIBRARY, package  # noqa: F401
+from replays import Replay, page_server, praised_lines, program, type_readme
 from scraping import free_port, wait_scrape
 from workers import eventually
 
@@ -325,24 +327,45 @@ def test_with_the_readmes_lines_errors_back_off_and_end_as_dead_letters(octolab)
 
 # ---- the page ----
 
-@pytest.mark.covers("D1", "D7")
-@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
-def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, request):
-    db = request.getfixturevalue("pg") if engine == "postgres" else \
-        LiteDatabase(tmp_path / "octolab.db")
-    places = {"postgres://localhost/octolab": db.url} if engine == "postgres" else \
-        {"octolab.db": str(db.path)}
-    places["127.0.0.1:8080"] = f"127.0.0.1:{free_port()}"
-    said = type_readme("octolab", tmp_path, engine, places,
-                       TEARDOWN_WORKER_INTERVAL_SECONDS="0.2")
+def check_walk(said, labs):
+    """The part of the page that both engines have."""
     force = "defib force labs --action"
     assert "would be run" in said[f"{force} force --older-than 10m --max 1 --dry-run"]
     assert "1 done, 0 failed" in said[f"{force} force --older-than 10m --max 1 --yes"]
-    assert [text for command, text in said.items() if "-X DELETE" in command
-            if "204" not in text] == []
-    assert db.sql("SELECT status, error FROM labs ORDER BY id") == [
-        ("finished", None), ("finished", None), ("failed", "host is gone")]
+    assert [text for command, text in said.items() if "-X DELETE" in command and "$LAB" in command
+            if "204" not in text and "somebody" not in command] == []
+    assert labs == [("finished", None), ("finished", None), ("failed", "host is gone")]
+
+
+LABS = "SELECT status, error FROM labs ORDER BY id"
+QUICK = {"TEARDOWN_WORKER_INTERVAL_SECONDS": "0.2"}
+
+
+@pytest.mark.covers("D1", "D7")
+def test_the_readme_s_commands_do_what_they_say_on_sqlite(tmp_path):
+    db = LiteDatabase(tmp_path / "octolab.db")
+    places = {"octolab.db": str(db.path), "127.0.0.1:8080": f"127.0.0.1:{free_port()}"}
+    check_walk(type_readme("octolab", tmp_path, "sqlite", places, **QUICK), db.sql(LABS))
     db.drop()
+
+
+@pytest.mark.covers("D1", "D4", "D5", "D7")
+def test_the_readme_s_commands_do_what_they_say(shared_server, tmp_path, package):  # noqa: F811
+    """With FastAPI: a lab that stays ending, the next start, a reload; then without FastAPI."""
+    port = free_port()
+    places = {"127.0.0.1:8080": f"127.0.0.1:{free_port()}", "127.0.0.1:8000": f"127.0.0.1:{port}",
+              "--port 8000": f"--port {port}"}
+    with page_server(shared_server, "octolab", "octolab_daemon") as env:
+        said = type_readme("octolab", tmp_path, "postgres", places, PYTHON=package.python,
+                           DEFIB_LIBRARY=str(LIBRARY), **env, **QUICK)
+        with contextlib.closing(shared_server.connect("octolab_daemon")) as session:
+            cursor = session.cursor()
+            cursor.execute(LABS)
+            check_walk(said, cursor.fetchall())
+    assert '"ending"' in said['curl -sS -H "$OWNER" $LAB']
+    stranger, = [text for command, text in said.items() if "somebody" in command]
+    assert stranger.strip() == "404"
+    assert "as=stopped" in said["grep -h 'job ended' server.log"]
 
 
 def test_the_lines_that_the_readme_praises_are_there():

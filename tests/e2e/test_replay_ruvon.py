@@ -5,6 +5,7 @@ Workers are real processes, of Ruvon's kind (they beat into a table and do not k
 ours. Where minutes matter, the times in the rows are changed.
 """
 
+import contextlib
 import datetime
 import json
 import signal
@@ -15,7 +16,8 @@ import pytest
 
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
-from replays import Replay, praised_lines, program, type_readme
+from python_package import LIBRARY, package  # noqa: F401
+from replays import Replay, page_server, praised_lines, program, type_readme
 from scraping import promtool, wait_scrape
 from small_memory import small_memory
 from test_deploy import DEPLOY, Host, argv_of, container_of, cron_line, manifests
@@ -201,14 +203,8 @@ def test_the_detection_query_and_the_scan_find_the_same(pg_ruvon):
 
 # ---- Deployment Strategies ----
 
-@pytest.mark.covers("C3", "C5", "C6", "C8")
-@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
-def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, request):
-    db = request.getfixturevalue("pg") if engine == "postgres" else \
-        LiteDatabase(tmp_path / "ruvon.db")
-    places = {"postgres://localhost/ruvon": db.url} if engine == "postgres" else \
-        {"ruvon.db": str(db.path)}
-    said = type_readme("ruvon", tmp_path, engine, places)
+def check_walk(said, rows):
+    """The part of the page that both engines have."""
     assert "-> retry" in said["defib scan"], "a first dry run knows what --fix will do"
     assert json.loads(said["defib scan --json"].split("Nothing")[0])["found"] == 2
     assert "2 stuck of 3 running, 2 recovered" in said["defib scan --fix"]
@@ -216,9 +212,36 @@ def test_the_readme_s_commands_do_what_they_say(engine, tmp_path, request):
     assert SECOND not in said["defib list --status FAILED_WORKER_CRASH"]
     story = said[f"defib show workflows/{FIRST} --logs --state"]
     assert "RETRY_SCHEDULED" in story and "zombie_retry_count" in story
-    states = [row[0] for row in db.sql("SELECT status FROM workflow_executions ORDER BY id")]
-    assert states == ["COMPLETED", "FAILED_ROLLED_BACK", "PENDING_ASYNC"]
+    assert rows == [("COMPLETED",), ("FAILED_ROLLED_BACK",), ("PENDING_ASYNC",)]
+
+
+STATES = "SELECT status FROM workflow_executions ORDER BY id"
+
+
+@pytest.mark.covers("C3", "C5", "C6", "C8")
+def test_the_readme_s_commands_do_what_they_say_on_sqlite(tmp_path):
+    db = LiteDatabase(tmp_path / "ruvon.db")
+    said = type_readme("ruvon", tmp_path, "sqlite", {"ruvon.db": str(db.path)})
+    check_walk(said, db.sql(STATES))
     db.drop()
+
+
+@pytest.mark.covers("C3", "C5", "C6", "C8", "C9")
+def test_the_readme_s_commands_do_what_they_say(shared_server, tmp_path, package):  # noqa: F811
+    """With Celery: a zombie, a retry from a step and a saga; then the walk without Celery."""
+    with page_server(shared_server, "ruvon", "ruvon_orders") as env:
+        said = type_readme("ruvon", tmp_path, "postgres", {}, PYTHON=package.python,
+                           DEFIB_LIBRARY=str(LIBRARY), **env)
+        with contextlib.closing(shared_server.connect("ruvon_orders")) as session:
+            cursor = session.cursor()
+            cursor.execute(STATES)
+            check_walk(said, cursor.fetchall())
+    before, = [text for command, text in said.items() if "SELECT status, current_step" in command]
+    assert before.strip() == "PENDING_ASYNC|Process_Payment"
+    undone = [line.split()[0] for line in said["grep $SAGA effects"].split("\n") if line.strip()]
+    assert undone == ["Reserve_Inventory", "Process_Payment", "Reserve_Inventory.undo"]
+    ran = [line.split()[0] for line in said["grep $ORDER effects"].split("\n") if line.strip()]
+    assert ran == ["Reserve_Inventory", "Process_Payment", "Process_Payment", "Ship_Order"]
 
 
 @pytest.mark.parametrize("config", ["defib.yaml", "defib.sqlite.yaml"])

@@ -17,9 +17,10 @@ from .heartbeat import Heartbeat
 from .instance import Burst, Instance, staggered
 from .database import Database, Entry, enqueue, enqueue_async
 from .watches import AsyncWatches, Finding, Result, Watches
-from .worker import Job, Worker
+from .worker import Job, Step, Worker
 
 __all__ = ["AsyncWatches", "Burst", "Cancelled", "ConfigError", "ConnectionLost", "Database",
            "Entry", "Error", "Finding", "Heartbeat", "Instance", "Job", "Locked", "LostLease",
-           "NoSession", "NotFound", "Permanent", "Refused", "Result", "Retry", "UnknownOutcome",
-           "UsageError", "Watches", "Worker", "enqueue", "enqueue_async", "staggered"]
+           "NoSession", "NotFound", "Permanent", "Refused", "Result", "Retry", "Step",
+           "UnknownOutcome", "UsageError", "Watches", "Worker", "enqueue", "enqueue_async",
+           "staggered"]

@@ -14,9 +14,10 @@ import json
 import os
 import signal
 import threading
+import traceback
 from ctypes import c_void_p
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Optional, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar
 
 from . import _library as c
 from ._library import lib
@@ -106,6 +107,21 @@ class Job:
         self._settled = True
         c.check(lib.defib_job_settle_pg(self._valid(), pointer, message), message)
 
+    @property
+    def step(self) -> Optional[str]:
+        """The step of a workflow that is run or undone; None: the job is not a workflow."""
+        return c.words(lib.defib_job_step(self._valid()))
+
+    @property
+    def undoing(self) -> bool:
+        """The step is to be undone."""
+        return bool(lib.defib_job_undoing(self._valid()))
+
+    def output(self, step: str) -> Any:
+        """What a finished step returned; None if it is not finished, or returned nothing."""
+        given = lib.defib_job_output(self._valid(), c.text(step))
+        return None if given is None else json.loads(given)
+
     def got_session(self, got: bool) -> None:
         """The handler got a session of its own, or did not: counted in the metrics, and after
         five failures in a row the worker pauses its claims."""
@@ -115,11 +131,22 @@ class Job:
         self._pointer = None
 
 
+@dataclass(frozen=True)
+class Step:
+    """A step of a workflow: a handler, and one that undoes what it did. `timeout` in seconds."""
+
+    name: str
+    run: Callable[[Job], Any]
+    undo: Optional[Callable[[Job], Any]] = None
+    timeout: float = 0
+
+
 @dataclass
 class _Pool:
-    handler: Callable[[Job], Any]
+    handlers: list[Callable[[Job], Any]]
     where: dict[str, Any]
-    call: Any = None
+    steps: tuple[Step, ...] = ()
+    calls: Any = None
 
 
 class Worker:
@@ -169,19 +196,44 @@ class Worker:
         seconds, exclusive."""
         return self._pool(queue=queue, kind=kind, **options)
 
-    def _pool(self, *, queue: Optional[str] = None, watch: Optional[str] = None,
-              kind: Optional[str] = None, concurrency: int = 0, poll: float = 0,
-              timeout: float = 0, stop_after: float = 0, exclusive: bool = False) -> Callable[
-                  [Handler], Handler]:
-        where = {"queue": c.text(queue), "watch": c.text(watch), "kind": c.text(kind),
-                 "concurrency": concurrency, "poll_ms": int(poll * 1000),
-                 "timeout_ms": int(timeout * 1000), "stop_ms": int(stop_after * 1000),
-                 "exclusive": exclusive}
+    def workflow(self, steps: Iterable[Step], *, watch: Optional[str] = None,
+                 queue: Optional[str] = None, kind: Optional[str] = None, saga: bool = False,
+                 **options: Any) -> None:
+        """Run workflows step by step, and undo them: rows of a watch with `work.workflow`, which
+        has the same steps, or jobs of a queue and kind. Options as of queue()."""
+        steps = tuple(steps)
+        handlers = [one for step in steps for one in (step.run, step.undo) if one is not None]
+        where = self._where(queue=queue, watch=watch, kind=kind, **options)
+        self._pools.append(_Pool(handlers, {**where, "saga": saga}, steps))
+
+    def _pool(self, **options: Any) -> Callable[[Handler], Handler]:
+        where = self._where(**options)
 
         def add(handler: Handler) -> Handler:
-            self._pools.append(_Pool(handler, where))
+            self._pools.append(_Pool([handler], where))
             return handler
         return add
+
+    @staticmethod
+    def _where(*, queue: Optional[str] = None, watch: Optional[str] = None,
+               kind: Optional[str] = None, concurrency: int = 0, poll: float = 0,
+               timeout: float = 0, stop_after: float = 0, exclusive: bool = False) -> dict[
+                   str, Any]:
+        return {"queue": c.text(queue), "watch": c.text(watch), "kind": c.text(kind),
+                "concurrency": concurrency, "poll_ms": int(poll * 1000),
+                "timeout_ms": int(timeout * 1000), "stop_ms": int(stop_after * 1000),
+                "exclusive": exclusive}
+
+    def _made(self, pool: _Pool) -> c.Pool:
+        """As the library takes it; what it refers to is kept."""
+        if not pool.steps:
+            pool.calls = self._runner(pool.handlers[0])
+            return c.Pool(handler=pool.calls, **pool.where)
+        made = [c.Step(name=c.text(one.name), run=self._runner(one.run),
+                       undo=self._runner(one.undo) if one.undo else c.Handler(0),
+                       timeout_ms=int(one.timeout * 1000)) for one in pool.steps]
+        pool.calls = made, (c.Step * len(made))(*made)
+        return c.Pool(steps=pool.calls[1], nsteps=len(made), **pool.where)
 
     def _runner(self, handler: Callable[[Job], Any]) -> Any:
         """What a thread of the library calls for each job."""
@@ -245,10 +297,7 @@ class Worker:
             raise UsageError("the worker has been started", code="USAGE")
         if not self._pools:
             raise UsageError("the worker has no handlers", code="USAGE")
-        for pool in self._pools:
-            pool.call = self._runner(pool.handler)
-        pools = (c.Pool * len(self._pools))(*(
-            c.Pool(handler=pool.call, **pool.where) for pool in self._pools))
+        pools = (c.Pool * len(self._pools))(*map(self._made, self._pools))
         if self._watches is not None:
             self._watches_handle = self._watches.new_handle()
         handle, message = c_void_p(), c.Message()
@@ -305,7 +354,7 @@ class Worker:
 
     def _start_loop(self) -> None:
         """A loop of its own, if there are coroutines and nobody else's loop."""
-        if not any(_awaits(pool.handler) for pool in self._pools):
+        if not any(_awaits(one) for pool in self._pools for one in pool.handlers):
             return
         loop = asyncio.new_event_loop()
 
@@ -389,7 +438,9 @@ def _outcome(job: Job, run: Callable[[], Any]) -> int:
     except (Cancelled, asyncio.CancelledError):
         return STOPPED
     except BaseException as why:
-        c.log.warning("job %s: %s", job.key, type(why).__name__, exc_info=why)
+        # Where it happened; what it says is in the library's own line, in which secrets are masked.
+        c.log.warning("job %s: %s\n%s", job.key, type(why).__name__,
+                      "".join(traceback.format_tb(why.__traceback__)).rstrip())
         said = f"{type(why).__name__}: {why}" if str(why) else type(why).__name__
         lib.defib_job_error(pointer, c.text(said))
         return FAILED

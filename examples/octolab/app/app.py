@@ -18,14 +18,15 @@ logging.basicConfig(level=logging.INFO)
 teardown = importlib.import_module(f"teardown_{os.environ.get('TEARDOWN', 'after')}")
 
 
-async def destroy_lab(lab_id):
-    """Takes as long as the file hold.ID exists; fails if fail.ID does."""
+async def destroy_lab(lab_id, owner=""):
+    """Stands for `docker compose down`. Takes as long as the file hold.ID exists; fails if fail.ID
+    does."""
     with open("began", "a") as began:
         began.write(f"{lab_id}\n")
     while os.path.exists(f"hold.{lab_id}"):
         await asyncio.sleep(0.02)
     if os.path.exists(f"fail.{lab_id}"):
-        raise RuntimeError("no such network")
+        raise RuntimeError(f"no network of {owner}")
 
 
 @contextlib.asynccontextmanager
@@ -60,6 +61,7 @@ async def status(lab_id: str, x_owner: str = Header("")):
     return {"status": (await lab_of(lab_id, x_owner))["status"]}
 
 
+@app.post("/labs/{lab_id}/end", status_code=204)
 @app.delete("/labs/{lab_id}", status_code=204)
 async def delete(lab_id: str, background: BackgroundTasks, x_owner: str = Header("")):
     await lab_of(lab_id, x_owner)

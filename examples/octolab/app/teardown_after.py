@@ -14,7 +14,7 @@ def worker(_pool, destroy_lab):
 
     @labs.watch("labs")
     async def teardown(job):
-        await destroy_lab(job.key)
+        await destroy_lab(job.key, job.payload["owner_id"])
 
     return labs
 
