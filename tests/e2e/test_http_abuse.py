@@ -325,7 +325,11 @@ def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
     # The right one is always accepted, also from there: others must not lock out its owner.
     right = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token=TOKEN)).finish()
     assert right.statuses() == {200: 1}
-    wrong = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token="guess")).finish()
+    # One guess in 10 s is heard: it may just be due, but never two in a row.
+    for _ in range(2):
+        wrong = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token="guess")).finish()
+        if wrong.statuses() == {429: 1}:
+            break
     assert wrong.statuses() == {429: 1} and b"Retry-After" in wrong.clients[0].got
     meanwhile.note(guesses=1000, statuses=statuses)
 
