@@ -471,9 +471,10 @@ typedef struct defib_act_options {
 	int override_guard; /* other than 0: also a job whose worker is alive, and despite the brake */
 	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
 	void *ctx;
+	int running_only; /* of an act: other than 0: refuse jobs that are not running (anymore) */
 } defib_act_options;
 /* clang-format off */
-#define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /*

@@ -7,6 +7,7 @@
 #include "lib/lib.h"
 #include "recover/bound.h"
 #include "recover/by_hand.h"
+#include "recover/group.h"
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
@@ -207,6 +208,8 @@ defib_err defib_startup(defib_watches *watches, const char *watch, defib_result 
 	struct startup_options o = {.ledger_off = on.ledger_off};
 	if (!err)
 		err = startup_reconcile(&on.session, on.watch, &o, &r, &f);
+	if (on.watch)
+		groups_tell(&(struct group_part){on.watch, r.outcomes[OUTCOME_RECOVERED]}, 1);
 	session_close(&on.session);
 	if (!err)
 		err = lib_result(result, r.found, r.outcomes, "", &f);
@@ -299,6 +302,7 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 			.step = o.step,
 			.dry_run = !o.fix,
 			.override_guard = o.override_guard != 0,
+			.running_only = o.running_only != 0,
 			.ledger_off = on.ledger_off,
 			.job = tell,
 			.ctx = &teller,

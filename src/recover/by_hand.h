@@ -21,6 +21,7 @@ struct by_hand_options {
 	const char *step;    /* of a retry: the step to begin with; NULL: where it failed */
 	bool dry_run;        /* write nothing: outcomes are what would be done (LEFT) or why not */
 	bool override_guard; /* also jobs of live workers */
+	bool running_only;   /* not jobs that have ended or wait: the caller had it, and may be late */
 	bool ledger_off;
 	struct bound *bound; /* a prepared one that the caller keeps; NULL: prepared for this call */
 	const char *batch;   /* continue this one, after so many transactions; NULL: a new one */

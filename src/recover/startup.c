@@ -9,7 +9,6 @@
 #include "recover/bound.h"
 #include "recover/browse.h"
 #include "recover/carry.h"
-#include "recover/group.h"
 #include "watch/terms.h"
 
 #include <assert.h>
@@ -321,8 +320,6 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 void startup_report_end(const struct startup_report *r, const struct watch *w,
                         const struct startup_result *result)
 {
-	struct group_part part = {w, result->outcomes[OUTCOME_RECOVERED]};
-	groups_tell(&part, 1);
 	static const enum outcome not_done[] = {OUTCOME_CHANGED, OUTCOME_LOCKED, OUTCOME_REFUSED};
 	struct log_field fields[2 * (STARTUP_NAMES_MAX + 1) + 8];
 	int n = 0;

@@ -345,6 +345,7 @@ defib_err sweeper_start_up(struct sweeper *s, int64_t self, struct startup_resul
                            struct failure *f)
 {
 	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
+	int n = 0;
 	assert(!s->running);
 	defib_err err = hear(s, f);
 	if (err) {
@@ -363,9 +364,12 @@ defib_err sweeper_start_up(struct sweeper *s, int64_t self, struct startup_resul
 			*f = why;
 			err = why.code;
 		}
+		s->parts[n++] =
+			(struct group_part){s->options.watches[i], result.outcomes[OUTCOME_RECOVERED]};
 		if (cleaned)
 			add_cleaned(cleaned, &result);
 	}
+	groups_tell(s->parts, n);
 	return err;
 }
 

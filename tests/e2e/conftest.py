@@ -37,8 +37,8 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
                  "test_strangers", "test_library", "test_hardened", "test_secrets",
                  "test_python_package", "test_python_worker", "test_python_watches",
-                 "test_python_docs", "test_python_apps", "test_app_ruvon", "test_app_octolab",
-                 "test_background", "test_example_pages")
+                 "test_python_docs", "test_app_ruvon", "test_app_octolab", "test_app_scrapersky",
+                 "test_app_scristill", "test_background", "test_example_pages")
 # These wait as much, compute much in the server and in Spin, or start many processes of commands
 # that other tests run under sanitizers. They run under sanitizers in `make proof`.
 PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
@@ -65,7 +65,7 @@ BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_retention"
                       "test_work_lease", "test_work_outage", "test_work_silence", "test_bad_weather",
                       "test_database_urls", "test_api_large", "test_sql", "test_numbers")
 # Files that take longest, longest first, so that they do not end last.
-LONG_FILES = ("test_work_silence", "test_python_apps", "test_python_worker",
+LONG_FILES = ("test_work_silence", "test_app_scrapersky", "test_python_worker",
               "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
               "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",

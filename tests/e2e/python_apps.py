@@ -3,16 +3,21 @@
 
 import json
 import shutil
+import signal
 import time
 import urllib.error
 import urllib.request
 
+import pytest
+
 from conftest import ROOT
 from databases import initialize
 from pgserver import free_port
-from workers import eventually
+from small_memory import small_memory
+from workers import LIMIT_S, eventually
 
 EXAMPLES = ROOT / "examples"
+ALLOWED_MB = 200
 
 
 class App:
@@ -41,6 +46,18 @@ class App:
             return self.ask("GET", "/health")[0] == 200
         except OSError:
             return False
+
+    def kill_by_memory(self, server, job):
+        """The kernel kills it: a memory cgroup is too small for what `job` makes it do."""
+        with small_memory(ALLOWED_MB) as group:
+            try:
+                (group / "cgroup.procs").write_text(str(server.pid))
+            except OSError as why:
+                pytest.skip(f"a process cannot be moved into a memory cgroup here: {why}")
+            job()
+            server.process.wait(LIMIT_S)
+            assert "oom_kill 1" in (group / "memory.oom_control").read_text()
+        assert server.process.returncode == -signal.SIGKILL
 
     def ask(self, method, path, timeout=60, **headers):
         """Status, document and how long it took."""

@@ -51,7 +51,8 @@ class Environment:
 
     def env(self, **more):
         return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8",
-                "PYTHONDONTWRITEBYTECODE": "1", "DEFIB_LIBRARY": str(LIBRARY), **more}
+                "PYTHONDONTWRITEBYTECODE": "1", "DEFIB_LIBRARY": str(LIBRARY),
+                "DEFIB_BIN": str(BIN), **more}
 
     def run(self, script, *args, folder=None, timeout=LIMIT_S, **env):
         """A script until it ends: its output."""
@@ -112,34 +113,38 @@ def package():
     return Environment(BIN.parent / "python-tests")
 
 
+class Scripts:
+    """Start programs in a folder; all end with close()."""
+
+    def __init__(self, package, folder):
+        self.package, self.folder, self.started = package, folder, []
+        folder.mkdir()
+
+    def __call__(self, text, *args, **env):
+        path = self.folder / f"program{len(self.started)}.py"
+        path.write_text(text)
+        return self._start(self.folder, [path, *args], path.stem, env)
+
+    def module(self, *argv, folder, **env):
+        return self._start(folder, ["-m", *argv], f"module{len(self.started)}", env)
+
+    def program(self, *argv, folder, **env):
+        return self._start(folder, argv, f"program{len(self.started)}", env)
+
+    def _start(self, folder, argv, name, env):
+        self.started.append(Script(self.package, folder, argv, name, env))
+        return self.started[-1]
+
+    def close(self):
+        for one in self.started:
+            one.kill()
+
+
 @pytest.fixture
 def script(package, tmp_path):
-    """Start programs in a folder; all end with the test."""
-    folder = tmp_path / "python"
-    folder.mkdir()
-    started = []
-
-    def start(text, *args, **env):
-        path = folder / f"program{len(started)}.py"
-        path.write_text(text)
-        started.append(Script(package, folder, [path, *args], path.stem, env))
-        return started[-1]
-
-    def module(*argv, folder, **env):
-        name = f"module{len(started)}"
-        started.append(Script(package, folder, ["-m", *argv], name, env))
-        return started[-1]
-
-    def program(*argv, folder, **env):
-        started.append(Script(package, folder, argv, f"program{len(started)}", env))
-        return started[-1]
-
-    start.folder = folder
-    start.module = module
-    start.program = program
-    yield start
-    for one in started:
-        one.kill()
+    scripts = Scripts(package, tmp_path / "python")
+    yield scripts
+    scripts.close()
 
 
 __all__ = ["package", "script"]

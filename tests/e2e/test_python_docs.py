@@ -37,7 +37,7 @@ def ended(program):
 
 def test_every_block_is_a_file_that_a_test_runs():
     assert set(FILES) == {"defib.yaml", "work.py", "server.py", "loop.py", "beat.py", "order.py",
-                          "scan.py"}
+                          "scan.py", "monitor.py"}
     assert len(re.findall(r"```(?:yaml|python)\b", PAGE)) == len(FILES)
 
 
@@ -61,6 +61,11 @@ def test_loop(page):
     said = ended(page.run("loop.py"))
     assert "cleaned up 1" in said
     assert statuses(page) == [(1, "Complete"), (2, "Complete")]
+
+
+def test_monitor(page, script):
+    text = FILES["monitor.py"].replace("7433", str(free_port()))
+    assert ended(script(text, DATABASE_URL=page.url)) == "200\n"
 
 
 def test_beat(page):

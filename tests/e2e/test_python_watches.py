@@ -2,11 +2,14 @@
 """Watches, heartbeats and instances from Python."""
 
 import json
+import os
+import re
+import signal
 
 import pytest
 
 from python_package import package, script  # noqa: F401
-from workers import eventually
+from workers import eventually, running
 
 CONFIG = """
 watches:
@@ -220,6 +223,24 @@ def test_an_instance_cleans_up_what_the_dead_one_left(script, jobs):
     assert statuses(jobs) == ["failed", "failed", "queued", "failed", "failed"]
 
 
+CLEANS = """
+import asyncio, sys
+import defib
+watches = defib.Watches("defib.yaml", url=sys.argv[1])
+done = watches.startup_cleanup("jobs")
+again = asyncio.run(defib.AsyncWatches(watches).startup_cleanup())
+print(done.found, done.recovered, again.found)
+"""
+
+
+@pytest.mark.covers("B1")
+def test_startup_cleanup_alone_fails_what_ended_instances_left(package, jobs, script):
+    add(jobs, 1)
+    add(jobs, 2, "queued")
+    assert package.run(CLEANS, jobs.url, folder=script.folder) == "1 1 0\n"
+    assert statuses(jobs) == ["failed", "queued"]
+
+
 ITEMS = """
 import asyncio, json, logging, sys
 import defib
@@ -285,6 +306,68 @@ def test_a_claimed_item_without_a_session_is_failed(package, jobs, script, kind)
         (3, "failed", "ValueError: broken")], said
 
 
+STOPS = """
+import asyncio, logging, sys
+import defib
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+kind = sys.argv[2]
+instance = defib.Instance(defib.Watches("defib.yaml", url=sys.argv[1]), "jobs")
+
+class Session:
+    def commit(self): print("commit")
+    def rollback(self): print("rollback")
+    def close(self): print("close")
+
+async def loop():
+    async with instance.claimed_item(Session if kind == "inside" else lambda: None, 1, pause=3600):
+        await asyncio.sleep(3600)
+
+async def main():
+    task = asyncio.create_task(loop())
+    await asyncio.sleep(0.1)
+    task.cancel()
+    print(await asyncio.gather(task, return_exceptions=True))
+    instance.requeue("jobs", [2, 3])
+    instance.requeue("jobs", [])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.covers("A6", "D4")
+@pytest.mark.parametrize("kind", ["inside", "waiting"])
+def test_an_item_whose_task_is_cancelled_is_requeued(package, jobs, script, kind):
+    """In its block, or while it waits for a session; and the rest of the batch, if it is ours."""
+    for job in (1, 2, 3):
+        add(jobs, job, "running" if job < 3 else "failed")
+    said = package.run(STOPS, jobs.url, kind, folder=script.folder)
+    assert "CancelledError(" in said and "commit" not in said
+    assert ("rollback" in said) == (kind == "inside")
+    assert "jobs: 1 of 2 items requeued" in said
+    assert statuses(jobs) == ["queued", "queued", "failed"]
+    assert jobs.sql("SELECT DISTINCT error FROM jobs WHERE id < 3") == [
+        ("Requeued: the program was stopped",)]
+
+
+LATE = """
+import logging, sys
+import defib
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+instance = defib.Instance(defib.Watches("defib.yaml", url=sys.argv[1]), "jobs")
+for item in (1, 2):
+    instance.fail("jobs", item, "too late")
+"""
+
+
+@pytest.mark.covers("F3")
+def test_an_item_that_has_ended_meanwhile_is_not_failed(package, jobs, script):
+    add(jobs, 1, "done")
+    add(jobs, 2)
+    said = package.run(LATE, jobs.url, folder=script.folder)
+    assert "jobs 1 is left as it is: it is not running anymore" in said
+    assert statuses(jobs) == ["done", "failed"]
+
+
 UNREACHABLE = """
 import sys
 import defib, logging
@@ -347,3 +430,58 @@ asyncio.run(main())
 @pytest.mark.covers("B6", "B7")
 def test_workers_start_one_after_another_and_take_few_jobs_at_first(package):
     assert package.run(STARTS) == "[True, True] [(5, True), (5, True), (5, True)]\n"
+
+
+# ---- the daemon beside a program
+
+MONITOR = """
+import logging, os, sys, time
+import defib
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
+with defib.Monitor("defib.yaml", env={"DEFIB_DB": sys.argv[1]}) as monitor:
+    print("pid", monitor._child.pid, flush=True)
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+print("over", flush=True)
+"""
+
+
+def monitor_pids(program):
+    return [int(pid) for pid in re.findall(r"^pid (\d+)$", program.log, re.M)]
+
+
+def test_a_monitor_scans_and_ends_with_the_block(script, jobs):
+    add(jobs, 1, old=7200)
+    program = script(MONITOR, jobs.url)
+    program.wait_log("pid ")
+    assert 'INFO defib "daemon started"' in program.log
+    program.wait_log('INFO defib "leads the watch" watch=jobs')
+    (script.folder / "go").touch()
+    assert program.process.wait(60) == 0, program.log
+    assert program.log.endswith("over\n") and not running(monitor_pids(program)[0])
+
+
+def test_a_monitor_ends_with_a_killed_program_and_is_restarted_if_it_ends_itself(script, jobs):
+    program = script(MONITOR, jobs.url)
+    program.wait_log("pid ")
+    first, = monitor_pids(program)
+    os.kill(first, signal.SIGKILL)
+    program.wait_log("the monitor ended, and is started again")
+    eventually(lambda: program.log.count("daemon started") == 2)
+    _, second = map(int, re.findall(r'"daemon started" name=[^:]+:(\d+):', program.log))
+    os.kill(program.pid, signal.SIGKILL)
+    eventually(lambda: not running(second))
+
+
+def test_a_monitor_that_cannot_start_is_an_exception(package, jobs, script):
+    said = package.run("""
+import defib
+for config, bin in (("nowhere.yaml", None), ("defib.yaml", "/no/such/program")):
+    try:
+        defib.Monitor(config, bin=bin).start()
+    except defib.Error as why:
+        print(type(why).__name__, why)
+""", folder=script.folder)
+    lines = said.splitlines()
+    assert lines[0].startswith("ConfigError ") and "nowhere.yaml" in lines[0], said
+    assert lines[1] == "UsageError cannot start /no/such/program: No such file or directory"

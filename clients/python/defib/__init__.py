@@ -5,7 +5,8 @@
     Worker            handlers as functions or coroutines, on such a table or on the queue
     Heartbeat         signs of life of a job that your own code runs
     Instance          your own code works on the table: clean-up at start, recovery, sessions
-    Database          the queue and the ledger
+    Monitor           the daemon beside your program: alerts, reports, metrics, the page
+    Database          the queue and the ledger; AsyncDatabase for coroutines
     enqueue           a job inside your own transaction
 
 The engine is libdefib's; see docs/python.md.
@@ -15,12 +16,13 @@ from .errors import (Cancelled, ConfigError, ConnectionLost, Error, Locked, Lost
                      NotFound, Permanent, Refused, Retry, UnknownOutcome, UsageError)
 from .heartbeat import Heartbeat
 from .instance import Burst, Instance, staggered
-from .database import Database, Entry, enqueue, enqueue_async
+from .database import AsyncDatabase, Database, Entry, enqueue, enqueue_async
+from .monitor import Monitor
 from .watches import AsyncWatches, Finding, Result, Watches
 from .worker import Job, Step, Worker
 
-__all__ = ["AsyncWatches", "Burst", "Cancelled", "ConfigError", "ConnectionLost", "Database",
-           "Entry", "Error", "Finding", "Heartbeat", "Instance", "Job", "Locked", "LostLease",
-           "NoSession", "NotFound", "Permanent", "Refused", "Result", "Retry", "Step",
-           "UnknownOutcome", "UsageError", "Watches", "Worker", "enqueue", "enqueue_async",
-           "staggered"]
+__all__ = ["AsyncDatabase", "AsyncWatches", "Burst", "Cancelled", "ConfigError", "ConnectionLost",
+           "Database", "Entry", "Error", "Finding", "Heartbeat", "Instance", "Job", "Locked",
+           "LostLease", "Monitor", "NoSession", "NotFound", "Permanent", "Refused", "Result",
+           "Retry", "Step", "UnknownOutcome", "UsageError", "Watches", "Worker", "enqueue",
+           "enqueue_async", "staggered"]

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import weakref
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int64, c_size_t,
                     c_uint, c_void_p)
@@ -91,7 +92,8 @@ class Result(Sized):
 class ActOptions(Sized):
     _fields_ = [("size", c_size_t), ("fix", c_int), ("limit", c_int64), ("remedy", c_char_p),
                 ("step", c_char_p), ("reason", c_char_p), ("actor", c_char_p),
-                ("override_guard", c_int), ("finding", FindingCall), ("ctx", c_void_p)]
+                ("override_guard", c_int), ("finding", FindingCall), ("ctx", c_void_p),
+                ("running_only", c_int)]
 
 
 class InstanceOptions(Sized):
@@ -269,8 +271,20 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING
            "error": logging.ERROR, "critical": logging.CRITICAL}
 
 
+_LINE = re.compile(r"ts=\S+ level=(\w+) msg=(.*)", re.S)
+
+
+def log_line(line: str, level: str = "") -> str:
+    """A line of the library or of the daemon, as the logger `defib` has it: time and level are the
+    logger's own. What it says."""
+    entry = _LINE.match(line)
+    level, said = entry.groups() if entry else (level, line)
+    log.log(_LEVELS.get(level, logging.INFO), "%s", said)
+    return said
+
+
 def _log_line(_ctx: Any, level: Optional[bytes], line: Optional[bytes]) -> None:
-    log.log(_LEVELS.get(words(level) or "", logging.INFO), "%s", words(line))
+    log_line(words(line) or "", words(level) or "")
 
 
 _log_call = LogCall(_log_line)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import threading
@@ -120,6 +121,25 @@ class Database:
             c.check(lib.defib_ledger_read(self._handle, ctypes.byref(by), keep, None, message),
                     message)
         return found
+
+
+class AsyncDatabase:
+    """The same as coroutines: each call runs in a thread, and the event loop goes on."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def enqueue(self, queue: str, kind: str, payload: Any = None, **options: Any) -> int:
+        return await asyncio.to_thread(self.database.enqueue, queue, kind, payload, **options)
+
+    async def notify(self) -> None:
+        await asyncio.to_thread(self.database.notify)
+
+    async def cancel(self, job: int) -> None:
+        await asyncio.to_thread(self.database.cancel, job)
+
+    async def ledger(self, **by: Any) -> list[Entry]:
+        return await asyncio.to_thread(self.database.ledger, **by)
 
 
 # ---- inside your own transaction

@@ -23,6 +23,7 @@ from .worker import _signals_elsewhere
 SESSION_TRIES = 3
 SESSION_PAUSE_S = 1.0
 NO_SESSION = "Failed to obtain processing session"
+STOPPED = "Requeued: the program was stopped"
 
 T = TypeVar("T")
 
@@ -104,15 +105,21 @@ class Instance:
 
     def claimed_item(self, session_factory: Callable[[], Any], item: Any,
                      watch: Optional[str] = None, tries: int = SESSION_TRIES,
-                     pause: float = SESSION_PAUSE_S) -> "ClaimedItem":
+                     pause: float = SESSION_PAUSE_S, reason: str = NO_SESSION) -> "ClaimedItem":
         """A session for one claimed item, in a transaction of its own, with or async with.
 
         The block gets the session; its transaction is committed at the end. When there is no
-        session after `tries` tries, `pause` seconds apart, the item is failed with that reason and
+        session after `tries` tries, `pause` seconds apart, the item is failed with `reason` and
         NoSession is raised. When the block fails, so is the item, with its error, and the error is
-        raised.
+        raised. When the block is cancelled, the item is requeued.
         """
-        return ClaimedItem(self, session_factory, item, watch or self._only(), tries, pause)
+        return ClaimedItem(self, session_factory, item, watch or self._only(), tries, pause, reason)
+
+    def session(self, session_factory: Callable[[], Any], tries: int = 1,
+                pause: float = SESSION_PAUSE_S) -> "ClaimedItem":
+        """The same without an item, for phase 1: it waits while repeated failures pause the loop,
+        and is counted. NoSession: there is none."""
+        return ClaimedItem(self, session_factory, None, "", tries, pause, NO_SESSION)
 
     def _only(self) -> str:
         names = self._names or self.watches.names
@@ -131,9 +138,22 @@ class Instance:
             return
         self._drain()
 
+    def requeue(self, watch: str, items: Iterable[Any], reason: str = STOPPED) -> None:
+        """Requeue items that were claimed and will not be processed: the program stops. Those that
+        are not running anymore are left as they are; so are all without a database, for a scan."""
+        keys = list(items)
+        if not keys:
+            return
+        try:
+            done = self.watches.act(watch, "requeue", keys, reason=reason, actor="claimed_item",
+                                    override_guard=True, running_only=True)
+            c.log.info("%s: %d of %d items requeued", watch, done.recovered, len(keys))
+        except Error as why:
+            c.log.warning("%s: %d items are left to a scan: %s", watch, len(keys), why)
+
     def _write(self, watch: str, item: Any, reason: str) -> None:
         done = self.watches.act(watch, "fail", [item], reason=reason, actor="claimed_item",
-                                override_guard=True)  # it is ours, and not stuck
+                                override_guard=True, running_only=True)  # ours, and not stuck
         if done.recovered:
             c.log.warning("%s %s failed: %s", watch, item, reason)
         else:  # another worker has it by now, or ended it
@@ -170,32 +190,53 @@ class Instance:
 
 
 class ClaimedItem:
-    """See Instance.claimed_item()."""
+    """See Instance.claimed_item() and session()."""
 
     def __init__(self, instance: Instance, session_factory: Callable[[], Any], item: Any,
-                 watch: str, tries: int, pause: float) -> None:
+                 watch: str, tries: int, pause: float, reason: str) -> None:
         self._instance = instance
         self._factory = session_factory
         self._item = item
         self._watch = watch
         self._tries = tries
         self._pause = pause
+        self._reason = reason
         self._session: Any = None
 
     def _refused(self, number: int, why: BaseException) -> None:
         self._instance.got_session(False)
-        c.log.warning("no session for %s %s (try %d of %d): %s", self._watch, self._item, number,
-                      self._tries, why)
+        c.log.warning("no session for %s (try %d of %d): %s", self._what(), number, self._tries,
+                      why)
+
+    def _what(self) -> str:
+        return "a claim" if self._item is None else f"{self._watch} {self._item}"
 
     def _given_up(self) -> NoSession:
-        return NoSession(f"{self._watch} {self._item}: {NO_SESSION}")
+        return NoSession(f"{self._what()}: {self._reason}")
 
-    def _why(self, error: BaseException) -> str:
-        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    def _fail(self, error: Optional[BaseException]) -> None:
+        """The item's end: without a session (None), by an error, or requeued."""
+        if self._item is None:
+            return
+        if error is None:
+            self._instance.fail(self._watch, self._item, self._reason)
+        elif isinstance(error, Exception):
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self._instance.fail(self._watch, self._item, said)
+        else:
+            self._instance.requeue(self._watch, [self._item])
 
     # ---- with
 
     def __enter__(self) -> Any:
+        try:
+            return self._get()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._drop()
+            self._fail(error)
+            raise
+
+    def _get(self) -> Any:
         for number in range(1, self._tries + 1):
             time.sleep(self._instance.wait_for_session())
             try:
@@ -212,7 +253,7 @@ class ClaimedItem:
                 continue
             self._instance.got_session(True)
             return self._session
-        self._instance.fail(self._watch, self._item, NO_SESSION)
+        self._fail(None)
         raise self._given_up()
 
     def _drop(self) -> None:
@@ -229,12 +270,20 @@ class ClaimedItem:
                 self._session.rollback()
         finally:
             self._drop()
-            if isinstance(error, Exception):
-                self._instance.fail(self._watch, self._item, self._why(error))
+            if error is not None:
+                self._fail(error)
 
     # ---- async with
 
     async def __aenter__(self) -> Any:
+        try:
+            return await self._aget()
+        except asyncio.CancelledError as error:
+            await self._adrop()
+            await asyncio.to_thread(self._fail, error)
+            raise
+
+    async def _aget(self) -> Any:
         for number in range(1, self._tries + 1):
             await asyncio.sleep(self._instance.wait_for_session())
             try:
@@ -251,7 +300,7 @@ class ClaimedItem:
                 continue
             self._instance.got_session(True)
             return self._session
-        await asyncio.to_thread(self._instance.fail, self._watch, self._item, NO_SESSION)
+        await asyncio.to_thread(self._fail, None)
         raise self._given_up()
 
     async def _adrop(self) -> None:
@@ -267,9 +316,8 @@ class ClaimedItem:
                 await _awaited(self._session.rollback())
         finally:
             await self._adrop()
-            if isinstance(error, Exception):
-                await asyncio.to_thread(self._instance.fail, self._watch, self._item,
-                                        self._why(error))
+            if error is not None:
+                await asyncio.to_thread(self._fail, error)
 
 
 async def _awaited(value: Any) -> Any:
@@ -280,12 +328,21 @@ async def _awaited(value: Any) -> Any:
 
 async def staggered(seconds: float, workers: Iterable[Coroutine[Any, Any, T]]
                     ) -> "list[asyncio.Task[T]]":
-    """Start coroutines as tasks, one after another with a pause between two."""
+    """Start coroutines as tasks, one after another with a pause between two. When it is cancelled
+    meanwhile, so are those that it has started."""
+    waiting = list(workers)
     tasks: "list[asyncio.Task[T]]" = []
-    for worker in workers:
-        if tasks:
-            await asyncio.sleep(seconds)
-        tasks.append(asyncio.get_running_loop().create_task(worker))
+    try:
+        while waiting:
+            if tasks:
+                await asyncio.sleep(seconds)
+            tasks.append(asyncio.get_running_loop().create_task(waiting.pop(0)))
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        for worker in waiting:
+            worker.close()
+        raise
     return tasks
 
 
@@ -310,5 +367,3 @@ class Burst:
     def count(self) -> None:
         """A job was taken."""
         self._left -= 1
-
-

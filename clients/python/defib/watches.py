@@ -130,15 +130,18 @@ class Watches:
 
     def act(self, watch: Optional[str], act: str, jobs: Iterable[Any], *, fix: bool = True,
             step: Optional[str] = None, reason: Optional[str] = None, actor: Optional[str] = None,
-            override_guard: bool = False) -> Result:
-        """Do "requeue", "retry", "fail", "hold", "release" or "rollback" to jobs."""
+            override_guard: bool = False, running_only: bool = False) -> Result:
+        """Do "requeue", "retry", "fail", "hold", "release" or "rollback" to jobs.
+
+        `override_guard`: also to jobs whose worker is alive; `running_only`: not to jobs that have
+        ended or wait."""
         keys = [c.key_text(job) for job in jobs]
         array = (c_char_p * len(keys))(*keys)
         return self._acting(
             lambda handle, options, counts, message: lib.defib_act(
                 handle, c.text(watch), c.text(act), array, len(keys), options, counts, message),
             fix=fix, step=c.text(step), reason=c.text(reason), actor=c.text(actor),
-            override_guard=override_guard)
+            override_guard=override_guard, running_only=running_only)
 
     def undo(self, watch: Optional[str], batch: str, *, fix: bool = True,
              reason: Optional[str] = None, actor: Optional[str] = None) -> Result:
@@ -168,6 +171,15 @@ class Watches:
         with self.handle() as handle:
             c.check(lib.defib_end(handle, c.text(watch), c.key_text(job), c.text(reason),
                                   c.text(actor), message), message)
+
+    def startup_cleanup(self, watch: Optional[str] = None) -> Result:
+        """Clean up jobs of instances that have ended, by the watch's `startup`, before your own
+        workers claim. It is an Instance that leaves at once: programs that work on the table at
+        the same time must be instances, or their jobs are taken for those of ended ones."""
+        from .instance import Instance
+        with Instance(self, *([] if watch is None else [watch])) as instance:
+            assert instance.cleaned is not None
+            return instance.cleaned
 
     def _acting(self, call: Any, **options: Any) -> Result:
         found: list[Finding] = []
@@ -200,3 +212,6 @@ class AsyncWatches:
 
     async def end(self, watch: Optional[str], job: Any, **options: Any) -> None:
         await asyncio.to_thread(self.watches.end, watch, job, **options)
+
+    async def startup_cleanup(self, watch: Optional[str] = None) -> Result:
+        return await asyncio.to_thread(self.watches.startup_cleanup, watch)

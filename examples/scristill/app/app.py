@@ -9,25 +9,28 @@ same event loop.
 import asyncio
 import contextlib
 import importlib
+import json
 import logging
 import os
 import time
 
 import asyncpg
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 
-logging.basicConfig(level=logging.INFO)
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+logger = logging.getLogger("scristill")
 start = importlib.import_module(f"start_{os.environ.get('STARTUP', 'after')}")
 WORKERS = [("scrape", 1), ("crawl", 6), ("extract", 1)]
 POLL_S = float(os.environ.get("POLL_SECONDS", "5"))
 JOB_S = float(os.environ.get("JOB_SECONDS", "0.05"))
 
 
-async def run_job(job):
-    """Parsing what a browser returned: it keeps the event loop busy."""
+async def run_job(payload):
+    """Parsing what a browser returned: it keeps the event loop busy, and some pages are large."""
     time.sleep(JOB_S)
-    if job["payload"] and "wait" in job["payload"]:
-        await asyncio.sleep(3600)
+    page = b"x" * (payload.get("megabytes", 0) << 20)
+    await asyncio.sleep(payload.get("seconds", 0))
+    return len(page)
 
 
 class Scheduler:
@@ -40,15 +43,37 @@ class Scheduler:
             "WHERE type = $1 AND status = ANY($2) ORDER BY created_at LIMIT 1 "
             "FOR UPDATE SKIP LOCKED) RETURNING *", kind, states)
 
-    async def process(self, job):
-        await run_job(job)
-        await self.pool.execute("UPDATE jobs SET status = 'completed', completed_at = now(), "
-                                "updated_at = now() WHERE id = $1", job["id"])
+    async def process(self, job, alive=None):
+        """One job; `alive` says so while it runs."""
+        logger.info("job_started id=%s type=%s", job["id"], job["type"])
+        try:
+            async with alive or contextlib.AsyncExitStack():
+                ended, error = await self.work(job), None
+        except Exception as why:
+            ended, error = "failed", str(why)
+        written = await self.pool.execute(
+            "UPDATE jobs SET status = $2, error = $3, completed_at = now(), updated_at = now() "
+            "WHERE id = $1 AND status IN ('running', 'cancelling')", job["id"], ended, error)
+        logger.info("job_ended id=%s %s%s", job["id"], ended, " too late" * (written == "UPDATE 0"))
+
+    async def work(self, job):
+        """Until it is done, or somebody asks it to stop."""
+        task = asyncio.create_task(run_job(json.loads(job["payload"])))
+        try:
+            while not (await asyncio.wait([task], timeout=0.5))[0]:
+                if await self.pool.fetchval("SELECT status FROM jobs WHERE id = $1",
+                                            job["id"]) == "cancelling":
+                    return "cancelled"
+            task.result()
+            return "completed"
+        finally:
+            task.cancel()
 
 
 @contextlib.asynccontextmanager
-async def lifespan(_app):
-    async with asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1, max_size=8) as pool:
+async def lifespan(app):
+    async with asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1, max_size=10) as pool:
+        app.state.pool = pool
         async with start.instance():
             starting = asyncio.create_task(start.start(Scheduler(pool), WORKERS, POLL_S))
             yield
@@ -66,3 +91,16 @@ app.router.lifespan_context = lifespan
 @app.get("/health")
 async def health():
     return {"ok": True}
+
+
+@app.get("/jobs")
+async def jobs():
+    """How many jobs are in each state."""
+    return dict(await app.state.pool.fetch("SELECT status, count(*) FROM jobs GROUP BY status"))
+
+
+@app.post("/jobs/{job}/cancel", status_code=202)
+async def cancel(job: str):
+    if not await app.state.pool.fetchval("UPDATE jobs SET status = 'cancelling' WHERE id::text = $1 "
+                                         "AND status = 'running' RETURNING 1", job):
+        raise HTTPException(404)

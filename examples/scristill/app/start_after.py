@@ -23,7 +23,7 @@ async def worker(scheduler, kind, poll_s):
         job = await scheduler.claim(kind, ["queued"]) if burst.allows() else None
         if job:
             burst.count()
-            await scheduler.process(job)
+            await scheduler.process(job, alive=defib.Heartbeat(watches, "jobs", job["id"]))
         else:
             await asyncio.sleep(poll_s)
 
