@@ -1,5 +1,5 @@
 -- Tables of daemons in a PostgreSQL database: leaders, operator overrides, the state of each
--- watch, learned run times, alerts and messages.
+-- watch, learned run times, numbers over time, alerts and messages.
 -- Runs as it is in psql; running it again changes nothing.
 
 -- One leader per watch. It is a lease and not a session's lock, so that a daemon that is stopped
@@ -40,6 +40,17 @@ CREATE TABLE IF NOT EXISTS defib.learned (
     buckets jsonb NOT NULL,
     PRIMARY KEY (watch, kind)
 );
+
+-- Numbers of each watch over time, in steps of three lengths (src/insight/series.h). The leader of
+-- a watch writes them and removes what is older than its range. Step 0 has one row per watch: up
+-- to where ledger and ended jobs were counted.
+CREATE TABLE IF NOT EXISTS defib.series (
+    step    bigint NOT NULL, -- seconds
+    at      bigint NOT NULL, -- when the step began, in seconds since 1970
+    watch   text NOT NULL,
+    numbers jsonb NOT NULL,
+    PRIMARY KEY (step, at, watch)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
 -- State of each alert rule, by watch ("*": of the database as a whole). The
 -- leader of the watch writes it, together with the messages that follow from it.

@@ -1,5 +1,5 @@
 -- Tables of daemons in an SQLite database: leaders, operator overrides, the state of each
--- watch, learned run times, alerts and messages. Times are milliseconds since 1970.
+-- watch, learned run times, numbers over time, alerts and messages. Times are milliseconds since 1970.
 -- Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_leader (
     watch      TEXT PRIMARY KEY,
@@ -34,6 +34,17 @@ CREATE TABLE IF NOT EXISTS defib_learned (
     buckets TEXT NOT NULL,
     PRIMARY KEY (watch, kind)
 );
+
+-- Numbers of each watch over time, in steps of three lengths (src/insight/series.h). The leader of
+-- a watch writes them and removes what is older than its range. Step 0 has one row per watch: up
+-- to where ledger and ended jobs were counted.
+CREATE TABLE IF NOT EXISTS defib_series (
+    step    INTEGER NOT NULL, -- seconds
+    at      INTEGER NOT NULL, -- when the step began, in seconds since 1970
+    watch   TEXT NOT NULL,
+    numbers TEXT NOT NULL,
+    PRIMARY KEY (step, at, watch)
+) WITHOUT ROWID;
 
 -- State of each alert rule, by watch ("*": of the database as a whole).
 CREATE TABLE IF NOT EXISTS defib_alert (

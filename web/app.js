@@ -23,6 +23,7 @@ const VIEWS = [
 	{ path: "/stuck", module: "stuck", title: "Stuck", letter: "s", icon: "alert" },
 	{ path: "/jobs", module: "jobs", title: "Jobs", letter: "j", icon: "list" },
 	{ path: "/jobs/{watch}/{key}", module: "job", title: "Job", under: "/jobs" },
+	{ path: "/watches/{watch}", module: "watch", title: "Watch", under: "/" },
 	{ path: "/workers", module: "workers", title: "Workers", letter: "w", icon: "worker" },
 	{ path: "/ledger", module: "ledger", title: "Ledger", letter: "l", icon: "book" },
 	{ path: "/alerts", module: "alerts", title: "Alerts", letter: "a", icon: "bell" },

@@ -12,6 +12,7 @@
 #define DAEMON_METRICS_H
 
 #include "base/text.h"
+#include "ledger/counts.h"
 #include "worker/worker.h"
 
 #include <stdbool.h>
@@ -35,7 +36,7 @@
 #define METRIC_BUCKETS_LIST(X)                                                                     \
 	X(NONE, 0)                                                                                     \
 	X(BRIEF, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)                   \
-	X(DETECT, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 86400)   \
+	X(DETECT, DETECTION_BOUNDS)                                                                    \
 	X(RECOVER, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800)  \
 	X(RUN, JOB_TIME_BOUNDS)
 
@@ -125,6 +126,9 @@
 	  "Age of the oldest of them.") \
 	X(JOB, HISTOGRAM, "defib_job_seconds", ("watch", "database", "kind"), RUN, \
 	  "How long jobs ran that ended by themselves; a sample where very many end.") \
+	X(ENDED, COUNTER, "defib_jobs_ended_total", ("watch", "database", "end"), NONE, \
+	  "Jobs that ended, by end: done or failed, where the watch says so (stats.finished_at); " \
+	  "at the first reading those of the last hour.") \
 	X(READ, GAUGE, "defib_reading_time_seconds", ("watch", "database"), NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
 	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", ("watch", "database"), NONE, \

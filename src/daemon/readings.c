@@ -55,6 +55,8 @@ static defib_err read_depth(struct watch_loop *p, const struct binding *b, struc
 	struct depth_state states[DEPTH_STATES_MAX];
 	int n = depth_states(p->watch, states);
 	defib_err err = DEFIB_OK;
+	if (n == 0 || !text_eq(states[0].name, DEPTH_READY))
+		p->reading.waiting = p->reading.oldest_ms = SERIES_UNKNOWN;
 	for (int i = 0; i < n && !err; i++) {
 		const char *const *labels = LABELS(m->watch, m->database, states[i].name);
 		AUTO_BUF sql = BUF_INIT;
@@ -67,6 +69,10 @@ static defib_err read_depth(struct watch_loop *p, const struct binding *b, struc
 		}
 		if (err)
 			return err;
+		if (text_eq(states[i].name, DEPTH_READY)) {
+			p->reading.waiting = row_int(&rows, 0, 0, 0);
+			p->reading.oldest_ms = row_int(&rows, 0, 1, row_int(&rows, 0, 0, 0) ? -1000 : 0) / 1000;
+		}
 		metrics_set(m->metrics, METRIC_QUEUE, (double)row_int(&rows, 0, 0, 0), labels);
 		if (row_text(&rows, 0, 1) || row_int(&rows, 0, 0, 0) == 0)
 			metrics_set(m->metrics, METRIC_QUEUE_OLDEST, (double)row_int(&rows, 0, 1, 0) / 1e6,
@@ -456,6 +462,8 @@ void readings_take(struct readings *r, const struct session *session, struct met
 	}
 	read_database(r, &own, m, database, loops, n);
 	bool all = read_watches(r, &own, loops, n);
+	if (all && own.store && !own.store->lost && sampling_take(own.store, loops, n, &f))
+		count_failure(m, "", database, &f);
 	session_close(&own);
 	r->due_ms = all ? clock_boot_ms() + READINGS_MS : clock_boot_ms();
 }

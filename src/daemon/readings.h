@@ -11,6 +11,7 @@
 #define DAEMON_READINGS_H
 
 #include "daemon/metrics.h"
+#include "daemon/sampling.h"
 #include "ledger/retention.h"
 #include "store/store.h"
 
@@ -26,6 +27,9 @@ struct reading {
 	bool counts;       /* entries of the ledger are counted … */
 	int64_t ledger_id; /* … up to here */
 	bool gained;       /* there are some since that was last stored */
+	/* As last read, for the series too; SERIES_UNKNOWN: the watch does not say. */
+	int64_t waiting, oldest_ms;
+	struct sampled sampled;
 };
 void reading_release(struct reading *r);
 

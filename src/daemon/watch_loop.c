@@ -181,6 +181,7 @@ struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool
 	p->watch = w;
 	p->factor = 1;
 	p->unseen = true;
+	p->reading.waiting = p->reading.oldest_ms = SERIES_UNKNOWN;
 	p->guard = guard_new(w);
 	p->options = (struct scan_options){
 		.fix = true, .actor = actor, .ledger_off = ledger_off, .guard = p->guard};

@@ -183,6 +183,14 @@ void watch_metrics_times(struct watch_metrics *m, const struct detection_count *
 			                     (double)d->sum_ms[t] / 1e3, OF_WATCH(m));
 }
 
+void watch_metrics_ended(struct watch_metrics *m, int64_t done, int64_t failed)
+{
+	metrics_hold(m->metrics);
+	metrics_add(m->metrics, METRIC_ENDED, (double)done, OF_WATCH_AND(m, "done"));
+	metrics_add(m->metrics, METRIC_ENDED, (double)failed, OF_WATCH_AND(m, "failed"));
+	metrics_let(m->metrics);
+}
+
 /* ---- a pass ---- */
 
 /* Without a ledger only this daemon knows what it did. */

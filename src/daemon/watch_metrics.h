@@ -62,6 +62,8 @@ void watch_metrics_entries(struct watch_metrics *m, const struct event_count *e)
 void watch_metrics_times(struct watch_metrics *m, const struct detection_count *d);
 /* The bounds of those buckets: out[DETECTION_TIMES]. */
 void watch_metrics_bounds(struct time_bounds *out);
+/* Jobs that ended since the last time. */
+void watch_metrics_ended(struct watch_metrics *m, int64_t done, int64_t failed);
 /* What was recovered at the start, before any pass, if there is no ledger. */
 void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes);
 /* Whether this daemon leads the watch. What only a leader knows is removed when another leads. */

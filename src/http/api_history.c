@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "http/api.h"
+#include "insight/series.h"
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "recover/masked.h"
@@ -18,6 +19,7 @@
 #include "view/ledger.h"
 #include "view/output.h"
 #include "view/report.h"
+#include "view/series.h"
 #include "view/viewer.h"
 #include "watch/settings.h"
 
@@ -416,6 +418,34 @@ static void show_trend(struct api_call *c)
 		buf_add(out, "\n]}\n");
 }
 
+/* ---- numbers over time ---- */
+
+/* The watch that was asked for, if any, is one of this database. */
+static bool watch_is_here(struct api_call *c, const char *watch)
+{
+	const struct settings *s = &c->setup->settings;
+	const struct watch *w = settings_watch(s, watch);
+	if (w ? settings_database(s, w) == c->database : text_eq(watch, BUILTIN_NAME))
+		return true;
+	return api_problem(c, 404, "there is no watch \"%s\" in database %s", watch, c->database->name);
+}
+
+static void show_series(struct api_call *c)
+{
+	const char *watch = api_query(c, "watch"), *since = api_query(c, "since");
+	int range = since ? series_range_named(since) : SERIES_HOUR;
+	struct series series;
+	if (range < 0) {
+		api_problem(c, 400, "since must be 1h, 24h or 7d, not \"%s\"", since);
+		return;
+	}
+	if ((watch && !watch_is_here(c, watch)) ||
+	    series_read(c->session->store, (enum series_range)range, watch, clock_wall_us() / US_PER_S,
+	                &c->arena, &series, &c->failure))
+		return;
+	series_view(c->database->name, watch, &series, &c->out->body);
+}
+
 /* ---- alerts ---- */
 
 #define DELIVERIES 100
@@ -492,6 +522,10 @@ const struct api_route api_history_routes[] = {
             get_report),
 	API_GET("/trend", ROLE_VIEWER, API_DATABASE, "since",
             "jobs found stuck and recovered, by hour or six hours", show_trend),
+	API_GET(
+		"/series", ROLE_VIEWER, API_DATABASE, "watch since",
+		"numbers over time, of a watch or of all: waiting, running, ended, recovered, detection",
+		show_series),
 	API_GET("/alerts", ROLE_VIEWER, API_DATABASE, "", "state of each alert rule, by watch",
             get_alerts),
 	API_GET("/deliveries", ROLE_VIEWER, API_DATABASE, "limit",

@@ -113,6 +113,7 @@ const struct api_route page_routes[] = {
 	OPEN("/stuck", send_index),
 	OPEN("/jobs", send_index),
 	OPEN("/jobs/{watch}/{key}", send_index),
+	OPEN("/watches/{watch}", send_index),
 	OPEN("/workers", send_index),
 	OPEN("/ledger", send_index),
 	OPEN("/alerts", send_index),

@@ -102,6 +102,28 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 	}
 }
 
+/* ---- what waits ---- */
+
+/* As the metrics have it (daemon/readings.c). */
+static void count_waiting(struct store *s, const struct watch_sql *q, struct arena *a,
+                          struct tally *out)
+{
+	struct depth_state states[DEPTH_STATES_MAX];
+	int n = depth_states(q->binding->watch, states);
+	AUTO_BUF sql = BUF_INIT;
+	struct store_rows rows;
+	if (n == 0 || !text_eq(states[0].name, DEPTH_READY))
+		return;
+	depth_sql(q->binding, &states[0], &sql);
+	if (ask(s, buf_text(&sql), NULL, a, &rows, &out->waiting_failed))
+		return;
+	out->has_waiting = true;
+	out->waiting = row_int(&rows, 0, 0, 0);
+	out->waiting_capped = out->waiting >= DEPTH_COUNT_MAX;
+	out->has_oldest = row_text(&rows, 0, 1) != NULL;
+	out->oldest_waiting_us = row_int(&rows, 0, 1, 0);
+}
+
 /* ---- what is stuck ---- */
 
 /* Page by page through look's candidates; judge decides. */
@@ -238,6 +260,8 @@ defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct l
 	struct stats_sample sample = {.share = 0};
 	*out = (struct tally){0};
 	count_stuck(s, q, stuck_most[how], out);
+	if (!s->lost)
+		count_waiting(s, q, a, out);
 	if (!s->lost && l->ready)
 		count_ledger(s, q, a, out);
 	if (!s->lost && how == TALLY_QUICK)
@@ -251,8 +275,9 @@ defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct l
 		count_few_states(s, q, a, out);
 	if (!s->lost)
 		return DEFIB_OK;
-	const struct failure *const parts[] = {&out->stuck_failed, &out->ledger_failed,
-	                                       &out->states_failed, &out->ends_failed};
+	const struct failure *const parts[] = {&out->stuck_failed, &out->waiting_failed,
+	                                       &out->ledger_failed, &out->states_failed,
+	                                       &out->ends_failed};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (parts[i]->code)
 			*f = *parts[i];

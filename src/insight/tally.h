@@ -30,6 +30,12 @@ struct tally {
 	int nstates;
 	struct tally_count *states; /* as stored in the rows */
 	struct failure states_failed;
+	bool has_waiting;    /* the watch says which jobs wait */
+	int64_t waiting;     /* for a worker, not for their time … */
+	bool waiting_capped; /* … and there are at least this many */
+	bool has_oldest;
+	int64_t oldest_waiting_us; /* age of the oldest of them */
+	struct failure waiting_failed;
 	int64_t running;
 	bool running_capped; /* the real number is at least this */
 	int64_t stuck_total; /* counted by the database, including those on hold */

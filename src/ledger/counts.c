@@ -474,13 +474,12 @@ void sql_seconds_to_detection(struct buf *out)
 	add_elapsed("(" POINT("now") ")", out);
 }
 
-/* The bucket of a column of seconds; null if the column is null. */
-static void bucket_sql(struct buf *sql, const char *column, const struct time_bounds *b)
+void sql_bucket(const char *column, const struct time_bounds *b, struct buf *out)
 {
-	buf_addf(sql, "CASE WHEN %s IS NULL THEN NULL", column);
+	buf_addf(out, "CASE WHEN %s IS NULL THEN NULL", column);
 	for (int i = 0; i < b->n; i++)
-		buf_addf(sql, " WHEN %s <= %g THEN %d", column, b->upper[i], i);
-	buf_addf(sql, " ELSE %d END", b->n);
+		buf_addf(out, " WHEN %s <= %g THEN %d", column, b->upper[i], i);
+	buf_addf(out, " ELSE %d END", b->n);
 }
 
 /* MATERIALIZED: the times of an entry are read once, not once for each bound. */
@@ -495,9 +494,9 @@ static void detections_sql(struct buf *sql, const struct time_bounds *bounds)
 	buf_add(sql, " END AS recovered FROM defib.ledger AS l WHERE l.id > $1 AND l.id <= $2 AND ");
 	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
 	buf_add(sql, ") SELECT m.watch, ");
-	bucket_sql(sql, "m.found", &bounds[TO_DETECTION]);
+	sql_bucket("m.found", &bounds[TO_DETECTION], sql);
 	buf_add(sql, ", ");
-	bucket_sql(sql, "m.recovered", &bounds[TO_RECOVERY]);
+	sql_bucket("m.recovered", &bounds[TO_RECOVERY], sql);
 	buf_add(sql, ", CAST(round(sum(m.found) * 1000) AS BIGINT), CAST(round(sum(m.recovered) * 1000)"
 	             " AS BIGINT), count(*) FROM m GROUP BY 1, 2, 3 ORDER BY 1, 2, 3");
 }

@@ -45,6 +45,11 @@ struct time_bounds {
 	const double *upper;
 	int n;
 };
+/* The bounds for the time to detection, everywhere. */
+#define DETECTION_BOUNDS                                                                           \
+	0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800,     \
+		3600, 86400
+
 /* Ids that one call reads. A caller that is further behind calls again. */
 #define LEDGER_COUNT_IDS 50000
 
@@ -62,6 +67,21 @@ MUST_CHECK defib_err ledger_detections_between(struct store *s, int64_t after, i
                                                const struct time_bounds *bounds, struct arena *a,
                                                struct detection_count **out, int *n,
                                                struct failure *f);
+
+/*
+ * Of the same entries, jobs that were recovered and jobs that a scan found stuck, by the minute of
+ * the entry, its verdict and the time to detection.
+ */
+struct minute_count {
+	const char *watch;
+	int64_t minute; /* since 1970 */
+	const char *verdict;
+	int bucket; /* of the time to detection; -1: not known */
+	int64_t recovered, detected;
+};
+MUST_CHECK defib_err ledger_minutes_between(struct store *s, int64_t after, int64_t to,
+                                            const struct time_bounds *bounds, struct arena *a,
+                                            struct minute_count **out, int *n, struct failure *f);
 
 /*
  * Totals of the entries after `after`. *last is the last id that was read, where the next call
@@ -200,5 +220,7 @@ MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const s
 void sql_seconds_lost(const char *until, struct buf *out);
 /* The same up to the reading that found the job stuck. */
 void sql_seconds_to_detection(struct buf *out);
+/* The bucket of a column of seconds; null if the column is null. */
+void sql_bucket(const char *column, const struct time_bounds *b, struct buf *out);
 
 #endif

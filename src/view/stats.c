@@ -28,6 +28,14 @@ static void json_states(const struct watch *w, const struct tally *t, struct buf
 	json_error(out, "states_error", &t->states_failed);
 }
 
+static void json_waiting(const struct tally *t, struct buf *out)
+{
+	json_number(out, "waiting", t->has_waiting, t->waiting);
+	json_bool(out, "waiting_capped", t->waiting_capped);
+	json_seconds(out, "oldest_waiting_s", t->has_oldest, t->oldest_waiting_us);
+	json_error(out, "waiting_error", &t->waiting_failed);
+}
+
 static void json_stuck(const struct tally *t, struct buf *out)
 {
 	json_number(out, "running", !t->stuck_failed.code, t->running);
@@ -94,6 +102,7 @@ void tally_json(const struct watch *w, const struct database *d, bool ledger, co
 	json_text(out, "database", d->name);
 	json_bool(out, "estimated", t->estimated);
 	json_states(w, t, out);
+	json_waiting(t, out);
 	json_stuck(t, out);
 	json_number(out, "completed", t->has_completed, t->completed);
 	json_number(out, "failed", t->has_failed, t->failed);
@@ -144,6 +153,22 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 	}
 	if (t->nstates)
 		line(out, "by state", buf_text(&text));
+}
+
+static void waiting_line(const struct tally *t, struct buf *out)
+{
+	AUTO_BUF text = BUF_INIT;
+	if (t->waiting_failed.code)
+		missing(out, "waiting", &t->waiting_failed);
+	if (!t->has_waiting)
+		return;
+	out_count(&text, t->waiting);
+	buf_add(&text, t->waiting_capped ? " or more" : "");
+	if (t->has_oldest && t->waiting) {
+		buf_add(&text, ", the oldest for ");
+		duration_text(t->oldest_waiting_us, &text);
+	}
+	line(out, "waiting", buf_text(&text));
 }
 
 static void stuck_lines(const struct tally *t, struct buf *out)
@@ -237,6 +262,7 @@ void tally_text(const struct watch *w, const struct database *d, bool ledger, co
 	out_title(out, color, d->name, w->name);
 	buf_add(out, "\n");
 	state_lines(w, t, out);
+	waiting_line(t, out);
 	stuck_lines(t, out);
 	end_lines(t, out);
 	if (ledger)

@@ -13,6 +13,9 @@ static const char *const learn_names[] = {"off", "suggest", NULL};
 static const struct opt_row stats_rows[] = {
 	OPTION(SQL, "where", S(where), "which rows count; all if not given"),
 	OPTION(SQL, "failed", S(failed), "condition: which rows count as failed"),
+	OPTION(SQL, "done", S(done),
+           "condition: which rows ended well; with finished_at, an index should cover it. If not "
+           "given: all that have ended and not failed"),
 	OPTION(SQL, "started_at", S(started_at), "start of a run, for its duration"),
 	OPTION(SQL, "finished_at", S(finished_at), "end of a run, for its duration"),
 	OPTION(SQL, "ready", S(ready),

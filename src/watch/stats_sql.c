@@ -143,7 +143,7 @@ int depth_states(const struct watch *w, struct depth_state *out)
 	int n = 0;
 	if (s->ready.text || w->work.ready.text)
 		out[n++] =
-			(struct depth_state){"ready", s->ready.text ? s->ready.text : w->work.ready.text};
+			(struct depth_state){DEPTH_READY, s->ready.text ? s->ready.text : w->work.ready.text};
 	if (s->scheduled.text)
 		out[n++] = (struct depth_state){"scheduled", s->scheduled.text};
 	return n;
@@ -190,6 +190,51 @@ static void within(const struct binding *b, const char *expr, struct buf *out)
 	parameter(b, 2, "bigint", out);
 }
 
+/* By the condition of the watch, which an index may cover, or because they did not fail. */
+static void ended_well(const struct binding *b, struct buf *out)
+{
+	const struct stats *s = &b->watch->stats;
+	if (s->done.text)
+		buf_addf(out, "\n  AND (%s)", s->done.text);
+	else if (s->failed.text)
+		buf_addf(out, "\n  AND (%s) IS NOT TRUE", s->failed.text);
+}
+
+/* One row for each that ended within the time: its minute, and whether it ended well. */
+static void each_ended(const struct binding *b, bool well, struct buf *out)
+{
+	const struct stats *s = &b->watch->stats;
+	buf_add(out, "SELECT (");
+	sql_time_us(b, b->time, s->finished_at.text, out);
+	buf_addf(out, ") / 60000000 AS defib_minute, %d AS defib_well", well);
+	from_table(b, out);
+	buf_addf(out, "\nWHERE (%s) IS NOT NULL", s->finished_at.text);
+	bare_condition(b, s->finished_at.text, out);
+	within(b, s->finished_at.text, out);
+	if (s->where.text)
+		buf_addf(out, "\n  AND (%s)", s->where.text);
+	if (well)
+		ended_well(b, out);
+	else
+		buf_addf(out, "\n  AND (%s)", s->failed.text);
+}
+
+/* Both halves apart, so that each can use its own index. */
+bool ended_sql(const struct binding *b, struct buf *out)
+{
+	const struct stats *s = &b->watch->stats;
+	if (!s->finished_at.text)
+		return false;
+	buf_add(out, "SELECT defib_minute, sum(defib_well), count(*) - sum(defib_well) FROM (");
+	each_ended(b, true, out);
+	if (s->failed.text) {
+		buf_add(out, "\nUNION ALL ");
+		each_ended(b, false, out);
+	}
+	buf_add(out, ") AS defib_ended GROUP BY 1 ORDER BY 1");
+	return true;
+}
+
 bool runs_sql(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
@@ -212,8 +257,7 @@ bool runs_sql(const struct binding *b, struct buf *out)
 	within(b, s->finished_at.text, out);
 	if (s->where.text)
 		buf_addf(out, "\n  AND (%s)", s->where.text);
-	if (s->failed.text)
-		buf_addf(out, "\n  AND (%s) IS NOT TRUE", s->failed.text);
+	ended_well(b, out);
 	buf_addf(out, "\nORDER BY (%s) DESC LIMIT ", s->finished_at.text);
 	parameter(b, 3, "bigint", out);
 	return true;

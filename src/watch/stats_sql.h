@@ -45,8 +45,9 @@ bool ends_sql(const struct binding *b, const struct stats_sample *sample, struct
 #define DEPTH_COUNT_MAX 100000 /* counting stops here */
 #define DEPTH_STATES_MAX 2
 
+#define DEPTH_READY "ready"
 struct depth_state {
-	const char *name;  /* "ready", "scheduled" */
+	const char *name;  /* DEPTH_READY, "scheduled" */
 	const char *where; /* a predicate over t */
 };
 
@@ -54,6 +55,14 @@ struct depth_state {
 int depth_states(const struct watch *w, struct depth_state *out);
 /* count and age of the oldest in microseconds; the age is null if rows do not record it. */
 void depth_sql(const struct binding *b, const struct depth_state *s, struct buf *out);
+
+/* ---- how many ended ---- */
+
+/*
+ * Rows that ended after $1 and up to $2 (microseconds): minute since 1970, how many ended well,
+ * and how many failed. False: the watch does not say when runs end.
+ */
+bool ended_sql(const struct binding *b, struct buf *out);
 
 /* ---- how long runs took ---- */
 

@@ -186,7 +186,8 @@ struct raise_list {
 /* What `defib stats` counts besides states; each is optional. */
 struct stats {
 	struct sql_text where;  /* which rows */
-	struct sql_text failed; /* which of them count as failed */
+	struct sql_text failed; /* which of them count as failed … */
+	struct sql_text done;   /* … and which ended well */
 	struct sql_text started_at, finished_at;
 	struct sql_text ready, scheduled; /* which rows wait, for a worker or for their time */
 	struct sql_text held;             /* which rows say themselves that they are held */

@@ -34,8 +34,8 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_brake_workers", "test_brake", "test_doubt", "test_daemon", "test_backlog",
                  "test_words", "test_crash", "test_races", "test_install_cron", "test_clients",
                  "test_browser", "test_service", "test_reload", "test_daemon_pools", "test_alerts",
-                 "test_metrics", "test_report_sent", "test_deploy", "test_top", "test_demo",
-                 "test_strangers", "test_library", "test_hardened", "test_secrets",
+                 "test_metrics", "test_series", "test_report_sent", "test_deploy", "test_top",
+                 "test_demo", "test_strangers", "test_library", "test_hardened", "test_secrets",
                  "test_python_package", "test_python_worker", "test_python_watches",
                  "test_python_docs", "test_app_ruvon", "test_app_octolab", "test_app_scrapersky",
                  "test_app_scristill", "test_background", "test_example_pages")

@@ -119,6 +119,11 @@ export function jobHref(watch, key, database = null) {
 	return `/jobs/${part(watch)}/${part(key)}${queryText({ database: watch === "queue" ? database : null })}`;
 }
 
+/* The page address of a watch. */
+export function watchHref({ watch, database, builtin }) {
+	return `/watches/${part(watch)}${queryText({ database: builtin ? database : null })}`;
+}
+
 function away() {
 	heard(false);
 	return new Problem(0, {

@@ -4,7 +4,7 @@
  * is one watch: {watch, status, stats, oldest}: from the daemon's memory, from the database as its
  * leader wrote it, its numbers, its oldest running job. All but the first may be missing.
  */
-import { daemonStatus, jobHref, queryText } from "./api.js";
+import { daemonStatus, jobHref, queryText, watchHref } from "./api.js";
 import { bars, sparkline } from "./chart.js";
 import { h, user } from "./dom.js";
 import { icon } from "./icon.js";
@@ -19,7 +19,7 @@ const sum = (list) => list.reduce((a, b) => a + b, 0);
 /* ---- the contents of a row ---- */
 
 /* Judged stuck and not yet waiting for an operator; null: not known. */
-function stuckOf({ watch, stats }) {
+export function stuckOf({ watch, stats }) {
 	if (!watch.enabled) return 0;
 	if ((stats?.stuck_total ?? null) === null) return null;
 	return Math.max(0, stats.stuck_total - (stats.held_running ?? 0));
@@ -37,7 +37,7 @@ function stuckOfAll(rows) {
 	};
 }
 
-function heldOf({ stats }) {
+export function heldOf({ stats }) {
 	const states = stats?.states?.filter((one) => one.state === "held") ?? [];
 	return Math.max(stats?.held ?? 0, sum(states.map((one) => one.n)));
 }
@@ -242,7 +242,7 @@ export function breakerBanners(workers) {
 
 /* ---- tiles ---- */
 
-function tile(href, shade, picture, name, value, note) {
+export function tile(href, shade, picture, name, value, note) {
 	return h(
 		"a",
 		{ class: `tile ${shade}`, href },
@@ -362,16 +362,18 @@ export function trendChart(trends, span) {
 
 /* ---- one row per watch ---- */
 
-/* How many wait, if the names of the states say so. */
+/* How many wait: as the watch says, else as the names of the states suggest. */
 function depth({ stats }) {
-	if (!stats || stats.states_error) return null;
+	if (!stats) return null;
+	if ((stats.waiting ?? null) !== null) return stats.waiting;
+	if (stats.states_error) return null;
 	const waiting = stats.states.filter((one) =>
 		WAITING.includes(String(one.name ?? one.state).toLowerCase()),
 	);
 	return waiting.length || stats.states.length === 0 ? sum(waiting.map((one) => one.n)) : null;
 }
 
-function health(row) {
+export function health(row) {
 	if (!row.watch.enabled) return chip("off", { look: "paused" });
 	if (isDown(row)) return chip("away", { title: "its database is unreachable" });
 	return statusOf(row) ? chip(statusOf(row)) : chip("starting", { look: "pending" });
@@ -426,7 +428,7 @@ export function watchTable(known) {
 				name: "watch",
 				title: "Watch",
 				cell: ({ watch: w }) => [
-					h("a", { class: "strong", href: jobs(w) }, user(w.label ?? w.watch)),
+					h("a", { class: "strong", href: watchHref(w) }, user(w.label ?? w.watch)),
 					h(
 						"span",
 						{ class: "muted sub" },
@@ -435,7 +437,7 @@ export function watchTable(known) {
 				],
 			},
 			{ name: "health", title: "Health", cell: health },
-			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row), false, isEstimated(row)) },
+			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row), row.stats?.waiting_capped, isEstimated(row) && (row.stats?.waiting ?? null) === null) },
 			{
 				name: "running",
 				title: "Running",

@@ -8,6 +8,7 @@
  * lib/glance.js decides how it looks.
  */
 import { databases, get, part } from "../lib/api.js";
+import { chartBlock } from "../lib/charts.js";
 import { fill, h, renew } from "../lib/dom.js";
 import { errand, QUIETLY } from "../lib/errand.js";
 import {
@@ -240,6 +241,7 @@ class Overview {
 				h("div", { class: "card-head" }, h("h2", { id: "watches-title" }, "Watches")),
 				this.table.element,
 			),
+			chartBlock({ signal: this.signal, title: "All watches over time" }),
 		);
 	}
 
