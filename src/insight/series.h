@@ -45,7 +45,7 @@ int series_range_named(const char *name);
 
 /* ---- a point: one step of one watch, or of several together ---- */
 
-#define SERIES_BUCKETS 21 /* of DETECTION_BOUNDS, and one above all of them */
+#define SERIES_BUCKETS 25 /* of DETECTION_BOUNDS, and one above all of them */
 extern const struct time_bounds series_bounds;
 
 #define SERIES_UNKNOWN (-1)

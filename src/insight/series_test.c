@@ -63,8 +63,8 @@ static void quantiles_are_interpolated_within_their_bucket(void **state)
 	struct series_point p = series_none;
 	assert_true(series_detection(&p, 0.5) < 0);
 	p.detection[0] = 90;
-	p.detection[9] = 10;
-	assert_true(series_bounds.upper[9] == 2);
+	p.detection[10] = 10;
+	assert_true(series_bounds.upper[10] == 2);
 	assert_float_equal(series_detection(&p, 0.5), 0.001 * 50 / 90, 1e-9);
 	assert_float_equal(series_detection(&p, 0.95), 1.5, 1e-9);
 	p.detection[SERIES_BUCKETS - 1] = 1000;

@@ -47,8 +47,8 @@ struct time_bounds {
 };
 /* The bounds for the time to detection, everywhere. */
 #define DETECTION_BOUNDS                                                                           \
-	0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800,     \
-		3600, 86400
+	0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600,     \
+		1800, 3600, 7200, 21600, 43200, 86400
 
 /* Ids that one call reads. A caller that is further behind calls again. */
 #define LEDGER_COUNT_IDS 50000

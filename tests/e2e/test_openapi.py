@@ -100,12 +100,8 @@ def test_what_is_read_is_as_described(jobs):
                  "/api/v1/watches/{watch}/learn", "/api/v1/watches/{watch}/explain/{key}",
                  "/api/v1/watches/{watch}/jobs/{key}", "/api/v1/watch-status", "/api/v1/standings",
                  "/api/v1/doctor", "/api/v1/config", "/api/v1/ledger", "/api/v1/alerts",
-<<<<<<< HEAD
-                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/workers",
-                 "/api/v1/incidents", "/api/v1/acts"):
-=======
-                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/series", "/api/v1/workers"):
->>>>>>> 6808860c (Numbers over time: a small series in defib's own tables)
+                 "/api/v1/deliveries", "/api/v1/report", "/api/v1/trend", "/api/v1/series",
+                 "/api/v1/workers", "/api/v1/incidents", "/api/v1/acts"):
         assert ask(jobs, "GET", path, **of).status == 200, path
     listed = ask(jobs, "GET", "/api/v1/watches/{watch}/jobs", query="?limit=1&count=true", **of)
     assert listed.json["more"] is True and len(listed.json["jobs"]) == 1

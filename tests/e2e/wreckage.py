@@ -82,6 +82,7 @@ watches:
     fail: status = 'failed', error = :reason
     reason: "freed: {{verdict}}"
     every: 5s
+    stats: {{ready: status = 'queued', failed: status = 'failed'}}
   - name: tickets
     database: main
     table: tickets

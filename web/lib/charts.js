@@ -15,7 +15,6 @@ import { count, duration, instant } from "./words.js";
 
 const EVERY_S = 15; /* as often as the daemon reads */
 const RANGES = { "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
-const STEPS = { 60: "minute", 900: "15 minutes", 7200: "2 hours" };
 const VERDICTS = [
 	["dead", "bad"],
 	["silent", "warn"],
@@ -81,26 +80,28 @@ function counter(base, title, values, total, shade, empty) {
 	return {
 		...base, title, unit: "jobs", bars: true, empty,
 		headline: count(total),
-		note: rate(total, base.whole_s) || `per ${STEPS[base.step_s]}`,
+		note: rate(total, base.whole_s) || "in this period",
 		series: [{ title: title.toLowerCase(), shade, values }],
 	};
 }
 
-/* The charts of one answer of GET /series. */
-export function chartsOf(data) {
+/* The charts of one answer of GET /series; `one`: it is of one watch. */
+export function chartsOf(data, one) {
 	const from = instant(data.from).getTime();
 	const times = data.waiting.map((_, i) => new Date(from + i * data.step_s * 1000));
 	const base = { times, step_s: data.step_s, whole_s: data.totals.step_s };
 	const { totals } = data;
-	const waits = "No watch here says which jobs wait: set stats.ready.",
-		ends = "No watch here says when jobs end: set stats.finished_at.";
+	const unsaid = (what, option) => `${one ? "This watch does not say" : "No watch says"} ${what}: set ${option}.`;
+	const waits = unsaid("which jobs wait", "stats.ready"),
+		ends = unsaid("when jobs end", "stats.finished_at"),
+		fails = unsaid("when jobs end, or which failed", "stats.finished_at and stats.failed");
 	const sum = (values) => values.reduce(plus, null) ?? 0;
 	return [
 		gauge(base, "Waiting", data.waiting, "jobs", "busy", waits),
 		gauge(base, "Oldest waiting", data.oldest_s, "seconds", "busy", waits),
 		gauge(base, "Running", data.running, "jobs", "good"),
 		counter(base, "Done", data.done, totals.done, "good", ends),
-		counter(base, "Failed", data.failed, totals.failed, "bad", "No watch here says which jobs failed: set stats.failed."),
+		counter(base, "Failed", data.failed, totals.failed, "bad", fails),
 		{
 			...base, title: "Recovered", unit: "jobs", bars: true,
 			headline: count(totals.recovered),
@@ -113,8 +114,8 @@ export function chartsOf(data) {
 			note: totals.detection_p95_s === null ? "" : "median, from the worker's end or last sign of life",
 			empty: "Nothing was found stuck in this period.",
 			series: [
-				{ title: "95 % within", shade: "warn", values: data.detection_p95_s, note: duration(totals.detection_p95_s) },
 				{ title: "half within", shade: "busy", values: data.detection_p50_s, note: duration(totals.detection_p50_s) },
+				{ title: "95 % within", shade: "warn", values: data.detection_p95_s, note: duration(totals.detection_p95_s) },
 			],
 		},
 	];
@@ -183,7 +184,7 @@ class Block {
 		if (text === this.painted) return;
 		if (this.painted && this.body.querySelector(".tip:not([hidden])")) return;
 		this.painted = text;
-		const charts = chartsOf(this.data);
+		const charts = chartsOf(this.data, this.watch !== null);
 		const label = `Numbers of the last ${RANGES[this.since]}`;
 		fill(this.body, this.form === "table" ? plotTable(charts, label) : h("div", { class: "plots" }, charts.map(plot)));
 		this.element.removeAttribute("aria-busy");

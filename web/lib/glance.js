@@ -11,8 +11,6 @@ import { icon } from "./icon.js";
 import { table } from "./table.js";
 import { ago, chip, count, duration, eventChip, guardWords, instant, plural, stampText, whyOf } from "./words.js";
 
-const WAITING = ["queued", "ready", "waiting", "pending", "scheduled", "new", "retry", "retrying"];
-
 export const nameOf = (w) => `${w.database}/${w.watch}`;
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 
@@ -362,15 +360,10 @@ export function trendChart(trends, span) {
 
 /* ---- one row per watch ---- */
 
-/* How many wait: as the watch says, else as the names of the states suggest. */
-function depth({ stats }) {
-	if (!stats) return null;
-	if ((stats.waiting ?? null) !== null) return stats.waiting;
-	if (stats.states_error) return null;
-	const waiting = stats.states.filter((one) =>
-		WAITING.includes(String(one.name ?? one.state).toLowerCase()),
-	);
-	return waiting.length || stats.states.length === 0 ? sum(waiting.map((one) => one.n)) : null;
+/* How many wait for a worker, where the watch says which: as in metrics, stats and charts. */
+function waiting({ stats }) {
+	if (!stats || (stats.waiting ?? null) !== null) return count(stats?.waiting, stats?.waiting_capped);
+	return h("span", { class: "muted", title: "not configured: stats.ready" }, "–");
 }
 
 export function health(row) {
@@ -437,7 +430,7 @@ export function watchTable(known) {
 				],
 			},
 			{ name: "health", title: "Health", cell: health },
-			{ name: "depth", title: "Waiting", num: true, cell: (row) => count(depth(row), row.stats?.waiting_capped, isEstimated(row) && (row.stats?.waiting ?? null) === null) },
+			{ name: "waiting", title: "Waiting", num: true, cell: waiting },
 			{
 				name: "running",
 				title: "Running",

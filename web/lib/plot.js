@@ -168,7 +168,7 @@ function draw(chart, width) {
 				),
 			),
 			timeTicks(times, step_s, width - LEFT - RIGHT).map(({ i, text }) =>
-				s("text", { class: "when", x: x(i) - room / 2, y: HIGH - 4, "text-anchor": "middle" }, text),
+				s("text", { class: "when", x: x(i) - room / 2, y: HIGH - 4, "text-anchor": x(i) > width - RIGHT - 18 ? "end" : "middle" }, text),
 			),
 			bars ? stacked(series, times.length, x, y, room) : [series.length === 1 ? area(series[0], x, y) : null, lines(series, x, y)],
 			s("line", { class: "cursor", x1: 0, x2: 0, y1: HEAD, y2: HIGH - FOOT }),
@@ -178,17 +178,20 @@ function draw(chart, width) {
 
 /* ---- reading single steps ---- */
 
+const isKnown = (chart, i) => chart.series.some((one) => (one.values[i] ?? null) !== null);
+
 function stepWords(chart, i) {
 	const said = chart.series
 		.filter((one) => (one.values[i] ?? null) !== null && (chart.series.length === 1 || !chart.bars || one.values[i] > 0))
 		.map((one) => `${one.title} ${valueText(one.values[i], chart.unit)}`);
-	const known = chart.series.some((one) => (one.values[i] ?? null) !== null);
-	return `${stepText(chart.times[i], chart.step_s)}: ${said.length ? said.join(", ") : known ? "none" : "nothing recorded"}`;
+	return `${stepText(chart.times[i], chart.step_s)}: ${said.length ? said.join(", ") : isKnown(chart, i) ? "none" : "nothing recorded"}`;
 }
 
 function tipOf(chart, i) {
+	const when = h("span", { class: "tip-when" }, stepText(chart.times[i], chart.step_s));
+	if (!isKnown(chart, i)) return [when, h("span", "nothing recorded")];
 	return [
-		h("span", { class: "tip-when" }, stepText(chart.times[i], chart.step_s)),
+		when,
 		chart.series.map((one) =>
 			h(
 				"span",

@@ -123,8 +123,13 @@ class Watch {
 			h(
 				"div",
 				{ class: "page-head" },
-				h("h1", user(watch.label ?? watch.watch)),
-				h("p", { class: "lead" }, places.health, " ", user(watch.table, { class: "mono" }), " in ", user(watch.database)),
+				h(
+					"div",
+					{ class: "row" },
+					h("h1", user(watch.label ?? watch.watch)),
+					places.health,
+					h("span", { class: "lead" }, user(watch.table, { class: "mono" }), " in ", user(watch.database)),
+				),
 				h(
 					"div",
 					{ class: "toolbar" },
