@@ -10,6 +10,7 @@
  * watch_loop.c     one watch: its passes, its guard, its log lines, its run times
  * alert_loop.c     alerts of one database; scheduled_reports.c: reports that are due
  * metrics.c        numbers for Prometheus, from watch_metrics.c, readings.c and heartbeats.c
+ * sampling.c       the same numbers over time, for charts (insight/series.h)
  * pools.c          worker processes (`daemon --work`)
  * settings.c       the configuration in force
  */

@@ -50,7 +50,7 @@ function tilesOf(row) {
 			waits ? count(stats.waiting, stats.waiting_capped) : "–",
 			!known ? "unknown yet" : !waits ? "not configured: stats.ready" : stats.waiting ? `the oldest for ${duration(stats.oldest_waiting_s)}` : "nothing waits",
 		),
-		tile(to.jobs({ where: "running" }), "", "play", "Running", count(stats?.running ?? watch.info?.running, stats?.running_capped), "in the hands of workers"),
+		tile(to.jobs({ where: "running" }), "", "play", "Running", count(stats?.running ?? watch.info?.running, stats?.running_capped), "claimed by workers"),
 		tile(
 			to.stuck, stuck ? "bad" : known ? "good" : "", stuck ? "alert" : known ? "check" : "question", "Stuck now",
 			count(stuck, stats?.stuck_total_capped), stuck ? "stuck and not recovered" : known ? "nothing is stuck" : "unknown yet",
