@@ -40,6 +40,7 @@ struct threads {
 	pthread_cond_t changed;
 	struct handler_job *first, *last;
 	struct handler_job *laters; /* whose handlers have returned and end later */
+	int finishing;              /* calls of handler_finish() that are ending one of these */
 	int idle;                   /* threads that wait for a job */
 	bool stop;
 	/* Jobs that were added and not handed over yet; belongs to the thread that adds. */
@@ -210,10 +211,17 @@ void handler_finish(struct handler_job *j, enum settle_as as)
 	j->finished = true;
 	if (later)
 		drop_later(t, j);
+	t->finishing += later;
 	pthread_mutex_unlock(&t->lock);
 	/* Else its thread is about to return, and does it. */
-	if (later)
-		conclude(t, j, as, timed_out);
+	if (!later)
+		return;
+	conclude(t, j, as, timed_out);
+	/* Its end may be recorded, and the worker closed, before we are done with both. */
+	pthread_mutex_lock(&t->lock);
+	if (--t->finishing == 0)
+		pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void run_handler(struct seat *seat, struct handler_job *j)
@@ -401,6 +409,10 @@ void threads_stop(struct threads *t)
 	pthread_mutex_unlock(&t->lock);
 	for (int i = 0; i < t->running; i++)
 		pthread_join(t->seats[i].thread, NULL);
+	pthread_mutex_lock(&t->lock);
+	while (t->finishing > 0)
+		pthread_cond_wait(&t->changed, &t->lock);
+	pthread_mutex_unlock(&t->lock);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
 	free(t->seats);
