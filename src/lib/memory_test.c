@@ -25,12 +25,15 @@
 #endif
 
 /* The real allocator: the sanitizer's, or the C library's. */
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if __has_feature(address_sanitizer)
 #define BELOW(name) __interceptor_##name
 #else
 #define BELOW(name) __libc_##name
 #endif
 #define SEEN __attribute__((visibility("default")))
+/* The thread sanitizer allocates before its own functions can be called. */
+#define REPLACED !__has_feature(thread_sanitizer)
+#define SKIPPED 77 /* as meson understands it */
 
 void *BELOW(malloc)(size_t n);
 void *BELOW(calloc)(size_t n, size_t size);
@@ -44,6 +47,7 @@ static atomic_size_t refused_from; /* bytes; 0: large ones are treated like othe
 static atomic_bool counts;
 static _Thread_local int in_yaml;
 
+#if REPLACED
 static bool is_refused(size_t n_bytes)
 {
 	size_t from = atomic_load_explicit(&refused_from, memory_order_relaxed);
@@ -68,6 +72,7 @@ SEEN void *realloc(void *old, size_t n)
 {
 	return is_refused(n) ? NULL : BELOW(realloc)(old, n);
 }
+#endif
 
 /* libfyaml's own functions are called through these. */
 #define IN_YAML(type, name, params, args)                                                          \
@@ -534,5 +539,5 @@ int main(void)
 		ON_SQLITE(beating),
 		ON_SQLITE(working),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return REPLACED ? cmocka_run_group_tests(tests, NULL, NULL) : SKIPPED;
 }

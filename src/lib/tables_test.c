@@ -394,14 +394,30 @@ static void a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost(void **state
 	defib_message m;
 	o.failed = hear;
 	o.ctx = &lost;
-	rig_sql(g, "INSERT INTO rows (id, status, worker) VALUES (1, 'running', 'another')");
-	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m); /* the first one takes it over */
-	rig_sql(g, "UPDATE rows SET worker = 'me', beat_at = 1");
+	rig_sql(g, "INSERT INTO rows (id, status, worker, beat_at) VALUES (1, 'running', 'me', 1)");
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m);
+	EVENTUALLY(count(g, "beat_at > 1000000000") == 1);
+	rig_sql(g, "UPDATE rows SET beat_at = 1"); /* and again */
 	EVENTUALLY(count(g, "beat_at > 1000000000") == 1);
 	assert_int_equal(defib_beat_step(beat, "two", "not an object"), DEFIB_USAGE);
 	assert_int_equal(defib_beat_step(beat, "two", "{}"), DEFIB_OK);
 	rig_sql(g, "UPDATE rows SET worker = 'another'");
 	EVENTUALLY(atomic_load(&lost) == 1);
+	defib_beat_stop(beat);
+	defib_watches_free(ws);
+}
+
+static void the_first_heartbeat_takes_a_row_over(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_beat_options o = beat_of(ws);
+	defib_beat *beat = NULL;
+	defib_message m;
+	o.every_ms = 3600000;
+	rig_sql(g, "INSERT INTO rows (id, status, worker) VALUES (1, 'running', 'another')");
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m);
+	assert_int_equal(count(g, "beat_at > 1000000000"), 1);
 	defib_beat_stop(beat);
 	defib_watches_free(ws);
 }
@@ -452,6 +468,7 @@ int main(void)
 		BOTH(the_first_instance_cleans_up_and_the_second_leaves_its_rows),
 		BOTH(five_sessions_that_were_not_there_open_the_breaker),
 		BOTH(a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost),
+		BOTH(the_first_heartbeat_takes_a_row_over),
 		BOTH(a_row_that_does_not_run_gets_no_heartbeat),
 		BOTH(a_job_is_ended_once),
 	};
