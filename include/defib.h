@@ -599,7 +599,7 @@ typedef struct defib_beat_options {
 	const char *const *params; /* their values */
 	int nparams;
 	int64_t every_ms; /* 30000 */
-	int tries;        /* of one heartbeat; 3 */
+	int tries;        /* of one heartbeat; 4: three retries */
 	int64_t retry_ms; /* between them; 5000 */
 	/*
 	 * Called by the heartbeat's thread. DEFIB_LEASE_LOST: the statement wrote no row, so the job

@@ -20,7 +20,7 @@
 
 static const struct cli_option beat_options[] = {
 	{"every", "DURATION", "how often; default: the watch's beat, else 30s"},
-	{"tries", "N", "tries of one heartbeat; default 3"},
+	{"tries", "N", "tries of one heartbeat; default 4"},
 	{"retry", "DURATION", "between two tries; default 5s"},
 	{"worker", "NAME", "the owner of the rows; default: host and process"},
 	{"log", "FORM", "logfmt, json or plain; default: plain"},
@@ -274,7 +274,7 @@ static int read_options(struct cli *c, struct beats *b)
 	int64_t retry_us = 5 * US_PER_S;
 	char host[65] = "host";
 	(void)gethostname(host, sizeof host - 1);
-	b->tries = 3;
+	b->tries = 4;
 	b->worker = cli_value(c, "worker");
 	if (!b->worker)
 		b->worker = arena_printf(&c->arena, "%s-%d", host, (int)getpid());

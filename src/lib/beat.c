@@ -183,7 +183,7 @@ static defib_err read_options(defib_beat *b, const defib_beat_options *given, st
 		return fail(f, DEFIB_USAGE, "no option of a heartbeat may be negative");
 	err = o->watches ? read_watch(b, f) : read_statement(b, f);
 	o->every_ms = o->every_ms ? o->every_ms : 30000;
-	o->tries = o->tries ? o->tries : 3;
+	o->tries = o->tries ? o->tries : 4;
 	o->retry_ms = o->retry_ms ? o->retry_ms : 5000;
 	return err;
 }

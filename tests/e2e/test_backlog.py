@@ -110,6 +110,17 @@ CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_sleep(%s); RETURN NEW; END $$"""
 
 
+@pytest.mark.covers("F9")
+def test_the_pace_falls_while_the_database_is_slow(world):
+    stale(world, 400, owners=4)
+    world.db.sql(SLOW % 0.01)
+    world.db.sql("CREATE TRIGGER slow BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION slow()")
+    daemon = WebDaemon(world.program, config(world.url, BEATING, guard="{pace: 40}"), "--no-queue")
+    world.daemons.append(daemon)
+    wait_scrape(daemon.web(), lambda s: (
+        s.get("defib_pace_jobs_per_second", watch="beating") or 40) < 40)
+
+
 @pytest.mark.proof  # a machine that others use too is a slow database all the time
 @pytest.mark.covers("F9")
 def test_the_pace_falls_while_the_database_is_slow_and_rises_when_it_is_not(world):

@@ -271,6 +271,17 @@ def test_a_worker_s_own_numbers_are_shown_by_its_name(scene):
     assert s.get("defib_workers", **PAGES) == 0
 
 
+@pytest.mark.covers("A9")
+def test_failures_of_a_team_s_own_sessions_are_counted(scene):
+    """As the client packages report them: 6 of 200."""
+    (worker,), = scene.db.sql("SELECT defib.register('team', 'team-1', 600000)")
+    scene.db.sql("SELECT defib.renew(%s, 0, %s)", worker, '{"tries": 200, "failures": 6}')
+    s = scene.read_again()
+    assert s.get("defib_worker_connection_failures_total", worker="team") == 6
+    assert s.get("defib_worker_connection_tries_total", worker="team") == 200
+    scene.db.sql("SELECT defib.leave(%s)", worker)
+
+
 def test_a_worker_that_was_killed_and_came_again_is_a_death_and_a_restart(scene):
     before = scrape(scene.web)
     scene.queue.workers[-1].kill()

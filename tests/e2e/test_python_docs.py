@@ -84,18 +84,3 @@ def test_scan(page):
     assert said[0].startswith("1 silent ")
     assert said[1:] == ["recovered 1", "silent", "['REQUEUED', 'UNDONE', 'FAILED']"]
     assert statuses(page) == [(1, "Failed"), (2, "Queued")]
-
-
-def lines(path):
-    text = (ROOT / "examples" / path).read_text()
-    return str(len([line for line in text.splitlines()
-                    if line.strip() and not line.strip().startswith("#")]))
-
-
-def test_the_table_of_programs_counts_what_is_there():
-    rows = {name: [cell.strip() for cell in cells.split("|")] for name, cells in
-            re.findall(r"^\| \[(\w+)\][^|]*\|([^\n]*)\|$", PAGE, re.M)}
-    for name, module in (("ScraperSky", "loop"), ("OctoLab", "teardown"), ("Scristill", "start")):
-        folder = name.lower()
-        assert rows[name][:2] == [lines(f"{folder}/app/{module}_{when}.py")
-                                  for when in ("before", "after")], name

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -184,6 +185,46 @@ def test_a_heartbeat_has_step_and_metadata(package, jobs, script):
 """)
     said = package.run(STEPS, jobs.url, folder=script.folder).splitlines()
     assert said == ["[('w1', 'one', '1')]", "[]", "watch jobs has no job 2"]
+
+
+RETRIES = """
+import logging, sys, time
+import defib
+logging.basicConfig(level=logging.INFO)
+watches = defib.Watches("defib.yaml", url=sys.argv[1])
+with defib.Heartbeat(watches, "jobs", 1, worker="w1", every=0.05, retry=0.3) as beat:
+    print("began", flush=True)
+    while not beat.lost:
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.covers("C1")
+def test_a_heartbeat_that_fails_is_retried_three_times_and_goes_on(script, jobs):
+    """The tries are counted by a sequence, which a failed statement does not turn back."""
+    add(jobs, 1)
+    jobs.sql("UPDATE jobs SET worker = 'w1'")
+    program = script(RETRIES, jobs.url)
+    program.wait_log("began")
+    jobs.sql("CREATE SEQUENCE tries")
+    jobs.sql("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN "
+             "PERFORM nextval('tries'); RAISE 'overloaded'; END$$")
+    jobs.sql("CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION refuse()")
+    began = time.monotonic()
+    program.wait_log("heartbeat failed")
+    tried, = jobs.sql("SELECT last_value FROM tries")[0]
+    assert time.monotonic() - began >= 0.85, "three retries, 0.3 s apart"
+    assert tried in (4, 5), "once, and three times more; the next one may have begun"
+    jobs.sql("DROP TRIGGER refuse ON jobs")
+    jobs.sql("UPDATE jobs SET updated_at = now() - interval '1 day'")
+    eventually(lambda: jobs.sql("SELECT 1 FROM jobs WHERE updated_at > now() - interval '1 hour'"))
+
+
+def test_a_heartbeat_has_the_document_s_defaults(package):
+    """30 s by the library if the watch has no beat, three retries, 5 s apart."""
+    said = package.run("import inspect, defib; p = inspect.signature(defib.Heartbeat).parameters; "
+                       "print(p['every'].default, p['tries'].default, p['retry'].default)")
+    assert said.split() == ["0", "4", "5"]
 
 
 # ---- instances

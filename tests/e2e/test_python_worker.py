@@ -298,6 +298,38 @@ def test_the_event_loop_is_never_blocked(package, pg, with_tables):
     assert float(longest) < 2  # one blocked handler alone would hold it for 3 s
 
 
+STEPS = """
+import sys
+import defib
+worker = defib.Worker(sys.argv[1], drain=True)
+
+def reserve(job):
+    return {"lamp": job.payload["n"]}
+
+async def charge(job):
+    print("charges", job.step, job.output("reserve")["lamp"], job.undoing, flush=True)
+
+def ship(job):
+    raise defib.Permanent("no such address")
+
+async def undo(job):
+    print("undoes", job.step, job.output("reserve")["lamp"], job.undoing, flush=True)
+
+worker.workflow([defib.Step("reserve", reserve, undo), defib.Step("charge", charge, undo, timeout=9),
+                 defib.Step("ship", ship)], queue="orders", kind="order", saga=True)
+worker.run()
+"""
+
+
+@pytest.mark.covers("C9")
+def test_steps_are_functions_and_coroutines_and_are_undone_in_reverse(package, pg, with_tables):
+    pg.sql("SELECT defib.enqueue('orders', 'order', %s)", json.dumps({"n": 7}))
+    assert package.run(STEPS, pg.url).splitlines() == [
+        "charges charge 7 False", "undoes charge 7 True", "undoes reserve 7 True"]
+    (state, error), = pg.sql("SELECT state, error FROM defib.job")
+    assert state == "rolled_back" and "no such address" in error
+
+
 SETTLES = """
 import sys, time
 import psycopg

@@ -31,7 +31,7 @@ class Heartbeat:
 
     def __init__(self, watches: Watches, watch: Optional[str], key: Any, *,
                  step: Optional[str] = None, metadata: Optional[dict[str, Any]] = None,
-                 worker: Optional[str] = None, every: float = 0, tries: int = 3, retry: float = 5,
+                 worker: Optional[str] = None, every: float = 0, tries: int = 4, retry: float = 5,
                  on_lost: Optional[Callable[[], Any]] = None) -> None:
         self._watches = watches
         self._key = key
