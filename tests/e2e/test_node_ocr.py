@@ -180,6 +180,9 @@ def test_the_document_s_test_of_the_monitor(app):
     error, at = app.row("test-job", "ocr_error, ocr_last_error_at")
     assert "Reset by stale OCR monitor" in error and at is not None
     eventually(lambda: re.search(r"msg=scan .*found=1 .*next_check_s=1", program.log))
+    sessions = app.db.sql("SELECT application_name FROM pg_stat_activity WHERE "
+                          "datname = current_database() AND pid <> pg_backend_pid()")
+    assert 2 <= len(sessions) <= 7, sessions  # three of the worker, up to four of the monitor
     pids = program.children()
     program.signal(signal.SIGTERM)
     assert program.wait() == 0, program.log
