@@ -5,6 +5,7 @@
 #include "cli/top/top.h"
 
 #include "base/clock.h"
+#include "daemon/settings.h"
 #include "watch/settings.h"
 
 #include <errno.h>
@@ -125,6 +126,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 	const struct top_context ctx = {.actor = cli_actor(c),
 	                                .ledger_off = c->settings.ledger == LEDGER_OFF,
 	                                .every_ms = every_ms,
+	                                .ascii = top_screen_is_ascii(),
 	                                .wake_fd = wake_pipe[1]};
 	struct top_talk talk;
 	take_signals();
@@ -132,6 +134,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 		places[i].reader =
 			top_reader_start(&ctx, places[i].database, places[i].watches, places[i].n, i);
 	top_talk_init(&talk, places, n);
+	talk.environment = settings_environment(&c->settings)->name;
 	run(&talk);
 	top_screen_close();
 	bool ended = stop_readers(places, n);

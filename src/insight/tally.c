@@ -105,23 +105,25 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 /* ---- what waits ---- */
 
 /* As the metrics have it (daemon/readings.c). */
-static void count_waiting(struct store *s, const struct watch_sql *q, struct arena *a,
-                          struct tally *out)
+defib_err waiting_count(struct store *s, const struct watch_sql *q, struct arena *a,
+                        struct waiting *out, struct failure *f)
 {
 	struct depth_state states[DEPTH_STATES_MAX];
 	int n = depth_states(q->binding->watch, states);
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
+	*out = (struct waiting){.known = false};
 	if (n == 0 || !text_eq(states[0].name, DEPTH_READY))
-		return;
+		return DEFIB_OK;
 	depth_sql(q->binding, &states[0], &sql);
-	if (ask(s, buf_text(&sql), NULL, a, &rows, &out->waiting_failed))
-		return;
-	out->has_waiting = true;
-	out->waiting = row_int(&rows, 0, 0, 0);
-	out->waiting_capped = out->waiting >= DEPTH_COUNT_MAX;
-	out->has_oldest = row_text(&rows, 0, 1) != NULL;
-	out->oldest_waiting_us = row_int(&rows, 0, 1, 0);
+	defib_err err = ask(s, buf_text(&sql), NULL, a, &rows, f);
+	if (!err)
+		*out = (struct waiting){.known = true,
+		                        .n = row_int(&rows, 0, 0, 0),
+		                        .capped = row_int(&rows, 0, 0, 0) >= DEPTH_COUNT_MAX,
+		                        .has_oldest = row_text(&rows, 0, 1) != NULL,
+		                        .oldest_us = row_int(&rows, 0, 1, 0)};
+	return err;
 }
 
 /* ---- what is stuck ---- */
@@ -261,7 +263,7 @@ defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct l
 	*out = (struct tally){0};
 	count_stuck(s, q, stuck_most[how], out);
 	if (!s->lost)
-		count_waiting(s, q, a, out);
+		(void)!waiting_count(s, q, a, &out->waiting, &out->waiting_failed);
 	if (!s->lost && l->ready)
 		count_ledger(s, q, a, out);
 	if (!s->lost && how == TALLY_QUICK)

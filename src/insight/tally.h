@@ -23,6 +23,18 @@ struct tally_event {
 	int64_t day, week; /* the last 24 hours, the last 7 days */
 };
 
+/* Jobs that wait for a worker, not for their time. */
+struct waiting {
+	bool known; /* the watch says which (stats.ready, work.ready) */
+	int64_t n;
+	bool capped; /* there are at least this many */
+	bool has_oldest;
+	int64_t oldest_us; /* age of the oldest of them */
+};
+/* One indexed count, up to DEPTH_COUNT_MAX. */
+MUST_CHECK defib_err waiting_count(struct store *s, const struct watch_sql *q, struct arena *a,
+                                   struct waiting *out, struct failure *f);
+
 enum tally_how { TALLY_ALL, TALLY_QUICK };
 
 struct tally {
@@ -30,11 +42,7 @@ struct tally {
 	int nstates;
 	struct tally_count *states; /* as stored in the rows */
 	struct failure states_failed;
-	bool has_waiting;    /* the watch says which jobs wait */
-	int64_t waiting;     /* for a worker, not for their time … */
-	bool waiting_capped; /* … and there are at least this many */
-	bool has_oldest;
-	int64_t oldest_waiting_us; /* age of the oldest of them */
+	struct waiting waiting;
 	struct failure waiting_failed;
 	int64_t running;
 	bool running_capped; /* the real number is at least this */

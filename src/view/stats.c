@@ -30,9 +30,10 @@ static void json_states(const struct watch *w, const struct tally *t, struct buf
 
 static void json_waiting(const struct tally *t, struct buf *out)
 {
-	json_number(out, "waiting", t->has_waiting, t->waiting);
-	json_bool(out, "waiting_capped", t->waiting_capped);
-	json_seconds(out, "oldest_waiting_s", t->has_oldest, t->oldest_waiting_us);
+	const struct waiting *w = &t->waiting;
+	json_number(out, "waiting", w->known, w->n);
+	json_bool(out, "waiting_capped", w->capped);
+	json_seconds(out, "oldest_waiting_s", w->has_oldest, w->oldest_us);
 	json_error(out, "waiting_error", &t->waiting_failed);
 }
 
@@ -160,13 +161,13 @@ static void waiting_line(const struct tally *t, struct buf *out)
 	AUTO_BUF text = BUF_INIT;
 	if (t->waiting_failed.code)
 		missing(out, "waiting", &t->waiting_failed);
-	if (!t->has_waiting)
+	if (!t->waiting.known)
 		return;
-	out_count(&text, t->waiting);
-	buf_add(&text, t->waiting_capped ? " or more" : "");
-	if (t->has_oldest && t->waiting) {
+	out_count(&text, t->waiting.n);
+	buf_add(&text, t->waiting.capped ? " or more" : "");
+	if (t->waiting.has_oldest && t->waiting.n) {
 		buf_add(&text, ", the oldest for ");
-		duration_text(t->oldest_waiting_us, &text);
+		duration_text(t->waiting.oldest_us, &text);
 	}
 	line(out, "waiting", buf_text(&text));
 }

@@ -2,12 +2,14 @@
 """`defib top`, driven in a real terminal (tmux): what it shows, and what keys do."""
 
 import re
+import signal
 
 import pytest
 
 import stuck_jobs
 from hand_jobs import ACTOR, HOW
 from terminals import Terminal
+from web import serving
 from workers import eventually
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J größe \u202egpj"
@@ -211,3 +213,40 @@ def test_without_a_terminal_it_is_one_line(defib, lite_stuck):
     ran = defib("top", config=lite_stuck)
     assert ran.code == 2 and ran.out == ""
     assert "top needs a terminal" in stuck_jobs.one_line(ran)
+
+
+def column(screen, title, watch):
+    """The cell of a watch below a title."""
+    lines = screen.splitlines()
+    head = next(line for line in lines if title in line and "STATUS" in line)
+    row = next(line for line in lines if line.split()[:1] == [watch])
+    return row[head.index(title):].split("  ")[0].strip()
+
+
+def test_waiting_the_oldest_and_the_last_hour_are_those_of_the_daemon_and_the_queue_is_in_it(
+        top, lite, tmp_path, defib):
+    stuck_jobs.make(lite, 2)
+    assert defib("init", config=stuck_jobs.config(lite)).code == 0
+    for _ in range(3):
+        assert defib("enqueue", "mail", "send", "{}", config=stuck_jobs.config(lite)).code == 0
+    text = stuck_jobs.config(lite) + "environment: {name: staging}\n"
+    with serving(tmp_path, text) as web:
+        def recorded():
+            web.daemon.signal(signal.SIGHUP)
+            got = web.get("/api/v1/series?watch=queue").json
+            return next((v for v in reversed(got["waiting"]) if v is not None), None) == 3
+        eventually(recorded)
+        screen = top(config=text, width=80, height=24)
+        seen = screen.shows("staging", "WAITING 1H", "queue", "█")
+        assert column(seen, "WAITING", "queue") == "3"
+        assert column(seen, "OLDEST WAIT", "queue").endswith("s")
+        assert column(seen, "WAITING 1H", "queue").endswith("█")
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_no_title_and_no_key_is_cut(top, lite, lite_stuck, width):
+    seen = top(config=lite_stuck, width=width, height=24).shows("jobs/1", "STATUS")
+    heads = [line for line in seen.splitlines()
+             if line[2:].startswith(("WATCH", "STUCK JOB", "WORKER"))]
+    assert len(heads) == 3
+    assert "…" not in "".join(heads) + seen.splitlines()[-1]

@@ -4,14 +4,37 @@
 #include "cli/top/top.h"
 
 #include "base/text.h"
+#include "insight/series.h"
 
 #include <assert.h>
 
-const char *const top_titles[TOP_PANES][TOP_CELLS_MAX] = {
-	[TOP_WATCHES] = {"WATCH", "RUNNING", "STUCK", "HELD", "OLDEST", "WORKERS", "RECOVERED",
-                     "STATUS"},
-	[TOP_JOBS] = {"STUCK JOB", "VERDICT", "WOULD", "OWNER", "NOTE", "KIND", "TEXT"},
-	[TOP_WORKERS] = {"WORKER", "STATE", "HAS", "RENEWED", "HOST", "PID", "SERVES"},
+const struct top_column top_columns[TOP_PANES][TOP_CELLS_MAX + 1] = {
+	[TOP_WATCHES] = {[WATCH_NAME] = {"WATCH", 0},
+                     [WATCH_WAITING] = {"WAITING", 1},
+                     [WATCH_OLDEST_WAIT] = {"OLDEST WAIT", 4},
+                     [WATCH_RUNNING] = {"RUNNING", 1},
+                     [WATCH_OLDEST_RUN] = {"OLDEST RUN", 6},
+                     [WATCH_STUCK] = {"STUCK", 0},
+                     [WATCH_HELD] = {"HELD", 2},
+                     [WATCH_WORKERS] = {"WORKERS", 8},
+                     [WATCH_RECOVERED] = {"RECOVERED", 5},
+                     [WATCH_WAITING_HOUR] = {"WAITING 1H", 3},
+                     [WATCH_DONE_HOUR] = {"DONE 1H", 7},
+                     [WATCH_STATE] = {"STATUS", 0}},
+	[TOP_JOBS] = {{"STUCK JOB", 0},
+                  {"VERDICT", 0},
+                  {"WOULD", 1},
+                  {"OWNER", 3},
+                  {"NOTE", 2},
+                  {"KIND", 4},
+                  {"TEXT", 5}},
+	[TOP_WORKERS] = {{"WORKER", 0},
+                     {"STATE", 0},
+                     {"HAS", 1},
+                     {"RENEWED", 2},
+                     {"HOST", 4},
+                     {"PID", 3},
+                     {"SERVES", 5}},
 };
 
 void top_part_free(struct top_part *p)
@@ -78,7 +101,7 @@ static void set_cursor(struct top_model *m, enum top_pane pane, int at)
 static void keep_cursor(struct top_model *m, enum top_pane pane)
 {
 	int at = m->cursor[pane];
-	for (int i = 0; i < m->nshown[pane]; i++)
+	for (int i = 0; (m->moved[pane] || pane == TOP_JOBS) && i < m->nshown[pane]; i++)
 		if (text_eq(m->shown[pane][i]->id, m->cursor_id[pane]))
 			at = i;
 	set_cursor(m, pane, at);
@@ -136,6 +159,7 @@ void top_filter(struct top_model *m, const char *text)
 
 void top_move(struct top_model *m, int by)
 {
+	m->moved[m->focus] = true;
 	set_cursor(m, m->focus, m->cursor[m->focus] + by);
 }
 
@@ -217,7 +241,8 @@ void top_fit(struct buf *out, const char *text, int width, bool ascii)
 	AUTO_BUF seen = BUF_INIT, taken = BUF_INIT;
 	int have = 0;
 	size_t fits = 0; /* the part of `taken` that leaves room for the mark */
-	int fits_width = 0;
+	int fits_width = 0, word_width = 0;
+	size_t word = 0; /* the part of it that ends with a whole word */
 	bool cut = false;
 	out_padded(&seen, text, 0);
 	for (const char *p = buf_text(&seen); *p && !cut;) {
@@ -232,6 +257,15 @@ void top_fit(struct buf *out, const char *text, int width, bool ascii)
 			fits = taken.len;
 			fits_width = have;
 		}
+		if (!cut && one[0] == ' ' && have < width) {
+			word = taken.len;
+			word_width = have;
+		}
+	}
+	/* A long text ends with a word; of a short one the letters say more. */
+	if (cut && word_width > width * 2 / 3) {
+		fits = word;
+		fits_width = word_width;
 	}
 	buf_addn(out, buf_text(&taken), cut ? fits : taken.len);
 	if (cut && width > 0)
@@ -261,6 +295,8 @@ void top_line_text(struct top_line *l, struct arena *a, const char *text, struct
 
 /* The widest column; the columns that name or explain a row may be wider. */
 #define CELL_MOST 22
+#define NARROW 100 /* on a screen below this width they are narrower */
+#define CELL_NARROW 14
 #define GAP 2
 
 struct columns {
@@ -269,9 +305,9 @@ struct columns {
 	int n;
 };
 
-static bool has_title(enum top_pane pane, int cell)
+static const char *title_of(enum top_pane pane, int cell)
 {
-	return cell < TOP_CELLS_MAX && top_titles[pane][cell];
+	return top_columns[pane][cell].title;
 }
 
 static int cell_width(const struct top_cell *c)
@@ -291,22 +327,66 @@ static int widest_cell(const struct top_model *m, enum top_pane pane, int cell)
 	return widest;
 }
 
-/* As wide as its contents, the last one to the end; an empty column is left out. */
-static void measure(const struct top_model *m, enum top_pane pane, int width, struct columns *out)
+/* What the last column needs at least: its end may be cut. */
+#define LAST_LEAST 9
+
+/* As wide as its contents, each; an empty column is left out. */
+static void natural_widths(const struct top_model *m, enum top_pane pane, int width,
+                           struct columns *out)
 {
-	int left = width - 2;
+	int normal = width < NARROW ? CELL_NARROW : CELL_MOST;
 	*out = (struct columns){0};
-	for (int i = 0; has_title(pane, i) && left > 0; i++) {
-		bool last = !has_title(pane, i + 1);
-		int title = out_width(top_titles[pane][i]), widest = widest_cell(m, pane, i);
-		int most = i == 1 ? CELL_MOST + CELL_MOST / 2 : CELL_MOST;
+	for (int i = 0; title_of(pane, i); i++) {
+		bool last = !title_of(pane, i + 1);
+		int title = out_width(title_of(pane, i)), widest = widest_cell(m, pane, i);
+		int most = i == 0 ? CELL_MOST : i == 1 ? CELL_MOST + CELL_MOST / 2 : normal;
 		if (widest == 0 && m->nshown[pane] > 0 && !last)
 			continue;
 		widest = widest > title ? widest : title;
-		widest = last || widest > left ? left : (widest > most ? most : widest);
+		widest = widest > most ? most : widest;
 		out->at[out->n] = i;
-		out->width[out->n++] = widest;
-		left -= widest + GAP;
+		out->width[out->n++] = last && widest > LAST_LEAST ? LAST_LEAST : widest;
+	}
+}
+
+/* The column to leave out next; -1: all of them stay. */
+static int least_wanted(const struct columns *c, enum top_pane pane)
+{
+	int which = -1, rank = 0;
+	for (int i = 0; i < c->n; i++)
+		if (top_columns[pane][c->at[i]].rank > rank) {
+			which = i;
+			rank = top_columns[pane][c->at[i]].rank;
+		}
+	return which;
+}
+
+static int whole_width(const struct columns *c)
+{
+	int width = 2;
+	for (int i = 0; i < c->n; i++)
+		width += c->width[i] + (i ? GAP : 0);
+	return width;
+}
+
+/* Whole columns, as many as fit, and the last one to the end. */
+static void measure(const struct top_model *m, enum top_pane pane, int width, struct columns *out)
+{
+	int left = width - 2, drop;
+	natural_widths(m, pane, width, out);
+	while (whole_width(out) > width && (drop = least_wanted(out, pane)) >= 0) {
+		for (int i = drop; i + 1 < out->n; i++) {
+			out->at[i] = out->at[i + 1];
+			out->width[i] = out->width[i + 1];
+		}
+		out->n--;
+	}
+	for (int i = 0; i < out->n; i++) {
+		bool last = i + 1 == out->n;
+		out->width[i] = last || out->width[i] > left ? left : out->width[i];
+		left -= out->width[i] + GAP;
+		if (left <= 0) /* a very narrow screen */
+			out->n = i + 1;
 	}
 }
 
@@ -317,7 +397,7 @@ static void head_line(const struct top_model *m, enum top_pane pane, const struc
 	const struct top_span how = {.inverse = m->focus == pane, .bold = true};
 	buf_add(&text, m->focus == pane ? "> " : "  ");
 	for (int i = 0; i < c->n; i++) {
-		top_fit(&text, top_titles[pane][c->at[i]], c->width[i], size->ascii);
+		top_fit(&text, title_of(pane, c->at[i]), c->width[i], size->ascii);
 		buf_add(&text, i + 1 < c->n ? "  " : "");
 	}
 	top_line_text(out, a, buf_text(&text), how, size);
@@ -382,12 +462,57 @@ static int pane_lines(const struct top_model *m, enum top_pane pane, int rows,
 	return rows + 1;
 }
 
+/* ---- the last hour ---- */
+
+static int64_t value_at(const struct series_point *p, enum top_watch_cell which)
+{
+	return which == WATCH_DONE_HOUR ? p->done : p->waiting;
+}
+
+void top_spark(const struct series *s, enum top_watch_cell which, bool ascii, struct buf *out)
+{
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const marks[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
+	int64_t high[TOP_SPARK], top = SERIES_UNKNOWN;
+	int each = s->about->steps / TOP_SPARK;
+	for (int i = 0; i < TOP_SPARK; i++) {
+		high[i] = SERIES_UNKNOWN;
+		for (int k = 0; k < each; k++) {
+			int64_t v = value_at(&s->points[i * each + k], which);
+			high[i] = v > high[i] ? v : high[i];
+		}
+		top = high[i] > top ? high[i] : top;
+	}
+	for (int i = 0; i < TOP_SPARK && top != SERIES_UNKNOWN; i++) {
+		int64_t level = high[i] > 0 ? (high[i] * 7 + top - 1) / top : 0; /* 1 is not 0 */
+		if (high[i] == SERIES_UNKNOWN)
+			buf_add(out, ascii ? " " : "·");
+		else
+			buf_add(out, ascii ? marks[level] : blocks[level]);
+	}
+}
+
 /* ---- the whole ---- */
 
 static int at_most(int n, int most)
 {
 	int least = n < 1 ? 1 : n;
 	return least > most ? most : least;
+}
+
+/* The database whose next event is the newest; -1: there are no more. */
+static int newest_event(const struct top_model *m, const int *next)
+{
+	const char *newest = NULL;
+	int part = -1;
+	for (int i = 0; i < m->nparts; i++) {
+		const struct top_part *p = m->parts[i];
+		if (!p || next[i] >= p->nevents || (newest && strcmp(p->event_at[next[i]], newest) <= 0))
+			continue;
+		newest = p->event_at[next[i]];
+		part = i;
+	}
+	return part;
 }
 
 /* Lines below the panes: what is wrong with a database, else the latest events. */
@@ -400,28 +525,47 @@ static int foot_lines(const struct top_model *m, int rows, const struct top_size
 			top_line_text(&out[n++], a,
 			              arena_printf(a, "! %s: %s", m->parts[i]->database, m->parts[i]->error),
 			              (struct top_span){.color = COLOR_RED, .bold = true}, size);
-	for (int k = 0; k < TOP_EVENTS_MAX && n < rows; k++)
-		for (int i = 0; i < m->nparts && n < rows; i++)
-			if (m->parts[i] && k < m->parts[i]->nevents)
-				top_line_text(&out[n++], a, m->parts[i]->events[k],
-				              (struct top_span){.color = COLOR_DIM}, size);
+	int *next = ARENA_ARRAY(a, int, m->nparts + 1);
+	while (n < rows) {
+		int part = newest_event(m, next);
+		if (part < 0)
+			break;
+		top_line_text(&out[n++], a, m->parts[part]->events[next[part]++],
+		              (struct top_span){.color = COLOR_DIM}, size);
+	}
 	while (n < rows)
 		top_line_text(&out[n++], a, "", (struct top_span){0}, size);
 	return n;
 }
 
-void top_lines(const struct top_model *m, const char *title, const struct top_size *size,
-               struct arena *a, struct top_line *out)
+static void title_line(const char *badge, const char *title, const struct top_size *size,
+                       struct arena *a, struct top_line *out)
+{
+	int used = badge ? out_width(badge) + 2 : 0;
+	out->n = 0;
+	if (badge && used + 12 < size->width) {
+		add_span(out, a, arena_printf(a, " %s ", badge), used,
+		         (struct top_span){.bold = true, .inverse = true}, size->ascii);
+		add_span(out, a, "", 1, (struct top_span){0}, size->ascii);
+		used++;
+	} else {
+		used = 0;
+	}
+	add_span(out, a, title, size->width - used, (struct top_span){.bold = true}, size->ascii);
+}
+
+void top_lines(const struct top_model *m, const char *badge, const char *title,
+               const struct top_size *size, struct arena *a, struct top_line *out)
 {
 	int height = size->height < TOP_HEIGHT_LEAST ? TOP_HEIGHT_LEAST : size->height;
 	int foot = height < 12 ? 1 : (height < 30 ? 2 : TOP_EVENTS_MAX);
 	int room = height - 2 - foot - TOP_PANES; /* without title, last line, foot and heads */
-	int watches = at_most(m->nshown[TOP_WATCHES], room / 3 < 1 ? 1 : room / 3);
-	int workers = at_most(m->nshown[TOP_WORKERS], room / 3 < 1 ? 1 : room / 3);
+	int watches = at_most(m->nshown[TOP_WATCHES], room / 2 < 1 ? 1 : room / 2);
+	int workers = at_most(m->nshown[TOP_WORKERS], room / 4 < 1 ? 1 : room / 4);
 	int jobs = room - watches - workers;
 	struct top_line *all = ARENA_ARRAY(a, struct top_line, height + TOP_PANES);
 	int n = 1;
-	top_line_text(&all[0], a, title, (struct top_span){.bold = true}, size);
+	title_line(badge, title, size, a, &all[0]);
 	n += pane_lines(m, TOP_WATCHES, watches, size, a, &all[n]);
 	n += pane_lines(m, TOP_JOBS, jobs < 1 ? 1 : jobs, size, a, &all[n]);
 	n += pane_lines(m, TOP_WORKERS, workers, size, a, &all[n]);

@@ -4,6 +4,7 @@
 
 #include "base/test.h"
 #include "base/text.h"
+#include "insight/series.h"
 
 #include <locale.h>
 
@@ -103,6 +104,8 @@ static void a_text_fits_its_columns_and_obeys_no_control(void **state)
 		{"größe", 5, false, "größe"},
 		{"日本語", 4, false, "日… "},
 		{"abc", 0, false, ""},
+		{"no daemon leads it", 16, false, "no daemon leads…"},
+		{"worker 7 was lost in the night", 22, false, "worker 7 was lost in …"},
 		{"a\xff"
 	     "b",
 	     3, false, "a?b"},
@@ -127,7 +130,7 @@ static void every_line_is_as_wide_as_the_screen_or_narrower(void **state)
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		struct arena a = ARENA_INIT;
 		struct top_line *lines = ARENA_ARRAY(&a, struct top_line, sizes[i].height);
-		top_lines(&m, "title", &sizes[i], &a, lines);
+		top_lines(&m, "staging", "title", &sizes[i], &a, lines);
 		for (int k = 0; k < sizes[i].height - 1; k++) {
 			int width = 0;
 			for (int s = 0; s < lines[k].n; s++)
@@ -136,6 +139,86 @@ static void every_line_is_as_wide_as_the_screen_or_narrower(void **state)
 		}
 		arena_release(&a);
 	}
+	top_model_release(&m);
+}
+
+/* A watch with a number in every cell. */
+static struct top_part *one_watch(void)
+{
+	struct top_part *p = part_with(NULL, 0);
+	p->rows[TOP_WATCHES] = ARENA_ARRAY(&p->arena, struct top_row, 1);
+	struct top_row *row = &p->rows[TOP_WATCHES][p->n[TOP_WATCHES]++];
+	*row = (struct top_row){.id = "w", .cells = {{"pages", COLOR_NONE}}};
+	for (int i = 1; i < WATCH_STATE; i++)
+		row->cells[i].text = "12,345";
+	row->cells[WATCH_STATE].text = "no leader";
+	return p;
+}
+
+static void a_narrow_screen_leaves_columns_out_and_cuts_none(void **state)
+{
+	struct top_model m;
+	(void)state;
+	top_model_init(&m, 1);
+	top_model_put(&m, 0, one_watch());
+	for (int width = 44; width <= 160; width++) {
+		const struct top_size size = {width, 24, false};
+		struct arena a = ARENA_INIT;
+		struct top_line *lines = ARENA_ARRAY(&a, struct top_line, size.height);
+		int titles = 0;
+		top_lines(&m, NULL, "title", &size, &a, lines);
+		const char *head = lines[1].spans[0].text;
+		assert_null(strstr(head, "…"));
+		assert_non_null(strstr(head, "STATUS"));
+		for (int i = 0; top_columns[TOP_WATCHES][i].title; i++)
+			titles += strstr(head, top_columns[TOP_WATCHES][i].title) != NULL;
+		assert_true(titles >= (width < 80 ? 3 : width < 140 ? 7 : 12));
+		arena_release(&a);
+	}
+	top_model_release(&m);
+}
+
+static void the_last_hour_is_scaled_to_its_highest_and_has_gaps(void **state)
+{
+	struct series_point points[60];
+	const struct series hour = {.about = &series_ranges[SERIES_HOUR], .points = points};
+	AUTO_BUF out = BUF_INIT;
+	(void)state;
+	for (int i = 0; i < 60; i++)
+		points[i] = series_none;
+	top_spark(&hour, WATCH_WAITING_HOUR, false, &out);
+	assert_string_equal(buf_text(&out), "");
+	points[50].waiting = 0;
+	points[55].waiting = 4;
+	points[59].waiting = 5;
+	top_spark(&hour, WATCH_WAITING_HOUR, false, &out);
+	assert_string_equal(buf_text(&out), "··········▁█");
+	buf_clear(&out);
+	top_spark(&hour, WATCH_WAITING_HOUR, true, &out);
+	assert_string_equal(buf_text(&out), "          _#");
+}
+
+static void events_of_several_databases_are_in_order_of_time(void **state)
+{
+	const struct top_size size = {80, 30, false};
+	struct top_part *a = part_with(NULL, 0), *b = part_with(NULL, 0);
+	struct arena arena = ARENA_INIT;
+	struct top_line lines[30];
+	struct top_model m;
+	(void)state;
+	a->events[0] = "third", a->event_at[0] = "2026-01-01T00:00:03Z";
+	a->events[1] = "first", a->event_at[1] = "2026-01-01T00:00:01Z";
+	a->nevents = 2;
+	b->events[0] = "second", b->event_at[0] = "2026-01-01T00:00:02Z";
+	b->nevents = 1;
+	top_model_init(&m, 2);
+	top_model_put(&m, 0, a);
+	top_model_put(&m, 1, b);
+	top_lines(&m, NULL, "title", &size, &arena, lines);
+	static const char *const order[] = {"third ", "second ", "first "};
+	for (int i = 0; i < 3; i++)
+		assert_memory_equal(lines[24 + i].spans[0].text, order[i], strlen(order[i]));
+	arena_release(&arena);
 	top_model_release(&m);
 }
 
@@ -160,6 +243,9 @@ int main(void)
 		cmocka_unit_test(what_the_filter_hides_is_not_meant),
 		cmocka_unit_test(a_text_fits_its_columns_and_obeys_no_control),
 		cmocka_unit_test(every_line_is_as_wide_as_the_screen_or_narrower),
+		cmocka_unit_test(a_narrow_screen_leaves_columns_out_and_cuts_none),
+		cmocka_unit_test(the_last_hour_is_scaled_to_its_highest_and_has_gaps),
+		cmocka_unit_test(events_of_several_databases_are_in_order_of_time),
 		cmocka_unit_test(a_page_wraps_long_lines_and_begins_where_it_is_told),
 	};
 	setlocale(LC_CTYPE, "C.UTF-8");

@@ -7,6 +7,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "insight/series.h"
+#include "insight/tally.h"
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "life/roster.h"
@@ -18,6 +20,8 @@
 #include "view/status.h"
 #include "view/story.h"
 #include "watch/settings.h"
+
+#define SERIES_MS 15000 /* between readings of the last hour */
 
 struct reading {
 	struct top_view *view;
@@ -172,7 +176,7 @@ static void put_standing(struct reading *r, struct top_row *row, const struct wa
 	buf_add(&text, st->is == WATCH_STATUS_NO_LEADER ? "no leader" : watch_status_names[st->is]);
 	if (row->paused && st->is != WATCH_STATUS_PAUSED)
 		buf_add(&text, ", paused");
-	put(r, row, 7, watch_status_colors[st->is], &text);
+	put(r, row, WATCH_STATE, watch_status_colors[st->is], &text);
 }
 
 static void put_oldest(struct reading *r, struct top_row *row, int watch)
@@ -193,7 +197,7 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	                 &f) &&
 	    n == 1 && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
 		duration_text(rows[0].facts.now_us - rows[0].since_us, &text);
-	put(r, row, 4, COLOR_NONE, &text);
+	put(r, row, WATCH_OLDEST_RUN, COLOR_NONE, &text);
 }
 
 static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
@@ -203,7 +207,51 @@ static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
 	out_count(&text, n);
 	if (n)
 		buf_addf(&text, " (%.1f/m)", (double)n / (minutes < 1 ? 1 : minutes));
-	put(r, row, 6, COLOR_NONE, &text);
+	put(r, row, WATCH_RECOVERED, COLOR_NONE, &text);
+}
+
+/* As metrics and stats count them. */
+static void put_waiting(struct reading *r, struct top_row *row, int watch)
+{
+	struct waiting w;
+	AUTO_BUF text = BUF_INIT;
+	struct failure ignored = {0}; /* a number that is not available is left out */
+	if (waiting_count(r->view->reads.store, &r->view->watches[watch].bound.sql, &r->scratch, &w,
+	                  &ignored) ||
+	    !w.known)
+		return;
+	put_count(r, row, WATCH_WAITING, COLOR_NONE, w.n, w.capped);
+	if (w.n && w.has_oldest)
+		duration_text(w.oldest_us, &text);
+	put(r, row, WATCH_OLDEST_WAIT, COLOR_NONE, &text);
+}
+
+/* What the daemon recorded of the last hour, read as often as it records. */
+static void read_series(struct reading *r)
+{
+	struct top_view *v = r->view;
+	struct failure ignored = {0};
+	if (clock_boot_ms() < v->series_ms)
+		return;
+	v->series_ms = clock_boot_ms() + SERIES_MS;
+	arena_clear(&v->series_arena);
+	v->series = NULL;
+	const char **names = ARENA_ARRAY(&v->series_arena, const char *, v->n + 1);
+	for (int i = 0; i < v->n; i++)
+		names[i] = v->watches[i].watch->name;
+	if (series_read_each(v->reads.store, SERIES_HOUR, names, v->n, clock_wall_us() / US_PER_S,
+	                     &v->series_arena, &v->series, &ignored))
+		v->series = NULL;
+}
+
+static void put_hour(struct reading *r, struct top_row *row, int watch)
+{
+	static const enum top_watch_cell cells[] = {WATCH_WAITING_HOUR, WATCH_DONE_HOUR};
+	AUTO_BUF text = BUF_INIT;
+	for (int i = 0; i < 2 && r->view->series; i++) {
+		top_spark(&r->view->series[watch], cells[i], r->view->ctx->ascii, &text);
+		put(r, row, cells[i], COLOR_NONE, &text);
+	}
 }
 
 static int workers_of(const struct reading *r, const char *watch)
@@ -233,7 +281,7 @@ static void put_stuck(struct reading *r, struct top_row *row, int watch,
 	n = n > held->running ? n - held->running : 0;
 	r->part->stuck += n;
 	r->part->stuck_more = r->part->stuck_more || more;
-	put_count(r, row, 2, n ? COLOR_RED : COLOR_NONE, n, more);
+	put_count(r, row, WATCH_STUCK, n ? COLOR_RED : COLOR_NONE, n, more);
 }
 
 static defib_err watch_row(struct reading *r, int watch, struct failure *f)
@@ -258,18 +306,20 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	if (!err && b->bound.ledger.ready)
 		err = held_count(r->view->reads.store, &b->bound.sql, &held, f);
 	if (!err) {
-		put_count(r, row, 1, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
+		put_waiting(r, row, watch);
+		put_count(r, row, WATCH_RUNNING, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
 		put_stuck(r, row, watch, &held);
-		put_count(r, row, 3, held.all ? COLOR_YELLOW : COLOR_NONE, held.all, false);
+		put_count(r, row, WATCH_HELD, held.all ? COLOR_YELLOW : COLOR_NONE, held.all, false);
 		put_oldest(r, row, watch);
-		put_count(r, row, 5, COLOR_NONE, workers_of(r, name), false);
+		put_count(r, row, WATCH_WORKERS, COLOR_NONE, workers_of(r, name), false);
+		put_hour(r, row, watch);
 		put_recovered(r, row, b->recovered);
 		put_standing(r, row, &st);
 	} else {
 		b->bound.ready = false;
 		r->part->stuck_more = true;
 		/* The reason replaces its numbers; the other watches are still shown. */
-		put_text(r, row, 7, COLOR_RED, f->what);
+		put_text(r, row, WATCH_STATE, COLOR_RED, f->what);
 	}
 	watch_status_release(&st);
 	return err;
@@ -329,6 +379,7 @@ static void event_line(struct reading *r, const struct ledger_row *row)
 		buf_addf(&text, "%.8s  ", row->at + 11);
 	buf_addf(&text, "%s %s/%s by %s: ", row->event, row->watch, row->job, row->actor);
 	entry_words(watch, row, &text);
+	r->part->event_at[r->part->nevents] = arena_strdup(&r->part->arena, row->at);
 	r->part->events[r->part->nevents++] = arena_strdup(&r->part->arena, buf_text(&text));
 }
 
@@ -403,6 +454,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 		return err;
 	read_workers(r);
 	read_events(r);
+	read_series(r);
 	for (int i = 0; i < v->n; i++) {
 		struct failure one = {0};
 		if (!is_shown(v, i))
@@ -431,7 +483,7 @@ static void away_rows(struct reading *r)
 		row->watch = i;
 		row->id = arena_printf(&p->arena, "%d/%s", r->view->part, name);
 		row->cells[0].text = name;
-		put_text(r, row, 7, COLOR_RED, "database unavailable");
+		put_text(r, row, WATCH_STATE, COLOR_RED, "database unavailable");
 	}
 }
 

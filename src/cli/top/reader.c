@@ -383,6 +383,7 @@ void top_reader_free(struct top_reader *d)
 	for (int i = 0; i < d->view.n; i++)
 		bound_release(&d->view.watches[i].bound);
 	free(d->view.watches);
+	arena_release(&d->view.series_arena);
 	session_close(&d->view.reads);
 	session_close(&d->view.writes);
 	pthread_cond_destroy(&d->change);

@@ -16,7 +16,7 @@
 #undef COLOR_GREEN
 #undef COLOR_YELLOW
 
-static bool is_open, has_color, is_ascii;
+static bool is_open, has_color;
 static SCREEN *screen;
 
 void top_screen_close(void)
@@ -43,7 +43,6 @@ static void set_up_colors(bool wanted)
 bool top_screen_open(bool color)
 {
 	const char *term = getenv("TERM");
-	is_ascii = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen) {
 		cli_usage("top cannot draw on the terminal \"%s\"; set TERM to one that terminfo knows",
@@ -64,10 +63,16 @@ bool top_screen_open(bool color)
 	return true;
 }
 
+bool top_screen_is_ascii(void)
+{
+	return strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+}
+
 struct top_size top_screen_size(void)
 {
 	int width = getmaxx(stdscr), height = getmaxy(stdscr);
-	return (struct top_size){width < 1 ? 1 : width, height < 1 ? 1 : height, is_ascii};
+	return (struct top_size){width < 1 ? 1 : width, height < 1 ? 1 : height,
+	                         top_screen_is_ascii()};
 }
 
 static attr_t attributes(const struct top_span *s)

@@ -531,11 +531,22 @@ static void title_text(const struct top_talk *t, struct buf *out)
 		buf_addf(out, ", filter \"%s\"", t->model.filter);
 }
 
-static void last_text(const struct top_talk *t, struct buf *out)
+/* As many as fit, none of them cut. */
+static void key_texts(int width, struct buf *out)
+{
+	static const char *const keys[] = {
+		"? help",    "q quit",    "Tab pane", "/ filter", "space tag", "Enter history",
+		"r requeue", "R retry",   "f fail",   "h hold",   "e release", "u undo",
+		"p pause",
+	};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (out_width(buf_text(out)) + (out->len ? 2 : 0) + out_width(keys[i]) <= width)
+			buf_addf(out, "%s%s", out->len ? "  " : "", keys[i]);
+}
+
+static void last_text(const struct top_talk *t, int width, struct buf *out)
 {
 	static const char *const texts[] = {
-		[MODE_LIST] = "? help  q quit  Tab pane  / filter  space tag  Enter history  r requeue  "
-					  "R retry  f fail  h hold  e release  u undo  p pause",
 		[MODE_FILTER] = "filter: ",
 		[MODE_WAIT] = "asking the database ...",
 		[MODE_ASK] = "Do it? [y/N] ",
@@ -543,6 +554,8 @@ static void last_text(const struct top_talk *t, struct buf *out)
 	};
 	if (t->mode == MODE_LIST && t->message[0])
 		buf_add(out, t->message);
+	else if (t->mode == MODE_LIST)
+		key_texts(width, out);
 	else if (t->mode == MODE_REASON)
 		buf_addf(out, "%s: reason (Enter continues, Esc cancels): %s", t->verb, t->input);
 	else
@@ -569,10 +582,10 @@ int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena
 		top_page_lines(shown, t->page_from, size, a, out);
 	} else {
 		title_text(t, &text);
-		top_lines(&t->model, buf_text(&text), size, a, out);
+		top_lines(&t->model, t->environment, buf_text(&text), size, a, out);
 		buf_clear(&text);
 	}
-	last_text(t, &text);
+	last_text(t, size->width - 1, &text);
 	int cursor = types ? out_width(buf_text(&text)) : -1;
 	/* The last column stays free: a character there makes some terminals scroll. */
 	struct top_size shorter = {size->width > 1 ? size->width - 1 : 1, size->height, size->ascii};

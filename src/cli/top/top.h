@@ -31,7 +31,7 @@
 enum top_pane { TOP_WATCHES, TOP_JOBS, TOP_WORKERS, TOP_PANES };
 /* More would not be an overview; the count of a watch still shows the total. */
 #define TOP_ROWS_MAX 200
-#define TOP_CELLS_MAX 8
+#define TOP_CELLS_MAX 12
 #define TOP_EVENTS_MAX 5
 
 struct top_cell {
@@ -57,7 +57,8 @@ struct top_part {
 	int n[TOP_PANES];
 	int64_t stuck;   /* jobs of all watches, not only listed ones, without those on hold */
 	bool stuck_more; /* there are at least this many */
-	const char *events[TOP_EVENTS_MAX]; /* the newest first */
+	const char *events[TOP_EVENTS_MAX]; /* the newest first … */
+	const char *event_at[TOP_EVENTS_MAX]; /* … and their times, as ISO text */
 	int nevents;
 };
 void top_part_free(struct top_part *p);
@@ -70,6 +71,7 @@ struct top_model {
 	enum top_pane focus;
 	int cursor[TOP_PANES];
 	char *cursor_id[TOP_PANES]; /* NULL: none yet */
+	bool moved[TOP_PANES];      /* by the user: else watches and workers show their first rows */
 	char filter[128];
 	char **tags; /* ids of jobs */
 	int ntags;
@@ -80,7 +82,39 @@ void top_model_release(struct top_model *m);
 /* Replace the previous reading, which is freed. */
 void top_model_put(struct top_model *m, int part, struct top_part *p);
 
-extern const char *const top_titles[TOP_PANES][TOP_CELLS_MAX];
+/*
+ * A column of a pane. If a line is too narrow for all, those with the highest rank are left out
+ * first, so that no title and no number is cut; rank 0 always stays.
+ */
+struct top_column {
+	const char *title; /* NULL: after the last one */
+	int rank;
+};
+extern const struct top_column top_columns[TOP_PANES][TOP_CELLS_MAX + 1];
+
+/* Cells of a watch. */
+enum top_watch_cell {
+	WATCH_NAME,
+	WATCH_WAITING,
+	WATCH_OLDEST_WAIT,
+	WATCH_RUNNING,
+	WATCH_OLDEST_RUN,
+	WATCH_STUCK,
+	WATCH_HELD,
+	WATCH_WORKERS,
+	WATCH_RECOVERED,
+	WATCH_WAITING_HOUR,
+	WATCH_DONE_HOUR,
+	WATCH_STATE,
+};
+
+/*
+ * The last hour in TOP_SPARK characters, each the highest of its minutes, scaled to the highest of
+ * all; "·" (ASCII: ".") where nothing is known, and "" if nothing is.
+ */
+#define TOP_SPARK 12
+struct series;
+void top_spark(const struct series *s, enum top_watch_cell which, bool ascii, struct buf *out);
 
 /* Only jobs and workers with this text in some cell, ignoring case; "": all. */
 void top_filter(struct top_model *m, const char *text);
@@ -99,6 +133,7 @@ struct top_context {
 	const char *actor;
 	bool ledger_off;
 	int64_t every_ms;
+	bool ascii;  /* of the terminal */
 	int wake_fd; /* written to when there is something to take */
 };
 
@@ -157,6 +192,9 @@ struct top_view {
 	int n;
 	int64_t ledger_id; /* up to which events were counted; -1: not yet started */
 	int64_t begun_ms;
+	struct arena series_arena; /* of the last hour of each watch, which is read now and then */
+	struct series *series;     /* NULL: not known */
+	int64_t series_ms;         /* when to read it again */
 };
 struct top_part *top_read(struct top_view *v);
 /* Prepare a watch; what was prepared on a lost session is prepared again. */
@@ -188,14 +226,17 @@ struct top_size {
 /* The smallest useful size; on a smaller screen the rest is cut. */
 #define TOP_HEIGHT_LEAST 8
 
-/* Exactly `width` columns of a text: cut with a mark, or padded. */
+/* Exactly `width` columns of a text: padded, or cut with a mark, between words if it has any. */
 void top_fit(struct buf *out, const char *text, int width, bool ascii);
 /* A line of one text. */
 void top_line_text(struct top_line *l, struct arena *a, const char *text, struct top_span how,
                    const struct top_size *size);
-/* All lines except the last one, which the caller fills: size->height - 1 lines. */
-void top_lines(const struct top_model *m, const char *title, const struct top_size *size,
-               struct arena *a, struct top_line *out);
+/*
+ * All lines except the last one, which the caller fills: size->height - 1 lines. `badge` stands
+ * before the title; NULL: none.
+ */
+void top_lines(const struct top_model *m, const char *badge, const char *title,
+               const struct top_size *size, struct arena *a, struct top_line *out);
 /* A page of text from line `from`; returns the total number of lines. */
 int top_page_lines(const char *text, int from, const struct top_size *size, struct arena *a,
                    struct top_line *out);
@@ -223,6 +264,8 @@ enum top_key {
 bool top_screen_open(bool color);
 void top_screen_close(void);
 struct top_size top_screen_size(void);
+/* Whether the terminal shows only ASCII; also before it is opened. */
+bool top_screen_is_ascii(void);
 /* `cursor` is the input column in the last line; -1: none. */
 void top_screen_draw(const struct top_line *lines, int n, int cursor);
 /* The next key that was pressed; TOP_KEY_NONE: none. */
@@ -254,6 +297,7 @@ struct top_last {
 
 struct top_talk {
 	struct top_model model;
+	const char *environment; /* its name; NULL: not given */
 	struct top_place *places;
 	int nplaces;
 	enum top_mode mode;
