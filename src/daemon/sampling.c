@@ -227,10 +227,11 @@ static defib_err write_news(struct round *r, struct addition *all, int n, struct
 		struct series_point now = readings_of(all[i].loop);
 		struct series_point *point = point_at(&all[i], minute);
 		series_add(point, &now);
-		/* A watch that counts ends had none in this minute so far: 0, not unknown. */
-		if (all[i].loop->watch->stats.finished_at.text && point->done == SERIES_UNKNOWN)
+		/* A watch whose ends are counted had none in this minute so far: 0, not unknown. */
+		const struct stats *st = &all[i].loop->watch->stats;
+		if (st->finished_at.text && point->done == SERIES_UNKNOWN)
 			point->done = 0;
-		if (all[i].loop->watch->stats.failed.text && point->failed == SERIES_UNKNOWN)
+		if (st->finished_at.text && st->failed.text && point->failed == SERIES_UNKNOWN)
 			point->failed = 0;
 		news[nnews++] = all[i].news;
 	}

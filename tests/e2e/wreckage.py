@@ -4,7 +4,7 @@
 It has a week of history (a server whose clock is advanced while scans run), then workers are
 killed, frozen and poisoned, and one crew falls silent as a whole. `Wreckage` leaves a daemon that
 serves all of it, and takes commands of the browser's tests over HTTP (`Orders`): stop the server,
-start it, let another worker die, work off what waits.
+start it, let another worker die, work off what waits, kill the daemon and start another.
 """
 
 import datetime
@@ -330,7 +330,14 @@ class Orders:
         def another_dies():
             os.kill(wreckage.crews[1].pids.pop(), signal.SIGKILL)
 
-        known = {"/stop-server": stop, "/start-server": wreckage.server.start,
+        def restart_daemon():
+            address = wreckage.daemon.address
+            wreckage.daemon.kill()
+            wreckage.daemon = WebDaemon(wreckage.program, wreckage.config, listen=address,
+                                        env=token_env())
+            eventually(wreckage.daemon.web(TOKENS["admin"]).ready)
+
+        known = {"/restart-daemon": restart_daemon, "/stop-server": stop, "/start-server": wreckage.server.start,
                  "/another-dies": another_dies, "/work-off": wreckage.work_off}
 
         class Handler(http.server.BaseHTTPRequestHandler):

@@ -129,7 +129,7 @@ test("every view can be left while it waits for its first, its second or its las
  */
 const BEGUN = [
 	["/jobs?watch=crawl", "key", (page) => page.locator("tbody input[type=checkbox]").first().check()],
-	["/", "back", (page) => page.getByRole("button", { name: "7 days" }).click()],
+	["/", "back", (page) => page.getByRole("button", { name: "7 days" }).first().click()],
 	["/stuck", "back", (page) => page.locator(".cause [data-act=requeue]").first().click(), preview],
 	["/jobs?watch=imports", "link", (page) => page.getByRole("button", { name: "Load more" }).click()],
 	["/jobs/crawl/1", "back", (page) => page.locator("main [data-act=fail]").click(), preview],

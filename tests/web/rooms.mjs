@@ -13,7 +13,7 @@ test("overview: the trend goes from a day to a week, and numbers lead to what th
 		await page.goto("/");
 		await settled(page);
 		const day = await page.locator(".chart .bar").count();
-		await page.getByRole("button", { name: "7 days" }).click();
+		await page.getByRole("button", { name: "7 days" }).first().click();
 		await until(page, (n) => document.querySelectorAll(".chart .bar").length !== n, day);
 		await page.locator("a.tile").first().click();
 		await page.waitForURL("**/stuck");

@@ -19,6 +19,28 @@ async function press(page, name) {
  */
 const VIEWS = {
 	overview: { at: "/", shows: ["crawl", "render", "imports", "tickets", "mails", "queue"] },
+	"overview-charts": {
+		at: "/", shows: ["All watches over time"],
+		open: async (page) => {
+			await page.locator(".plot-area").first().waitFor();
+			await page.locator(".charts").evaluate((charts) => charts.scrollIntoView());
+		},
+	},
+	watch: { at: "/watches/queue?database=main", shows: ["How it is watched", "claimed by workers", "Time to detection"] },
+	"watch-week": {
+		at: "/watches/imports", shows: ["How it is watched", "Time to detection"],
+		open: async (page) => {
+			await page.getByRole("button", { name: "7 days" }).click();
+			await page.locator(".plot .bar").nth(5).waitFor();
+		},
+	},
+	"watch-table": {
+		at: "/watches/imports", shows: ["Time to detection"], part: ".charts",
+		open: async (page) => {
+			await page.getByRole("button", { name: "Table", exact: true }).click();
+			await page.locator(".plot-table tbody tr").nth(50).waitFor();
+		},
+	},
 	stuck: { at: "/stuck", shows: ["jobs of crawl", "crawler-0"] },
 	jobs: { at: "/jobs?watch=crawl&sort=key", shows: ["crawler-0", "running"] },
 	job: { at: "/jobs/crawl/1", shows: ["crawler-", "silent", "defib requeue crawl/1"] },
