@@ -2,14 +2,14 @@
 """A large and realistic database for bench/page, on either engine.
 
 600,000 jobs of the built-in queue and 400,000 of a user's own table, in all states
-and with payloads; 50,000 entries of the ledger over 40 days; workers alive, left and dead;
+and with payloads; 200,000 entries of the ledger over 40 days; workers alive, left and dead;
 jobs that are stuck, held and dead. Everything is a function of the row's number, so that
 two runs see the same.
 """
 
 QUEUE_JOBS = 600_000
 TABLE_JOBS = 400_000
-LEDGER_ENTRIES = 50_000
+LEDGER_ENTRIES = 200_000
 WORKERS = 60
 HOLDS = 400
 NEEDLE = "needle-in-a-haystack"  # in the payload of one old job of each
@@ -37,6 +37,7 @@ watches:
     show: [url]
     text: payload
     stats:
+      ready: status = 'queued'
       failed: status = 'failed'
       started_at: started_at
       finished_at: finished_at
@@ -167,7 +168,7 @@ def make_ledger(db, sql):
         "'{\"law\": \"silent-alive-at\", \"owner\": \"crawler-' || (i % 20) || '\", \"kind\": \"render\", "
         "\"age_s\": 700, \"alive_at\": \"2026-01-01T00:00:00Z\"}'")
     before, after = (sql.document(f"'{{\"status\": \"{s}\"}}'") for s in ("running", "queued"))
-    age = f"({LEDGER_ENTRIES} - i) * 69"
+    age = f"({LEDGER_ENTRIES} - i) * 17"
     db.sql(f"""INSERT INTO {sql.table('ledger')} (id, at, batch, watch, job, event, actor, verdict,
         rule, reason, evidence, before, after, epoch)
         SELECT i, {sql.ago(age)}, 'b' || (i / 25), CASE WHEN i % 5 = 0 THEN 'queue' ELSE 'crawl' END,
