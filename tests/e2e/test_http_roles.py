@@ -36,7 +36,7 @@ BODIES = {
 }
 # What the daemon writes for itself, whoever asks.
 COMMAND = "make test T=test_http_roles"
-OWN_TABLES = ("status", "leader", "daemon", "learned", "trend", "runtime", "meta")
+OWN_TABLES = ("status", "leader", "daemon", "learned", "trend", "runtime", "meta", "series")
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
