@@ -8,13 +8,16 @@ is cut), workers are real processes, and the times in the rows are changed.
 
 import contextlib
 import datetime
+import json
 
 import pytest
 
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
+from pgserver import free_port
+from python_package import LIBRARY, package  # noqa: F401
 from receivers import Receiver
-from replays import Replay, kill_container, praised_lines, program, type_readme
+from replays import Replay, kill_container, page_server, praised_lines, program, type_readme
 from scraping import wait_scrape
 from workers import Wire, eventually
 
@@ -498,20 +501,62 @@ def test_zero_manual_interventions_required_over_1_week_period(sky):
     assert [d["recovered"] for d in pages["days"] if d["recovered"]] == [3] * 7
 
 
-@pytest.mark.covers("A12")
-@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
-def test_every_command_of_the_readme_does_what_it_says(request, tmp_path, engine):
-    db = request.getfixturevalue("pg") if engine == "postgres" else \
-        LiteDatabase(tmp_path / "scrapersky.db")
-    places = {"postgres://localhost/scrapersky": db.url} if engine == "postgres" else \
-        {"scrapersky.db": str(db.path)}
-    said = type_readme("scrapersky", tmp_path, engine, places)
+def check_by_hand(said, sql):
+    """Three of four records were reset, and all but the youngest processed."""
     assert "total=3 Sitemaps=1 Pages=2" in said["defib scan --fix"]
     assert "2 requeued" in said["defib report"]
-    states = dict(db.sql("SELECT page_processing_status, count(*) FROM pages GROUP BY 1"))
+    states = dict(sql("SELECT page_processing_status, count(*) FROM pages GROUP BY 1"))
     assert states == {"Complete": 3, "Processing": 1}
-    assert db.sql("SELECT sitemap_import_status FROM sitemap_files") == [("Complete",)]
+    assert sql("SELECT sitemap_import_status FROM sitemap_files") == [("Complete",)]
+
+
+@pytest.mark.covers("A12")
+def test_every_command_of_the_readme_does_what_it_says_on_sqlite(tmp_path):
+    db = LiteDatabase(tmp_path / "scrapersky.db")
+    said = type_readme("scrapersky", tmp_path, "sqlite", {"scrapersky.db": str(db.path)})
+    check_by_hand(said, db.sql)
     db.drop()
+
+
+@pytest.mark.covers("A12", "A2", "A7")
+def test_every_command_of_the_readme_does_what_it_says(shared_server, tmp_path,
+                                                       package):  # noqa: F811
+    """The program's zombies and their end; then the same by hand."""
+    port = free_port()
+    places = {"127.0.0.1:8000": f"127.0.0.1:{port}", "--port 8000": f"--port {port}",
+              "127.0.0.1:7433": f"127.0.0.1:{free_port()}"}
+    with page_server(shared_server, "scrapersky", "scrapersky_hand") as env:
+        # A program of process.sh gets only the URL.
+        places["postgres:///"] = shared_server.url("")
+        said = type_readme("scrapersky", tmp_path, "postgres", places, PYTHON=package.python,
+                           DEFIB_LIBRARY=str(LIBRARY), POLL_SECONDS="0.2", **env)
+        with contextlib.closing(shared_server.connect("scrapersky_hand")) as session:
+            check_by_hand(said, Cursor(session))
+        with contextlib.closing(shared_server.connect("scrapersky")) as session:
+            sql = Cursor(session)
+            ended = sql("SELECT url, page_processing_status, page_processing_error FROM pages "
+                        "ORDER BY url")
+    zombies = said[f"curl -sS http://127.0.0.1:{port}/records"]
+    assert json.loads(zombies) == {"sitemap_files": {"Processing": 1},
+                                   "pages": {"Complete": 1, "Processing": 1}}
+    # In one run or in two: the page was claimed later.
+    resets = said["grep 'Zombie Record Cleanup' server.log"]
+    assert "Sitemaps=1" in resets and "Pages=1" in resets
+    assert "connection_failures" in said["cat alerts.txt"]
+    assert [row[1:] for row in ended] == [
+        ("Complete", None), ("Complete", None), ("Complete", REASON), ("Complete", None),
+        ("Failed", NO_SESSION)], ended
+
+
+class Cursor:
+    """Rows of a statement."""
+
+    def __init__(self, session):
+        self.cursor = session.cursor()
+
+    def __call__(self, sql):
+        self.cursor.execute(sql)
+        return self.cursor.fetchall()
 
 
 def test_the_lines_that_the_readme_praises_are_there():

@@ -15,7 +15,9 @@ import pytest
 
 from databases import LiteDatabase, PgDatabase
 from example_systems import EXAMPLES
-from replays import Replay, kill_container, praised_lines, type_readme
+from pgserver import free_port
+from python_package import LIBRARY, package  # noqa: F401
+from replays import Replay, kill_container, page_server, praised_lines, type_readme
 from workers import eventually
 
 pytestmark = pytest.mark.waits
@@ -322,19 +324,42 @@ def test_claims_skip_what_others_have_locked(scristill):
     assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize("engine", ["postgres", "sqlite"])
-def test_every_command_of_the_readme_does_what_it_says(request, tmp_path, engine):
-    db = request.getfixturevalue("pg") if engine == "postgres" else \
-        LiteDatabase(tmp_path / "scristill.db")
-    places = {"postgres://localhost/scristill": db.url} if engine == "postgres" else \
-        {"scristill.db": str(db.path)}
-    places["export "] = "export SCHEDULER_STARTUP_STAGGER_SECONDS=0.1 "
-    said = type_readme("scristill", tmp_path, engine, places)
+def check_by_hand(said, states):
     assert "running_failed=2 cancelling_failed=1" in said["defib work jobs --drain"]
     assert said["defib ledger --watch jobs"].count(REASON) == 3
-    states = dict(db.sql("SELECT status, count(*) FROM jobs GROUP BY 1"))
-    assert states == {"completed": 1, "failed": 2, "queued": 1}
+    assert dict(states) == {"completed": 1, "failed": 2, "queued": 1}
+
+
+STATES = "SELECT status, count(*) FROM jobs GROUP BY 1"
+
+
+def test_every_command_of_the_readme_does_what_it_says_on_sqlite(tmp_path):
+    db = LiteDatabase(tmp_path / "scristill.db")
+    said = type_readme("scristill", tmp_path, "sqlite", {"scristill.db": str(db.path)},
+                       SCHEDULER_STARTUP_STAGGER_SECONDS="0.1")
+    check_by_hand(said, db.sql(STATES))
     db.drop()
+
+
+@pytest.mark.covers("B1", "B2", "B8")
+def test_every_command_of_the_readme_does_what_it_says(shared_server, tmp_path,
+                                                       package):  # noqa: F811
+    """The program that hangs, the one that answers, and its restart; then the same by hand."""
+    port = free_port()
+    places = {"127.0.0.1:8000": f"127.0.0.1:{port}", "--port 8000": f"--port {port}"}
+    with page_server(shared_server, "scristill", "scristill_hand") as env:
+        said = type_readme("scristill", tmp_path, "postgres", places, PYTHON=package.python,
+                           DEFIB_LIBRARY=str(LIBRARY), POLL_SECONDS="0.2",
+                           SCHEDULER_STARTUP_STAGGER_SECONDS="0.1", **env)
+        with contextlib.closing(shared_server.connect("scristill_hand")) as session:
+            cursor = session.cursor()
+            cursor.execute(STATES)
+            check_by_hand(said, cursor.fetchall())
+    summary = said["grep scheduler_startup_cleanup server.log"]
+    assert "cancelling_failed=77" in summary and "extract=77" in summary
+    assert "running" not in said[f"curl -sS http://127.0.0.1:{port}/jobs"]
+    young, = [text for command, text in said.items() if "$JOB" in command]
+    assert young.strip() == f"failed|{REASON}"
 
 
 def test_the_lines_that_the_readme_praises_are_there():

@@ -128,6 +128,11 @@ async def let_sites_answer():
     site_answers.set()
 
 
+@app.delete("/site", status_code=204)
+async def let_sites_be_slow():
+    site_answers.clear()
+
+
 @app.get("/records")
 async def records():
     """How many records of each table are in each state."""
