@@ -70,6 +70,16 @@ bench: all
 	@scripts/setup test
 	@bench/run
 
+# The documentation as static HTML with search, in build/docs.
+docs:
+	@scripts/setup docs
+	@scripts/docs
+
+# README's pictures, from a real run of the demo (docs/pictures).
+pictures: all
+	@scripts/setup pictures
+	@scripts/pictures
+
 # The Python package, as a wheel in build/python.
 python:
 	@scripts/setup test
@@ -81,4 +91,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench python install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench docs pictures python install clean

@@ -6,6 +6,8 @@
  */
 #include "base/clock.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <sys/random.h>
@@ -17,13 +19,14 @@
 #define DURATION_MOST (INT64_C(36525) * US_PER_D) /* 100 years */
 
 struct unit {
-	const char *name;
+	const char *name, *shown; /* what is read, and what is written */
 	int64_t us;
 };
 
 /* Largest first: duration_text walks down it. */
 static const struct unit units[] = {
-	{"d", US_PER_D}, {"h", US_PER_H}, {"m", US_PER_M}, {"s", US_PER_S}, {"ms", 1000}, {"us", 1},
+	{"d", "d", US_PER_D}, {"h", "h", US_PER_H}, {"m", "m", US_PER_M},
+	{"s", "s", US_PER_S}, {"ms", " ms", 1000},  {"us", " µs", 1},
 };
 enum { UNITS = sizeof(units) / sizeof(units[0]) };
 
@@ -57,6 +60,12 @@ static const struct unit *unit_find(const char *text, size_t n)
 		if (strlen(units[i].name) == n && !memcmp(units[i].name, text, n))
 			return &units[i];
 	return NULL;
+}
+
+/* The length of " ms" or " µs", as duration_text writes them; 0: neither. */
+static size_t unit_shown(const char *text)
+{
+	return text_starts(text, " ms") ? strlen(" ms") : text_starts(text, " µs") ? strlen(" µs") : 0;
 }
 
 struct amount {
@@ -95,10 +104,12 @@ static bool term_parse(const char **text, int64_t *us)
 	const char *p = *text;
 	if (!amount_parse(&p, &amount))
 		return false;
-	size_t n = 0;
-	while (isalpha((unsigned char)p[n]))
+	size_t n = unit_shown(p);
+	const struct unit *unit = n ? unit_find(n == strlen(" ms") ? "ms" : "us", 2) : NULL;
+	while (!unit && isalpha((unsigned char)p[n]))
 		n++;
-	const struct unit *unit = unit_find(p, n);
+	if (!unit)
+		unit = unit_find(p, n);
 	if (!unit || amount.whole > DURATION_MOST / unit->us)
 		return false;
 	*us = amount.whole * unit->us + amount.part * unit->us / amount.scale;
@@ -137,13 +148,13 @@ void duration_text(int64_t us, struct buf *out)
 	size_t i = 0;
 	while (i < UNITS - 1 && us < units[i].us)
 		i++;
-	buf_addf(out, "%lld%s", (long long)(us / units[i].us), us ? units[i].name : "s");
+	buf_addf(out, "%lld%s", (long long)(us / units[i].us), us ? units[i].shown : "s");
 	/* A second unit helps from minutes up; "45s 3ms" does not. */
 	if (units[i].us < US_PER_M)
 		return;
 	int64_t rest = us % units[i].us / units[i + 1].us;
 	if (rest)
-		buf_addf(out, " %lld%s", (long long)rest, units[i + 1].name);
+		buf_addf(out, " %lld%s", (long long)rest, units[i + 1].shown);
 }
 
 static void put_digits(char *at, int n, int value)

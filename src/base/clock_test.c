@@ -19,6 +19,8 @@ static void durations_are_read_exactly(void **state)
 		{"0.1s", 100000},
 		{"0s", 0},
 		{"15us", 15},
+		{"15 µs", 15},
+		{"1s 250 ms", 1250000},
 		{"2h 5m", 7500 * US_PER_S},
 		{".5s", 500000},
 		{"36525d", INT64_C(36525) * 86400 * US_PER_S},
@@ -43,6 +45,8 @@ static void what_is_no_duration_is_refused(void **state)
 		" 1h",
 		"1h ",
 		"1h  5m",
+		"1  ms",
+		"1 us",
 		"1x",
 		"1h5",
 		"1s1",
@@ -73,8 +77,8 @@ static void durations_for_people_have_at_most_two_units(void **state)
 		const char *text;
 	} cases[] = {
 		{0, "0s"},
-		{5, "5us"},
-		{250000, "250ms"},
+		{5, "5 µs"},
+		{250000, "250 ms"},
 		{45 * US_PER_S + 3000, "45s"},
 		{60 * US_PER_S, "1m"},
 		{7500 * US_PER_S, "2h 5m"},

@@ -17,6 +17,7 @@ static const struct cli_option demo_options[] = {
 	{"seconds", "N", "approximate duration; default 40, at least 8"},
 	{"keep", NULL, "keep running after the verdict, until Ctrl-C"},
 	{"listen", "ADDR:PORT", "address of the page; default: 127.0.0.1, a free port"},
+	{"record", "FILE", "record what the terminal shows, as an asciicast"},
 	{"seed", "N", "selects which workers are killed; default: random"},
 	{"yes", NULL, "use the database that --db names without asking"},
 	{NULL, NULL, NULL},
@@ -57,12 +58,11 @@ static int ask_for_database(struct demo *d)
 	struct cli *c = d->cli;
 	AUTO_BUF shown = BUF_INIT;
 	struct failure f = {0};
-	enum store_engine engine;
 	int code = EXIT_CLEAN;
 	d->db = c->db;
 	if (!d->db)
 		return EXIT_CLEAN;
-	if (!store_engine_of(d->db, &engine, &f)) {
+	if (!store_engine_of(d->db, &d->engine, &f)) {
 		f.code = DEFIB_USAGE;
 		return cli_fail(&f);
 	}
@@ -161,7 +161,7 @@ static int begin(struct demo *d, const sigset_t *set)
 {
 	struct failure f = {0};
 	char address[256] = "";
-	AUTO_BUF jobs = BUF_INIT;
+	demo_tell_opening(d);
 	if (start(d, &f))
 		return cli_fail(&f);
 	int code = wait_until_up(d, set, address, sizeof address, &f);
@@ -170,17 +170,7 @@ static int begin(struct demo *d, const sigset_t *set)
 	d->begun_ms = clock_boot_ms();
 	if (demo_place_fill(d, &f) || demo_crew_start(d, DEMO_PAGES, &f))
 		return cli_fail(&f);
-	out_count(&jobs, d->nids);
-	demo_print(d, COLOR_BOLD, "the page: %s/", address);
-	demo_print(
-		d, COLOR_NONE,
-		"%s jobs for %d workers, some of them orders in steps, and %d pages in a table whose "
-		"workers know nothing of defib; all of it is in %s",
-		buf_text(&jobs), DEMO_WORKERS, d->npages, d->folder);
-	demo_print(
-		d, COLOR_NONE,
-		"for about %lld s workers are killed, frozen and cut off; then the results are counted",
-		(long long)d->seconds);
+	demo_tell_place(d, address);
 	return EXIT_CLEAN;
 }
 
@@ -209,7 +199,7 @@ static int go_round(struct demo *d)
 	struct failure f = {0};
 	if (demo_crew_tend(d, &f))
 		return cli_fail(&f);
-	demo_faults_tick(d, clock_boot_ms());
+	demo_acts_tick(d, clock_boot_ms());
 	/* A database that is unavailable for a moment is queried again in the next round. */
 	if (demo_ledger_follow(d, &f) == DEFIB_OK)
 		read_progress(d);
@@ -228,17 +218,6 @@ static bool stands_still(struct demo *d, int64_t now_ms)
 	return now_ms > d->moved_ms + STILL_S * 1000;
 }
 
-static void print_calm(struct demo *d)
-{
-	int64_t left = d->nids - d->finished;
-	AUTO_BUF jobs = BUF_INIT;
-	if (d->calm || !demo_faults_over(d) || left == 0)
-		return;
-	d->calm = true;
-	out_count(&jobs, left);
-	demo_print(d, COLOR_NONE, "that was the last fault; %s jobs remain", buf_text(&jobs));
-}
-
 /* Until everything has ended, or nothing changes. */
 static int run(struct demo *d, const sigset_t *set)
 {
@@ -247,8 +226,7 @@ static int run(struct demo *d, const sigset_t *set)
 		if (told_to_end(set))
 			return EXIT_INTERRUPTED;
 		code = go_round(d);
-		print_calm(d);
-		if (demo_faults_over(d) && d->finished == d->nids && d->pages_done == d->npages)
+		if (demo_acts_over(d) && d->finished == d->nids && d->pages_done == d->npages)
 			break;
 	}
 	return code;
@@ -257,6 +235,7 @@ static int run(struct demo *d, const sigset_t *set)
 static int keep_running(struct demo *d, const sigset_t *set)
 {
 	demo_print(d, COLOR_BOLD, "still running; Ctrl-C ends it");
+	demo_story_close(d);
 	d->cli->quiet = true;
 	for (;;) {
 		if (told_to_end(set))
@@ -274,6 +253,7 @@ static int give_verdict(struct demo *d, const sigset_t *set)
 	if (demo_judge(d, &v, &f))
 		return cli_fail(&f);
 	demo_show_verdict(d, &v);
+	demo_tell_next(d);
 	int code = cli_flag(d->cli, "keep") ? keep_running(d, set) : EXIT_CLEAN;
 	return code == EXIT_CLEAN && !demo_kept(&v) ? EXIT_STUCK : code;
 }
@@ -290,21 +270,20 @@ static int cmd_demo(struct cli *c)
 		code = ask_for_database(d);
 	if (code != EXIT_CLEAN)
 		return code;
-	demo_tell_init(d);
+	struct failure f = {0};
+	if (demo_story_open(d, cli_value(c, "record"), &f))
+		return cli_fail(&f);
 	cli_block_signals(&set, SIGCHLD);
 	code = begin(d, &set);
 	if (code == EXIT_CLEAN)
 		code = run(d, &set);
 	if (code == EXIT_CLEAN)
 		code = give_verdict(d, &set);
-	demo_clear_progress(d);
+	demo_story_close(d);
 	demo_crew_stop(d);
 	demo_place_remove(d);
 	if (code == EXIT_INTERRUPTED)
 		demo_print(d, COLOR_YELLOW, "interrupted: everything was stopped and removed");
-	else if (code == EXIT_CLEAN && !cli_flag(c, "keep"))
-		demo_print(d, COLOR_NONE,
-		           "everything was stopped and removed; with --keep it keeps running");
 	return code;
 }
 

@@ -432,7 +432,7 @@ static void add_duration(const char *us, struct buf *out)
 		bool with_next;
 	} units[] = {
 		{86400 * US_PER_S, "d", true}, {3600 * US_PER_S, "h", true}, {60 * US_PER_S, "m", true},
-		{US_PER_S, "s", false},        {1000, "ms", false},          {1, "us", false},
+		{US_PER_S, "s", false},        {1000, " ms", false},         {1, " µs", false},
 	};
 	buf_add(out, "CASE");
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {

@@ -39,7 +39,7 @@ def sample(page, begins):
 def shape(text):
     """A text without what differs between runs: times, durations, numbers, spacing."""
     for pattern, sign in ((r"\d{4}-\d\d-\d\dT[\d:.]+Z|\d\d:\d\d:\d\dZ", "TIME"),
-                          (r"\d+(ms|[dhms])( \d+(ms|[dhms]))*\b", "DURATION"),
+                          (r"\d+(?: ?[mµ]s|[dhms])(?: \d+[dhms])*\b", "DURATION"),
                           (r"\d[\d,.]*", "0"), (r" +", " "), (r" $", "")):
         text = re.sub(pattern, sign, text, flags=re.M)
     return text

@@ -211,7 +211,7 @@ def test_at_the_time_limit_the_job_ends_timed_out(queue):
     queue.drain(run="exec sleep 600")
     state, cause, error = queue.one(job, "state, cause, error")
     assert (state, cause) == ("timed_out", "time-out")
-    assert error.startswith("time limit of 300ms has passed")
+    assert error.startswith("time limit of 300 ms has passed")
 
 
 def test_the_workers_time_limit_is_for_jobs_without_one(queue):

@@ -21,11 +21,11 @@ const UNITS = [
 	[3600e6, "h"],
 	[60e6, "m"],
 	[1e6, "s"],
-	[1e3, "ms"],
-	[1, "us"],
+	[1e3, " ms"],
+	[1, " µs"],
 ];
 
-/* 93 is "1m 33s", 3.2 is "3s", 0.25 is "250ms": as the commands write it, down to microseconds. */
+/* 93 is "1m 33s", 3.2 is "3s", 0.25 is "250 ms": as the commands write it, down to microseconds. */
 export function duration(seconds) {
 	if (seconds === null || seconds === undefined || Number.isNaN(Number(seconds))) return "–";
 	/* In millionths: 0.004 * 1e6 is not quite 4000. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * demo/crew.c: the processes of the demonstration, the supervisor that restarts ended ones, and the
- * faults: a table, in thousandths of the run.
+ * demo/crew.c: the processes of the demonstration, and the supervisor that restarts ended ones.
  *
  * Each process is in a process group of its own, so that only we handle Ctrl-C on a terminal, and
  * the kernel kills it if we are killed: nothing outlives us.
@@ -8,7 +7,6 @@
 #include "cli/demo/demo.h"
 
 #include "base/text.h"
-#include "store/dialect.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -170,8 +168,7 @@ int demo_alive(const struct demo *d, enum demo_role role)
 	return n;
 }
 
-/* A running member, at random; NULL: there is none. */
-static struct demo_member *member_at_work(struct demo *d, enum demo_role role)
+struct demo_member *demo_member_at_work(struct demo *d, enum demo_role role)
 {
 	struct demo_member *there[DEMO_MEMBERS];
 	int n = 0;
@@ -185,7 +182,7 @@ static struct demo_member *member_at_work(struct demo *d, enum demo_role role)
 
 /* ---- ends ---- */
 
-static void kill_member(struct demo *d, struct demo_member *m)
+void demo_kill(struct demo *d, struct demo_member *m)
 {
 	m->killed = true;
 	kill(m->pid, SIGKILL);
@@ -195,7 +192,7 @@ static void kill_member(struct demo *d, struct demo_member *m)
 		d->pages_killed++;
 }
 
-static void freeze_member(struct demo_member *m)
+void demo_freeze(struct demo_member *m)
 {
 	m->frozen_ms = clock_boot_ms();
 	m->spared = true;
@@ -210,7 +207,7 @@ void demo_given_up(struct demo *d, pid_t pid)
 			d->members[i].given_up = true;
 }
 
-static void thaw_member(struct demo_member *m)
+void demo_thaw(struct demo_member *m)
 {
 	m->frozen_ms = 0;
 	kill(m->pid, SIGCONT);
@@ -221,7 +218,8 @@ static void print_end(struct demo *d, const struct demo_member *m, int status)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && m->role == DEMO_WORKER && d->poison) {
 		d->killed_by_job++;
-		demo_print(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
+		demo_act_victim(d, m);
+		demo_event(d, COLOR_RED, "%s was killed by the job it ran, the poisoned one (%lld)",
 		           demo_label(m->name), (long long)d->poison);
 	} else {
 		demo_print(d, COLOR_YELLOW, "%s ended by itself (%s %d) and is restarted",
@@ -381,202 +379,4 @@ int demo_pages_run(void)
 		arena_clear(&w.arena);
 	}
 	return cli_fail(&f);
-}
-
-/* ---- faults: what happens to the processes, and when ---- */
-
-#define FREEZE_TRIES 10
-#define FREEZE_APART_US 30000
-
-static bool kill_worker(struct demo *d)
-{
-	struct demo_member *m = member_at_work(d, DEMO_WORKER);
-	if (!m)
-		return false;
-	pid_t pid = m->pid;
-	kill_member(d, m);
-	demo_print(d, COLOR_RED, "kill -9 %s (pid %d), in the middle of its jobs", demo_label(m->name),
-	           (int)pid);
-	return true;
-}
-
-static bool kill_workers(struct demo *d)
-{
-	return kill_worker(d) && kill_worker(d);
-}
-
-/*
- * Whether each page worker has a page in hand, whichever is killed: one that starts or waits loses
- * nothing. Near the end there are fewer pages than workers, and then not.
- */
-static bool pages_in_hand(struct demo *d)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct failure f = {0};
-	struct store_rows rows;
-	const char *sql =
-		arena_printf(&a, "SELECT count(*) FROM %s WHERE status = 'Processing'", d->pages);
-	if (d->pages_done == d->npages)
-		return true;
-	return demo_ask(d, sql, NULL, 0, &a, &rows, &f) == DEFIB_OK &&
-	       row_int(&rows, 0, 0, 0) >= demo_alive(d, DEMO_PAGES);
-}
-
-static bool kill_pages(struct demo *d)
-{
-	struct demo_member *m = pages_in_hand(d) ? member_at_work(d, DEMO_PAGES) : NULL;
-	if (!m)
-		return false;
-	kill_member(d, m);
-	demo_print(d, COLOR_RED, "kill -9 %s, a page worker that knows nothing of defib",
-	           demo_label(m->name));
-	return true;
-}
-
-/* Whether a write is possible; a file has one lock for all. */
-static bool can_write(struct demo *d)
-{
-	AUTO_STORE s = NULL;
-	struct store_options o = {.url = d->url, .name = "demo", .lock_ms = 300};
-	return !dialect_of(d->engine)->one_writer ||
-	       (store_open(&o, &s, NULL) == DEFIB_OK && store_begin(s, TX_WRITE, NULL) == DEFIB_OK);
-}
-
-/*
- * A worker that is frozen inside a transaction keeps SQLite's only lock, and all others wait for
- * it: then try another moment. On PostgreSQL it keeps only its own rows.
- */
-static bool freeze_one(struct demo *d)
-{
-	struct demo_member *m = member_at_work(d, DEMO_WORKER);
-	for (int tries = 0; m; tries++) {
-		freeze_member(m);
-		if (can_write(d) || tries == FREEZE_TRIES)
-			break;
-		thaw_member(m);
-		usleep(FREEZE_APART_US);
-	}
-	if (!m)
-		return false;
-	d->frozen++;
-	demo_print(d, COLOR_RED, "%s is frozen (SIGSTOP): it exists but is silent",
-	           demo_label(m->name));
-	return true;
-}
-
-/* All three sessions of one worker. */
-static bool cut_sessions(struct demo *d)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct failure f = {0};
-	struct store_rows rows;
-	struct demo_member *m = member_at_work(d, DEMO_WORKER);
-	struct store_param name = P_TEXT(m ? m->name : "");
-	defib_err err = m ? demo_ask(d,
-	                             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-	                             "application_name = $1 AND pid <> pg_backend_pid()",
-	                             &name, 1, &a, &rows, &f)
-	                  : DEFIB_NOT_FOUND;
-	bool done = !err && rows.nrows > 0;
-	if (done) {
-		d->cut++;
-		demo_print(d, COLOR_RED, "%s loses its %d connections to the database", demo_label(m->name),
-		           rows.nrows);
-	}
-	return done;
-}
-
-/* A file has no connections to cut; it has one lock, which a process may hold too long. */
-static bool hold_lock(struct demo *d, int64_t now)
-{
-	struct failure f = {0};
-	struct store_options o = {.url = d->url, .name = "demo"};
-	if (store_open(&o, &d->lock, &f) || store_begin(d->lock, TX_WRITE, &f)) {
-		store_close(d->lock);
-		d->lock = NULL;
-		return false;
-	}
-	d->cut++;
-	d->unlock_ms = now + d->lease_ms / 2;
-	demo_print(d, COLOR_RED, "the database is locked: nobody can write for %.1f s",
-	           (double)d->lease_ms / 2000.0);
-	return true;
-}
-
-static bool cut(struct demo *d)
-{
-	return !dialect_of(d->engine)->one_writer ? cut_sessions(d) : hold_lock(d, clock_boot_ms());
-}
-
-static bool poison(struct demo *d)
-{
-	struct failure f = {0};
-	if (demo_poison(d, &f))
-		return false;
-	demo_print(d, COLOR_RED, "job %lld is poison: it kills the worker that runs it",
-	           (long long)d->poison);
-	return true;
-}
-
-static const struct {
-	int permille;
-	bool also_short; /* a short run has fewer: a job that is hit by three of them is held */
-	bool (*cause)(struct demo *d); /* false: not possible now */
-} faults[] = {
-	{60, true, kill_worker},   {110, true, poison},      {180, true, kill_pages},
-	{220, false, kill_worker}, {290, true, freeze_one},  {380, true, kill_workers},
-	{470, true, cut},          {560, true, kill_worker}, {600, true, kill_pages},
-	{650, false, kill_worker},
-};
-
-#define FAULTS ((int)(sizeof faults / sizeof *faults))
-
-/*
- * Not before its jobs were recovered, unless that takes too long: after a server's start, doubt
- * delays it.
- */
-static bool may_thaw(const struct demo *d, const struct demo_member *m, int64_t now)
-{
-	int64_t leases = m->given_up ? 3 : 6;
-	return m->frozen_ms && now > m->frozen_ms + d->lease_ms * leases / 2;
-}
-
-static void thaw_due(struct demo *d, int64_t now)
-{
-	for (int i = 0; i < DEMO_MEMBERS; i++) {
-		struct demo_member *m = &d->members[i];
-		if (may_thaw(d, m, now)) {
-			thaw_member(m);
-			demo_print(d, COLOR_YELLOW,
-			           "%s continues (SIGCONT), and believes that it still has its jobs",
-			           demo_label(m->name));
-		}
-	}
-}
-
-void demo_faults_tick(struct demo *d, int64_t now)
-{
-	thaw_due(d, now);
-	if (d->unlock_ms && now >= d->unlock_ms) {
-		store_close(d->lock);
-		d->lock = NULL;
-		d->unlock_ms = 0;
-		demo_print(d, COLOR_YELLOW, "the lock on the database is released");
-	}
-	/* Nothing else while it is locked: we would have to wait for it. */
-	if (d->unlock_ms || d->next_fault == FAULTS)
-		return;
-	if (now - d->begun_ms < d->seconds * faults[d->next_fault].permille)
-		return;
-	bool left_out = !faults[d->next_fault].also_short && d->seconds < DEMO_SHORT_S;
-	if (left_out || faults[d->next_fault].cause(d))
-		d->next_fault++;
-}
-
-bool demo_faults_over(const struct demo *d)
-{
-	for (int i = 0; i < DEMO_MEMBERS; i++)
-		if (d->members[i].frozen_ms)
-			return false;
-	return d->next_fault == FAULTS && !d->unlock_ms;
 }

@@ -3,8 +3,9 @@
  *
  *   place    a directory, a database, jobs in it, and their removal      demo/place.c
  *   crew     the daemon, workers and page workers: processes of ours     demo/crew.c
- *   faults   what happens to them, and when                              demo/crew.c
- *   ledger   what defib did about it, read and printed as it happens     demo/verdict.c
+ *   acts     what happens to them, when, and what came of it             demo/acts.c
+ *   story    how it is told: opening, a line per act, a recording        demo/story.c
+ *   ledger   what defib did about it, read as it happens                 demo/verdict.c
  *   verdict  effects compared with ledger and states                     demo/verdict.c
  *
  * Every job leaves an effect: a file named after the job, its step and the epoch that ran it. The
@@ -23,8 +24,11 @@
 #define DEMO_WORKERS 5
 #define DEMO_PAGE_WORKERS 2
 #define DEMO_MEMBERS (DEMO_WORKERS + DEMO_PAGE_WORKERS + 1)
-#define DEMO_SHORT_S 20 /* a shorter run has a shorter lease and fewer faults */
+#define DEMO_SHORT_S 20 /* a shorter run has a shorter lease */
 #define DEMO_SLOTS "4"  /* concurrent jobs per worker */
+
+#define DEMO_ACTS 7
+#define DEMO_VICTIMS 8
 
 enum demo_role { DEMO_DAEMON, DEMO_WORKER, DEMO_PAGES };
 
@@ -38,6 +42,19 @@ struct demo_member {
 	int64_t frozen_ms;  /* since when it is stopped; 0: it is not */
 	bool given_up;      /* its jobs were recovered meanwhile */
 	bool spared;        /* it was frozen: what it does when it continues is of interest */
+};
+
+/* What came of one act. */
+struct demo_act {
+	int64_t begun_ms, changed_ms; /* boot clock; 0: not yet */
+	bool over;
+	char who[64]; /* the processes that it hit: "w1 w4" */
+	pid_t pids[DEMO_VICTIMS];
+	int npids;
+	unsigned seen; /* signs of its end */
+	int64_t jobs, took_us, pages,
+		pages_took_us; /* recovered, and the longest it took; -1: unknown */
+	int64_t late;      /* results that were refused */
 };
 
 /* One entry of the ledger about a job of ours. */
@@ -78,12 +95,12 @@ struct demo {
 	int64_t poison; /* the job that kills every worker that runs it; 0: not there yet */
 	int64_t finished, pages_done;
 	int64_t moved_to, moved_ms; /* how many had ended when that number last changed, and when */
-	bool calm;                  /* the end of the faults was announced */
 
 	struct demo_member members[DEMO_MEMBERS];
 	int64_t killed, killed_by_job, frozen, cut, pages_killed;
 
-	int next_fault;
+	struct demo_act acts[DEMO_ACTS];
+	int next_act;
 	int64_t unlock_ms; /* when to release the write lock; 0: not held */
 
 	int64_t last_entry; /* last ledger entry that was read */
@@ -91,9 +108,12 @@ struct demo {
 	int nentries, entries_cap;
 	int64_t recovered, late, sagas;
 
-	bool live, utf8; /* a bar at the bottom, of blocks */
-	int64_t shown_ms;
-	bool bar;
+	bool live, utf8;  /* the acts are drawn anew in place; in more than ASCII */
+	int drawn;        /* lines of them on the terminal */
+	int64_t shown_ms; /* when the acts or the numbers were last shown */
+	FILE *cast;       /* --record; NULL: not recorded */
+	int64_t cast_ms;  /* its time zero */
+	int cast_drawn;   /* as `drawn` */
 };
 
 /* Whether a job of the queue is of this run. */
@@ -124,18 +144,49 @@ void demo_given_up(struct demo *d, pid_t pid);
 bool demo_pages_wanted(void);
 int demo_pages_run(void);
 
-/* faults */
-void demo_faults_tick(struct demo *d, int64_t now_ms);
-bool demo_faults_over(const struct demo *d);
+/* A running member, at random; NULL: there is none. */
+struct demo_member *demo_member_at_work(struct demo *d, enum demo_role role);
+void demo_kill(struct demo *d, struct demo_member *m);
+void demo_freeze(struct demo_member *m);
+void demo_thaw(struct demo_member *m);
+
+/* acts */
+void demo_acts_tick(struct demo *d, int64_t now_ms);
+bool demo_acts_over(const struct demo *d);
+const char *demo_act_title(const struct demo *d, int act);
+/* "4 jobs after 7 ms", and what else there is to say of it. */
+void demo_act_outcome(const struct demo *d, int act, struct buf *recovered, struct buf *more);
+/* The ledger shows: a job of this process was recovered; a page; the poisoned job was held; the
+ * frozen worker came back, or a late result of it was refused. */
+void demo_act_recovered(struct demo *d, pid_t pid, int64_t job, int64_t took_us);
+void demo_act_page(struct demo *d, int64_t took_us);
+void demo_act_held(struct demo *d);
+void demo_act_back(struct demo *d, bool late);
+/* The poisoned job has killed this one. */
+void demo_act_victim(struct demo *d, const struct demo_member *m);
 
 /* ledger */
 MUST_CHECK defib_err demo_ledger_follow(struct demo *d, struct failure *f);
 
-/* tell */
-void demo_tell_init(struct demo *d);
-void demo_print(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* story */
+MUST_CHECK defib_err demo_story_open(struct demo *d, const char *record, struct failure *f);
+void demo_story_close(struct demo *d);
+/* What will happen; and, once everything is up, where. */
+void demo_tell_opening(struct demo *d);
+void demo_tell_place(struct demo *d, const char *address);
+/* The acts and the numbers, from time to time. */
 void demo_show_progress(struct demo *d, int64_t now_ms);
-void demo_clear_progress(struct demo *d);
+/* An act has ended. */
+void demo_act_over(struct demo *d, int act);
+/* The acts stay as they are; nothing is drawn over them any more. */
+void demo_end_progress(struct demo *d);
+/* Text as it is, in colours; they are left out where there are none. */
+void demo_write(struct demo *d, const char *text);
+/* A line with the time. An event is one that only --verbose shows. */
+void demo_print(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void demo_event(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Three commands to go on with. */
+void demo_tell_next(struct demo *d);
 
 /* verdict */
 MUST_CHECK defib_err demo_judge(struct demo *d, struct demo_verdict *v, struct failure *f);

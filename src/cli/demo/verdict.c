@@ -15,9 +15,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <langinfo.h>
-#include <stdarg.h>
-#include <sys/ioctl.h>
 
 #define SAGAS_SHOWN 3
 
@@ -42,13 +39,30 @@ static void read_sql(struct buf *sql)
 	             "LIMIT 1000");
 }
 
-/* Jobs of a worker's process were recovered. */
-static void note_owner(struct demo *d, const struct store_rows *r, int row)
+/* The worker's process that had the job; 0: unknown. */
+static pid_t owner_pid(const struct store_rows *r, int row)
 {
 	struct incarnation who;
 	const char *incarnation = row_text(r, row, INCARNATION);
-	if (incarnation && incarnation_parse(incarnation, &who))
-		demo_given_up(d, who.pid);
+	return incarnation && incarnation_parse(incarnation, &who) ? who.pid : 0;
+}
+
+/* What the entry means for the acts. */
+static void note_act(struct demo *d, const struct store_rows *r, int row,
+                     const struct demo_entry *e)
+{
+	const char *event = row_text(r, row, EVENT);
+	pid_t pid = owner_pid(r, row);
+	if (text_eq(event, ENTRY_LATE_COMPLETION) || text_eq(event, ENTRY_WORKER_RETURNED))
+		demo_act_back(d, text_eq(event, ENTRY_LATE_COMPLETION));
+	else if (e->poison)
+		demo_act_held(d);
+	else if (e->recovered && e->page)
+		demo_act_page(d, row_int(r, row, TOOK_US, -1));
+	else if (e->recovered)
+		demo_act_recovered(d, pid, e->job, row_int(r, row, TOOK_US, -1));
+	if (pid && !e->page && (e->recovered || text_eq(event, ENTRY_HELD)))
+		demo_given_up(d, pid);
 }
 
 static struct demo_entry *add_entry(struct demo *d)
@@ -65,11 +79,11 @@ static struct demo_entry *add_entry(struct demo *d)
 static void print_held(struct demo *d, const struct entry_run *t)
 {
 	if (t->poison)
-		demo_print(d, COLOR_GREEN,
+		demo_event(d, COLOR_GREEN,
 		           "job %lld lost its worker too often: held for an operator, as poison",
 		           (long long)t->job);
 	else
-		demo_print(d, COLOR_YELLOW, "%lld job%s of %s held for an operator (verdict %s)",
+		demo_event(d, COLOR_YELLOW, "%lld job%s of %s held for an operator (verdict %s)",
 		           (long long)t->jobs, t->jobs == 1 ? "" : "s", t->owner, t->verdict);
 }
 
@@ -81,10 +95,10 @@ static void print_recovered(struct demo *d, const struct entry_run *t)
 		duration_text(t->took_us, &after);
 	}
 	if (t->page)
-		demo_print(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
+		demo_event(d, COLOR_GREEN, "%lld page%s recovered by the watch%s without a sign of life",
 		           (long long)t->jobs, t->jobs == 1 ? "" : "s", buf_text(&after));
 	else
-		demo_print(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
+		demo_event(d, COLOR_GREEN, "%lld job%s of %s recovered%s (verdict %s)", (long long)t->jobs,
 		           t->jobs == 1 ? "" : "s", t->owner, buf_text(&after), t->verdict);
 }
 
@@ -93,11 +107,11 @@ static void print_saga(struct demo *d, int64_t order)
 {
 	d->sagas++;
 	if (d->sagas <= SAGAS_SHOWN)
-		demo_print(d, COLOR_YELLOW,
+		demo_event(d, COLOR_YELLOW,
 		           "order %lld cannot be shipped: its saga undoes the finished steps",
 		           (long long)order);
 	else if (d->sagas == SAGAS_SHOWN + 1)
-		demo_print(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
+		demo_event(d, COLOR_YELLOW, "and the same for further orders; the ledger records each");
 }
 
 static void print_run(struct demo *d, const struct entry_run *t)
@@ -111,10 +125,10 @@ static void print_run(struct demo *d, const struct entry_run *t)
 	else if (text_eq(t->event, ENTRY_ROLLBACK_STARTED))
 		print_saga(d, t->job);
 	else if (text_eq(t->event, ENTRY_LATE_COMPLETION))
-		demo_print(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
+		demo_event(d, COLOR_GREEN, "%s is fenced: %lld late result%s of its old jobs refused",
 		           t->owner, (long long)t->jobs, t->jobs == 1 ? "" : "s");
 	else if (text_eq(t->event, ENTRY_WORKER_RETURNED))
-		demo_print(d, COLOR_GREEN, "%s came back and learned that it had been declared dead",
+		demo_event(d, COLOR_GREEN, "%s came back and learned that it had been declared dead",
 		           t->owner);
 }
 
@@ -138,8 +152,7 @@ static void read_row(struct demo *d, const struct store_rows *r, int row, struct
 	                                 text_eq(row_text(r, row, RULE), "crash-budget")};
 	bool ended = counts & (COUNTS_RECOVERED | COUNTS_HELD);
 	int64_t took_us = ended ? row_int(r, row, TOOK_US, -1) : -1;
-	if (ended && !page)
-		note_owner(d, r, row);
+	note_act(d, r, row, &e);
 	d->recovered += e.recovered;
 	d->late += text_eq(event, ENTRY_LATE_COMPLETION);
 	*add_entry(d) = e;
@@ -177,95 +190,6 @@ defib_err demo_ledger_follow(struct demo *d, struct failure *f)
 		read_row(d, &rows, i, &t);
 	print_run(d, &t);
 	return err;
-}
-
-/* ---- printing ---- */
-
-#define BAR_CELLS 24
-#define BAR_MS 150
-#define LINE_MS 5000
-
-void demo_tell_init(struct demo *d)
-{
-	const char *term = getenv("TERM");
-	d->out = d->cli->json ? stderr : stdout;
-	d->live = (d->cli->json ? d->cli->tty_err : d->cli->tty_out) && !d->cli->quiet && term &&
-	          !text_eq(term, "dumb");
-	d->utf8 = text_eq(nl_langinfo(CODESET), "UTF-8");
-}
-
-void demo_clear_progress(struct demo *d)
-{
-	if (d->bar)
-		fputs("\r\033[K", d->out);
-	d->bar = false;
-}
-
-void demo_print(struct demo *d, enum color color, const char *fmt, ...)
-{
-	AUTO_BUF line = BUF_INIT;
-	char text[1024];
-	va_list args;
-	if (d->cli->quiet)
-		return;
-	va_start(args, fmt);
-	vsnprintf(text, sizeof text, fmt, args);
-	va_end(args);
-	demo_clear_progress(d);
-	bool colored = d->cli->json ? d->cli->color_err : d->cli->color_out;
-	int64_t ms = d->begun_ms ? clock_boot_ms() - d->begun_ms : 0;
-	if (d->begun_ms)
-		buf_addf(&line, "%6.2f s  ", (double)ms / 1000.0);
-	out_color(&line, colored, color, text);
-	fprintf(d->out, "%s\n", buf_text(&line));
-	(void)fflush(d->out);
-	if (d->live)
-		d->shown_ms = 0;
-}
-
-/* A line that is wider than the terminal could not be erased. */
-static int cells_beside(const struct demo *d, const char *text)
-{
-	struct winsize size = {0};
-	int width = ioctl(fileno(d->out), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
-	int cells = width - out_width(text) - 4;
-	return cells < 0 ? 0 : cells > BAR_CELLS ? BAR_CELLS : cells;
-}
-
-static void add_bar(const struct demo *d, struct buf *out, int cells)
-{
-	int64_t total = d->nids + d->npages;
-	int full = total ? (int)((d->finished + d->pages_done) * cells / total) : 0;
-	buf_add(out, d->utf8 ? "" : "[");
-	for (int i = 0; i < cells; i++)
-		buf_add(out, i < full ? (d->utf8 ? "█" : "#") : (d->utf8 ? "░" : "."));
-	buf_add(out, d->utf8 ? "" : "]");
-}
-
-static void add_numbers(const struct demo *d, struct buf *out)
-{
-	out_count(out, d->finished);
-	buf_add(out, "/");
-	out_count(out, d->nids);
-	buf_addf(out, " jobs, %lld/%d pages, %d/%d workers, %lld recovered", (long long)d->pages_done,
-	         d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS, (long long)d->recovered);
-}
-
-void demo_show_progress(struct demo *d, int64_t now)
-{
-	AUTO_BUF bar = BUF_INIT, numbers = BUF_INIT;
-	if (d->cli->quiet || now - d->shown_ms < (d->live ? BAR_MS : LINE_MS))
-		return;
-	add_numbers(d, &numbers);
-	if (d->live) {
-		add_bar(d, &bar, cells_beside(d, buf_text(&numbers)));
-		fprintf(d->out, "\r\033[K%s %s", buf_text(&bar), buf_text(&numbers));
-		d->bar = true;
-	} else {
-		fprintf(d->out, "%6.2f s  %s\n", (double)(now - d->begun_ms) / 1000.0, buf_text(&numbers));
-	}
-	(void)fflush(d->out);
-	d->shown_ms = now;
 }
 
 /*
@@ -525,46 +449,45 @@ static void show_json(const struct demo *d, const struct demo_verdict *v)
 }
 
 /* In the words and numbers of `defib report`. */
-static void show_times(const char *watch, const struct digest_times *t, struct buf *out)
+static void show_times(const char *what, const struct digest_times *t, struct buf *out)
 {
 	if (t->n == 0)
 		return;
-	buf_addf(out, "time to recover, watch %s: median ", watch);
+	buf_addf(out, "%s recovered after ", what);
 	duration_text(t->median_us, out);
-	buf_add(out, ", longest ");
+	buf_add(out, " (median), at most ");
 	duration_text(t->worst_us, out);
 	buf_add(out, "\n");
 }
 
+static void show_counts(const struct demo *d, const struct demo_verdict *v, struct buf *out)
+{
+	out_count(out, v->jobs);
+	buf_add(out, " jobs and pages: ");
+	out_count(out, v->done);
+	buf_addf(out, " done, %lld rolled back by their saga, %lld held for an operator\n",
+	         (long long)v->rolled_back, (long long)v->held);
+	buf_addf(out, "%lld workers killed; %lld recoveries; %lld late results refused\n",
+	         (long long)(v->killed + d->pages_killed), (long long)v->recovered, (long long)d->late);
+	show_times("jobs", &v->times, out);
+	show_times("pages", &v->page_times, out);
+}
+
 void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 {
-	AUTO_BUF out = BUF_INIT;
+	AUTO_BUF out = BUF_INIT, line = BUF_INIT;
 	bool kept = demo_kept(v);
-	demo_clear_progress(d);
-	if (d->cli->json) {
-		show_json(d, v);
-		(void)fflush(stdout);
-		return;
-	}
-	buf_add(&out, "\n");
-	out_count(&out, v->jobs);
-	buf_addf(&out, " jobs, %d of them pages: ", d->npages);
-	out_count(&out, v->done);
-	buf_addf(&out, " done, %lld rolled back by their saga, %lld held for an operator\n",
-	         (long long)v->rolled_back, (long long)v->held);
-	buf_addf(&out, "workers frozen %lld, cut off %lld; page workers killed %lld\n",
-	         (long long)d->frozen, (long long)d->cut, (long long)d->pages_killed);
-	buf_addf(&out, "recovered %lld; late results refused %lld\n", (long long)v->recovered,
-	         (long long)d->late);
-	show_times("queue", &v->times, &out);
-	show_times(d->pages, &v->page_times, &out);
-	AUTO_BUF line = BUF_INIT;
-	buf_add(&line, "verdict: jobs ");
-	out_count(&line, v->jobs);
-	buf_addf(&line, ", workers killed %lld, lost %lld, stuck %lld, settled twice %lld: %s",
-	         (long long)v->killed, (long long)v->lost, (long long)v->stuck, (long long)v->twice,
+	demo_end_progress(d);
+	buf_add(&out, d->cli->quiet ? "" : "\n");
+	show_counts(d, v, &out);
+	buf_addf(&line, "verdict: lost %lld, stuck %lld, settled twice %lld: %s", (long long)v->lost,
+	         (long long)v->stuck, (long long)v->twice,
 	         kept ? "every promise was kept" : "a promise was BROKEN");
-	out_color(&out, d->cli->color_out, kept ? COLOR_GREEN : COLOR_RED, buf_text(&line));
-	puts(buf_text(&out));
+	out_color(&out, true, kept ? COLOR_GREEN : COLOR_RED, buf_text(&line));
+	buf_add(&out, "\n");
+	if (!d->cli->json || !d->cli->quiet)
+		demo_write(d, buf_text(&out));
+	if (d->cli->json)
+		show_json(d, v);
 	(void)fflush(stdout);
 }
