@@ -21,8 +21,8 @@ const UNITS = [
 	[3600e6, "h"],
 	[60e6, "m"],
 	[1e6, "s"],
-	[1e3, " ms"],
-	[1, " µs"],
+	[1e3, "\u00a0ms"],
+	[1, "\u00a0µs"],
 ];
 
 /* 93 is "1m 33s", 3.2 is "3s", 0.25 is "250 ms": as the commands write it, down to microseconds. */

@@ -195,7 +195,7 @@ static const struct act_row {
 	{450, "kill -9 two workers at once", NULL, kill_workers, SEES_JOBS, 2, false,
      "they had no job"},
 	{540, "cut a worker's connections", "lock the database for a while", cut, 0, 1, true,
-     "nobody was taken for dead"},
+     "nobody was declared dead"},
 	{640, "kill -9 one worker of each kind", NULL, kill_both, SEES_JOBS | SEES_PAGES, 4, false,
      "they had no job"},
 };
