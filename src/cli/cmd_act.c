@@ -23,7 +23,8 @@ struct act_report {
 	int64_t njobs;                   /* of this group */
 	int64_t shown[2];                /* lines of this group: done, and others */
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
-	int64_t kept;                    /* restored by an undo, and held */
+	int64_t kept;                    /* restored by an undo, and held … */
+	const char *kept_watch;          /* … in this watch, the last of them */
 	int failed;
 	defib_err first_failure;
 	struct progress progress; /* of this group */
@@ -76,7 +77,10 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 	}
 	out_print(&out);
 	progress_at(&r->progress, ++r->njobs);
-	r->kept += !r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED;
+	if (!r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED) {
+		r->kept++;
+		r->kept_watch = w->name;
+	}
 }
 
 static void group_end_text(const struct act_report *r, const struct watch *w,
@@ -130,8 +134,10 @@ static int act_report_end(struct act_report *r)
 	else if (r->words.dry_run && done && !r->cli->quiet)
 		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
 	else if (r->kept && !r->cli->quiet)
-		fprintf(stderr, "Jobs that were put back are on hold, so that no scan repeats the change. "
-		                "To release them: defib release\n");
+		fprintf(stderr,
+		        "Jobs that were put back are on hold, so that no scan repeats the change. "
+		        "To release them: defib release --watch %s --where held\n",
+		        r->kept_watch);
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		other += r->outcomes[i];
 	/* Jobs that were left unchanged needed nothing. */

@@ -145,12 +145,12 @@ static bool wait_a_moment(int signals)
 
 /*
  * Print new entries until a signal arrives or the reader is gone. `filter` has the conditions; the
- * cursors say where to begin.
+ * cursors say where to begin. `begun`: the titles are on the screen.
  */
 static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
-                         const struct ledger_filter *filter)
+                         const struct ledger_filter *filter, bool begun)
 {
-	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
+	struct ledger_lines lines = {.settings = &c->settings, .json = c->json, .begun = begun};
 	sigset_t set;
 	int code = EXIT_CLEAN;
 	bool on = true;
@@ -399,6 +399,7 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 static int show(struct cli *c, struct ledger_source *sources, const struct ledger_filter *filter)
 {
 	struct screen screen = {0};
+	bool exists = false;
 	int code = EXIT_CLEAN, failed = 0, n = c->settings.ndatabases;
 	for (int i = 0; i < n; i++) {
 		struct ledger_source *s = &sources[i];
@@ -414,13 +415,17 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 			        "creates it\n",
 			        s->database->name);
 		}
+		exists = exists || s->exists;
 		add_lines(c, &screen, s, rows, nrows);
 	}
 	print_screen(c, &screen, filter);
+	if (exists && !screen.n && !c->json && !c->quiet && !cli_flag(c, "follow"))
+		fprintf(stderr, "defib: the ledger has no such entries\n");
 	if (failed && failed < n)
 		code = EXIT_PARTLY;
 	/* A follower needs all databases: one that cannot be read at the start is a failure. */
-	return failed || !cli_flag(c, "follow") ? code : ledger_follow(c, sources, n, filter);
+	return failed || !cli_flag(c, "follow") ? code
+	                                        : ledger_follow(c, sources, n, filter, screen.n > 0);
 }
 
 static int cmd_ledger(struct cli *c)

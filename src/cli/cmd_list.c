@@ -368,7 +368,8 @@ static int explain(struct explaining *x)
 	if (err)
 		return cli_key_fail(&f);
 	if (!found)
-		return cli_usage("table %s has no row with that key", x->group->watch->table);
+		return cli_usage("table %s has no row with that key; see defib list --watch %s",
+		                 x->group->watch->table, x->group->watch->name);
 	explain_guard(b->store, x->group->database, x->group->watch, &c->arena, &x->is);
 	struct buf out = BUF_INIT;
 	if (c->json)

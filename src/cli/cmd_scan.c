@@ -116,8 +116,13 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 		unseen_hint(s->row_security, &hint);
 		fprintf(stderr, "defib: %s: no row is running, and %s\n", w->name, buf_text(&hint));
 	}
-	if (s->limited)
-		fprintf(stderr, "defib: %s: stopped at the limit; there may be more\n", w->name);
+	if (s->limited) {
+		AUTO_BUF more = BUF_INIT;
+		out_count(&more, s->stuck - s->found);
+		fprintf(stderr, "defib: %s: stopped at the limit; %s%s more %s stuck\n", w->name,
+		        buf_text(&more), s->stuck >= ROWS_COUNT_MAX ? " or" : "",
+		        s->stuck - s->found == 1 ? "is" : "are");
+	}
 }
 
 static void report_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
@@ -132,6 +137,8 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 	} else if (!s->failure.code || s->found) {
 		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
 		scan_rows_text(&r->rows, r->cli->color_out, &out);
+		if (r->rows.fix && s->ledger && s->batch[0] && s->outcomes[OUTCOME_RECOVERED])
+			buf_addf(&out, "undo with: defib undo %s\n", s->batch);
 	}
 	out_print(&out);
 	fflush(stdout);
@@ -223,7 +230,11 @@ static int read_options(struct run *run)
 		.override_guard = cli_flag(c, "override-guard"),
 		.observer = {report_job, report_progress, &run->report},
 	};
-	return cli_int(c, "limit", &run->options.limit) ? EXIT_CLEAN : EXIT_USAGE;
+	if (!cli_int(c, "limit", &run->options.limit))
+		return EXIT_USAGE;
+	if (cli_value(c, "limit") && run->options.limit < 1)
+		return cli_usage("--limit must be at least 1");
+	return EXIT_CLEAN;
 }
 
 static void prepare_sources(struct run *run)

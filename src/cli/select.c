@@ -39,10 +39,17 @@ static const struct watch *watch_named(struct choice *x, const char *name)
 	return w || !text_eq(name, BUILTIN_NAME) ? w : queue_watch(x);
 }
 
+#define KNOWN_MAX 200 /* bytes of names; more are not helpful */
+
 int cli_no_watch(struct cli *c, const char *name, const char *more)
 {
 	const char *const *names = settings_watch_names(&c->settings, more, &c->arena);
-	return cli_usage("there is no watch \"%s\"%s", name, text_hint(name, names).text);
+	struct hint hint = text_hint(name, names);
+	AUTO_BUF known = BUF_INIT;
+	for (int i = 0; names[i] && !hint.text[0]; i++)
+		buf_addf(&known, "%s%s", i ? ", " : "; known: ", names[i]);
+	return cli_usage("there is no watch \"%s\"%s%s", name, hint.text,
+	                 known.len > KNOWN_MAX ? "; see defib config show" : buf_text(&known));
 }
 
 static int find_only(struct choice *x)

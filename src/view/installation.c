@@ -62,8 +62,8 @@ void retention_text(const struct database *d, const struct retention_state *st, 
 		if (k->rows <= 0 && k->removed <= 0)
 			continue;
 		buf_addf(out, "  kept         %s: ", d->name);
+		buf_addf(out, "%s: ", retention_words[i]);
 		out_count(out, k->rows);
-		buf_addf(out, " %s kept", retention_words[i]);
 		if (k->oldest_us >= 0) {
 			buf_add(out, ", the oldest ");
 			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);

@@ -174,7 +174,7 @@ void note_words(const struct watch *w, const struct browsed *row, struct buf *ou
 void state_words(const struct watch *w, const char *state, struct buf *out)
 {
 	const char *name = state_named(w, state);
-	if (name)
+	if (name && !text_eq(name, state))
 		buf_addf(out, "%s (%s)", name, state);
 	else
 		buf_add(out, state ? state : "");
@@ -218,7 +218,7 @@ static void sign_lines(struct fact_sheet *sheet, const struct watch *w, const st
 			fact_line(sheet, names[s], "%s, %s %s; the limit is %s", buf_text(&iso), buf_text(&age),
 			          since < 0 ? "ahead" : "ago", buf_text(&limit));
 		} else if (watch_sign(w, (enum sign)s)->text) {
-			fact_line(sheet, names[s], "null");
+			fact_line(sheet, names[s], "none");
 		}
 	}
 }
@@ -230,7 +230,7 @@ static void owner_lines(struct fact_sheet *s, const struct watch *w, const struc
 	if (f->owner)
 		shown_owner(w, f->owner, &owner);
 	if (w->owner.text)
-		fact_line(s, "owner", "%s", f->owner ? buf_text(&owner) : "null");
+		fact_line(s, "owner", "%s", f->owner ? buf_text(&owner) : "none");
 	if (w->owner_alive.text)
 		fact_line(s, "owner_alive", "%s", known[f->owner_alive - KNOWN_NOT]);
 }
@@ -242,7 +242,7 @@ void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts 
 	sign_lines(s, w, f);
 	owner_lines(s, w, f);
 	if (w->kind.text)
-		fact_line(s, "kind", "%s", f->kind ? f->kind : "null");
+		fact_line(s, "kind", "%s", f->kind ? f->kind : "none");
 	if (f->has_attempts && f->has_max_attempts)
 		fact_line(s, "attempts", "%lld of %lld", (long long)f->attempts,
 		          (long long)f->max_attempts);
@@ -257,7 +257,7 @@ void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts 
 		buf_clear(&value);
 		if (f->show[i])
 			shown_value(w, w->show.items[i], f->show[i], &value);
-		fact_line(s, w->show.items[i], "%s", f->show[i] ? buf_text(&value) : "null");
+		fact_line(s, w->show.items[i], "%s", f->show[i] ? buf_text(&value) : "none");
 	}
 }
 

@@ -106,6 +106,19 @@ static void cells_of(const struct ledger_lines *l, const struct ledger_line *lin
 	memcpy(cells, all, sizeof all);
 }
 
+static const char *const titles[LEDGER_COLUMNS] = {"AT",    "DATABASE", "WATCH", "JOB",
+                                                   "EVENT", "WHY",      "ACTOR"};
+
+static void add_titles(const struct ledger_lines *l, struct buf *out)
+{
+	for (int k = 0; k < LEDGER_COLUMNS; k++) {
+		if (l->widths[k])
+			out_padded(out, titles[k], l->widths[k]);
+		buf_add(out, l->widths[k] ? "  " : "");
+	}
+	buf_add(out, "BATCH\n");
+}
+
 void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
                        struct buf *out)
 {
@@ -115,9 +128,15 @@ void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, 
 		cells_of(l, &lines[i], &why, cells);
 		for (int k = 0; k < LEDGER_COLUMNS; k++) {
 			int width = cells[k] ? out_width(cells[k]) : 0;
-			if (width > l->widths[k] && width <= WIDTH_MAX)
+			int least = cells[k] ? (int)strlen(titles[k]) : 0;
+			width = width < least || width > WIDTH_MAX ? least : width;
+			if (width > l->widths[k])
 				l->widths[k] = width;
 		}
+	}
+	if (n && !l->json && !l->begun) {
+		add_titles(l, out);
+		l->begun = true;
 	}
 	for (int i = 0; i < n; i++) {
 		if (l->json) {

@@ -43,6 +43,7 @@ struct ledger_lines {
 	const struct settings *settings;
 	bool json; /* one object per line */
 	int widths[LEDGER_COLUMNS];
+	bool begun; /* the titles were written */
 };
 
 /* In this order. */

@@ -243,7 +243,9 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 	add_line(out, a, "time to recover", false, &times);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		struct buf top = BUF_INIT;
-		top_text(lists[i].top, &top);
+		bool once = lists[i].top == &w->jobs && w->jobs.n && w->jobs.items[0].n < 2;
+		if (!once) /* no job was recovered more often than another */
+			top_text(lists[i].top, &top);
 		add_line(out, a, lists[i].label, false, &top);
 	}
 	trouble_lines(w, a, out);

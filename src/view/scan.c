@@ -127,15 +127,25 @@ void scan_job_row(struct scan_rows *r, const struct watch *w, const struct candi
 	}
 }
 
+static void rows_header(int job, int because, bool color, struct buf *out)
+{
+	AUTO_BUF titles = BUF_INIT;
+	buf_addf(&titles, "  %-*s  VERDICT  %-*s  REMEDY", job, "JOB", because, "WHY");
+	out_color(out, color, COLOR_DIM, buf_text(&titles));
+	buf_add(out, "\n");
+}
+
 void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 {
-	int job = 0, because = 0;
+	int job = (int)strlen("JOB"), because = (int)strlen("WHY");
 	for (int i = 0; i < r->n; i++) {
 		int width = out_width(r->items[i].job);
 		job = width > job ? width : job;
 		width = out_width(r->items[i].because);
 		because = width > because ? width : because;
 	}
+	if (r->n)
+		rows_header(job, because, color, out);
 	for (int i = 0; i < r->n; i++) {
 		const struct scan_row *row = &r->items[i];
 		AUTO_BUF word = BUF_INIT;

@@ -94,10 +94,11 @@ def ids(db):
 def test_an_entry_is_one_line_newest_last(defib, db):
     config = recovered(defib, db, 3)
     ran = defib("ledger", config=config)
-    lines = ran.out.splitlines()
+    titles, *lines = ran.out.splitlines()
     assert len(lines) == 3 and ran.code == 0
+    assert titles.split() == ["AT", "WATCH", "JOB", "EVENT", "WHY", "ACTOR", "BATCH"]
     for line in lines:
-        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  jobs  \d  REQUEUED  silent: "
+        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  jobs +\d +REQUEUED  silent: "
                         + jobs.REASON + r"  cli:\w+  \d{8}-\d{6}-\w+\.1$", line), line
     in_table = db.sql(f"SELECT job FROM {jobs.ledger(db)} ORDER BY id")
     assert [line.split()[2] for line in lines] == [str(row[0]) for row in in_table]
@@ -174,7 +175,7 @@ def test_control_characters_are_made_visible(defib, db):
     db.sql(f"INSERT INTO {jobs.ledger(db)} ({keys[0]}batch, watch, job, event, actor, reason) "
            f"SELECT {keys[1]}'b', 'w', %s, 'FAILED', 'me', %s", "a\x1b[2Jb", "x\ny")
     ran = defib("ledger", db=db)
-    assert "\x1b" not in ran.out and len(ran.out.splitlines()) == 1
+    assert "\x1b" not in ran.out and len(ran.out.splitlines()) == 2
     assert entries(defib("ledger", "--json", db=db))[0]["job"] == "a\x1b[2Jb"
 
 
@@ -187,7 +188,7 @@ def test_all_databases_of_the_configuration_are_read(defib, pg, lite):
     got = entries(defib("ledger", "--json", config=config))
     assert [e["database"] for e in got] == ["one", "one", "two", "two"]
     assert {line.split()[1] for line in defib("ledger", config=config).out.splitlines()} == {
-        "one", "two"}
+        "DATABASE", "one", "two"}
     assert len(entries(defib("ledger", "--json", "--db", "two", config=config))) == 2
     ran = defib("ledger", "--after", 1, config=config)
     assert ran.code == 2 and "--db" in ran.err
@@ -305,7 +306,7 @@ def test_a_follower_ends_when_nobody_reads(defib, lite):
     child = defib.start("ledger", "--follow", config=config, stdout=write)
     os.close(write)
     with os.fdopen(read) as out:
-        assert "REQUEUED" in out.readline()
+        assert out.readline().startswith("AT ") and "REQUEUED" in out.readline()
     assert child.wait(timeout=20) == 0
     assert child.stderr.read() == ""
     child.stderr.close()

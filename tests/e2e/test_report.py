@@ -206,7 +206,8 @@ def test_hostile_names_stay_names_in_markdown(lite_ledger, defib):
 
 
 def test_hostile_names_do_not_reach_the_terminal(lite_ledger, defib):
-    lite_ledger.add("REQUEUED", hours(1), job=HOSTILE)
+    for at in (1, 2):
+        lite_ledger.add("REQUEUED", hours(at), job=HOSTILE)
     out = defib("report", config=config(lite_ledger.db)).out
     assert "\x1b" not in out and "alert(1)" in out
 

@@ -363,7 +363,7 @@ def test_a_terminal_does_not_obey_what_a_row_holds(lite, defib):
     add(lite, 1, 3600, owner="\033[31mred\007\nnext")
     ran = defib("scan", db=lite, config=WATCH)
     assert "\033" not in ran.out and "\007" not in ran.out
-    assert len(ran.out.splitlines()) == 2
+    assert len(ran.out.splitlines()) == 3
 
 
 def test_many_jobs_are_summed_up_for_a_person_and_listed_in_json(lite, defib):
