@@ -287,7 +287,7 @@ def test_the_picture_of_the_readme_tells_the_acts_of_today(runs):
     picture = {squeezed(line) for line in words_of(picture)}
     for line in words_of(line for line in today if " by itself (" not in line):
         # What came of an act differs from run to run, and so do its numbers.
-        line = line.partition(" W ")[0].partition("  all")[0]
+        line = line.partition(" W ")[0].partition(" all ")[0]
         assert not line or any(one.startswith(squeezed(line)) for one in picture), line
 
 
