@@ -6,6 +6,7 @@ Pages with `sh` blocks that are typed elsewhere are named in TYPED with the file
 
 import contextlib
 import html.parser
+import json
 import re
 import sqlite3
 import subprocess
@@ -111,11 +112,12 @@ def test_every_command_of_the_page_about_rights_works(pg, defib):
     assert list(typed("docs/rights.md", defib, f"export DBA_URL='{pg.url}'"))
 
 
-def test_the_readme_recovers_a_row_of_an_own_table(defib):
-    said = dict(typed("README.md", defib))
-    fixed = next(text for command, text in said.items() if command.startswith("defib scan --fix"))
-    assert "1 recovered" in fixed
-    assert "undo with: defib undo " in fixed
+def test_a_newcomer_recovers_a_row_of_an_own_table_by_the_readme_alone(defib):
+    """bench/newcomer, with the program that is built already; it prints the time of each step."""
+    ran = subprocess.run([ROOT / "bench" / "newcomer", "--built", defib.bin], text=True,
+                         capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"^first recovered row after [\d.]+ s", ran.stdout, re.M)
 
 
 def test_no_page_is_left_untyped():
@@ -199,6 +201,17 @@ def test_the_search_knows_every_section(site):
     for name, page in pages.items():
         for anchor in page.ids - {"search", "found", "content"}:
             assert f'"{name}#{anchor}"' in index, f"{name}#{anchor}"
+
+
+def test_the_page_still_has_the_headings_of_the_screenshots():
+    """`make pictures` takes them anew."""
+    web = "".join(path.read_text() for path in (ROOT / "web").rglob("*.js"))
+    shown = json.loads((DOCS / "pictures" / "shown.json").read_text())
+    assert set(shown) == {"overview.png", "job.png"}
+    for words in shown.values():
+        assert words["navigation"] and words["headings"]
+        for word in words["navigation"] + words["headings"]:
+            assert f'"{word}' in web, word
 
 
 def test_the_pictures_of_the_readme_are_small():
