@@ -286,8 +286,8 @@ static void see(struct demo_act *a, unsigned sign)
 void demo_act_recovered(struct demo *d, pid_t pid, int64_t job, int64_t took_us)
 {
 	struct demo_act *a = act_of(d, pid, job);
-	if (!a)
-		return;
+	if (!a || a->over)
+		return; /* its line was told: what comes later is in the totals */
 	a->jobs++;
 	a->took_us = took_us > a->took_us ? took_us : a->took_us;
 	see(a, SEES_JOBS);
@@ -314,7 +314,7 @@ void demo_act_held(struct demo *d)
 void demo_act_back(struct demo *d, bool late)
 {
 	struct demo_act *a = act_with(d, freeze_one);
-	if (!a->begun_ms)
+	if (!is_open(a))
 		return;
 	a->late += late;
 	see(a, SEES_BACK);
