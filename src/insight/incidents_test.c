@@ -50,7 +50,7 @@ static void workers_of_one_host_are_one_incident(void **state)
 	                             lost(11, "3", "w3", "b"), lost(12, "4", "w3", "b")};
 	(void)state;
 	e[3].event = ENTRY_HELD;
-	assert_string_equal(told(e, 4), "host b lost 3 workers, 3 jobs recovered in 9ms, 1 held");
+	assert_string_equal(told(e, 4), "host b lost 3 workers, 3 jobs recovered in 9 ms, 1 held");
 }
 
 static void watches_of_one_host_are_one_incident(void **state)
@@ -71,8 +71,8 @@ static void hosts_are_incidents_of_their_own_and_the_latest_comes_first(void **s
 {
 	const struct incident_entry e[] = {lost(10, "1", "w1", "a"), lost(12, "2", "w2", "b")};
 	(void)state;
-	assert_string_equal(told(e, 2), "host b lost 1 worker, 1 job recovered in 9ms; "
-	                                "host a lost 1 worker, 1 job recovered in 9ms");
+	assert_string_equal(told(e, 2), "host b lost 1 worker, 1 job recovered in 9 ms; "
+	                                "host a lost 1 worker, 1 job recovered in 9 ms");
 }
 
 static void a_minute_without_an_entry_ends_an_incident(void **state)
@@ -80,9 +80,9 @@ static void a_minute_without_an_entry_ends_an_incident(void **state)
 	const struct incident_entry together[] = {lost(10, "1", "w1", "b"), lost(70, "2", "w2", "b")};
 	const struct incident_entry apart[] = {lost(10, "1", "w1", "b"), lost(71, "2", "w2", "b")};
 	(void)state;
-	assert_string_equal(told(together, 2), "host b lost 2 workers, 2 jobs recovered in 9ms");
-	assert_string_equal(told(apart, 2), "host b lost 1 worker, 1 job recovered in 9ms; "
-	                                    "host b lost 1 worker, 1 job recovered in 9ms");
+	assert_string_equal(told(together, 2), "host b lost 2 workers, 2 jobs recovered in 9 ms");
+	assert_string_equal(told(apart, 2), "host b lost 1 worker, 1 job recovered in 9 ms; "
+	                                    "host b lost 1 worker, 1 job recovered in 9 ms");
 }
 
 static void the_order_of_entries_does_not_matter(void **state)
@@ -118,7 +118,7 @@ static void without_a_host_the_watch_is_the_cause(void **state)
 	}
 	assert_string_equal(told(e, 2), "crawl: 2 workers fell silent, 2 jobs reported only");
 	assert_string_equal(told(e + 2, 1),
-	                    "imports: 1 job ran too long, 1 job recovered in 9ms (1 ended as failed)");
+	                    "imports: 1 job ran too long, 1 job recovered in 9 ms (1 ended as failed)");
 }
 
 static void the_time_is_the_median_of_those_known(void **state)
@@ -130,7 +130,7 @@ static void the_time_is_the_median_of_those_known(void **state)
 	e[1].lost_us = 1000;
 	e[2].lost_us = 2000000;
 	e[3].lost_us = 7000;
-	assert_string_equal(told(e, 4), "host b lost 1 worker, 4 jobs recovered in 7ms");
+	assert_string_equal(told(e, 4), "host b lost 1 worker, 4 jobs recovered in 7 ms");
 	e[1].lost_us = e[2].lost_us = e[3].lost_us = -1;
 	assert_string_equal(told(e, 4), "host b lost 1 worker, 4 jobs recovered");
 }
