@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/*/app, as their READMEs start them: real servers on real PostgreSQL."""
 
+import contextlib
 import json
 import shutil
 import signal
@@ -40,6 +41,26 @@ class App:
             eventually(lambda: server.process.poll() is not None or self.answers())
             assert server.process.poll() is None, server.log
         return server
+
+    @contextlib.contextmanager
+    def as_own_role(self, defib, tables):
+        """A role with what its program always needed, and the grants that `init --print` prints."""
+        role = f"app_{self.db.name}"
+        superuser, self.db.url = self.db.url, self.db.url.replace("postgres@", f"{role}@")
+        assert superuser != self.db.url
+        self.db.sql(f"CREATE ROLE {role} LOGIN")
+        self.db.sql(f"GRANT SELECT, INSERT, UPDATE ON {tables} TO {role}")
+        ran = defib("init", "--print", config=self.dir.parent / "defib.yaml",
+                    env={"DATABASE_URL": self.db.url})
+        assert ran.code == 0, ran.err
+        self.db.sql(ran.out)
+        try:
+            yield
+        finally:
+            for one in self.script.started:
+                one.kill()
+            self.db.sql(f"DROP OWNED BY {role}")
+            self.db.sql(f"DROP ROLE {role}")
 
     def answers(self):
         try:

@@ -229,6 +229,21 @@ def test_after_recent_records_are_not_touched(sky):
     assert sky.states("sitemaps") == {("Processing", None): 1}
 
 
+def test_after_it_needs_no_other_privileges_than_init_prints(sky, defib):
+    """It resets, processes, fails what got no session, and leaves."""
+    sky.killed_before(pages=1)
+    sky.age()
+    with sky.as_own_role(defib, "sitemap_files, pages"):
+        server = sky.start()
+        sky.ask("POST", "/site")
+        eventually(lambda: sky.states("sitemaps") == {("Complete", REASON): 1})
+        sky.add("pages", "missing")
+        eventually(lambda: sky.states("pages")["Failed", "ValueError: no such page"] == 1)
+        assert server.stop() == 0, server.log
+        assert "permission denied" not in server.log
+        assert "works without" not in server.log
+
+
 # ---- after: whom it tells
 
 def five_minutes_ago():

@@ -259,6 +259,16 @@ def test_after_a_late_result_of_a_frozen_instance_is_refused(scheduler):
     assert scheduler.counts() == {"failed": 1}
 
 
+def test_after_it_needs_no_other_privileges_than_init_prints(scheduler, defib):
+    scheduler.add(2, "crawl", "running")
+    scheduler.add(1, "scrape")
+    with scheduler.as_own_role(defib, "jobs, projects"):
+        server = scheduler.start(**QUICK)
+        scheduler.until(failed=2, completed=1)
+        assert server.stop() == 0, server.log
+        assert "permission denied" not in server.log
+
+
 # ---- after: at run time
 
 @pytest.mark.covers("B5")

@@ -36,6 +36,7 @@ async def run_job(payload):
 class Scheduler:
     def __init__(self, pool):
         self.pool = pool
+        self.running = True
 
     async def claim(self, kind, states):
         return await self.pool.fetchrow(
@@ -72,16 +73,19 @@ class Scheduler:
 
 @contextlib.asynccontextmanager
 async def lifespan(app):
-    async with asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1, max_size=10) as pool:
-        app.state.pool = pool
-        async with start.instance():
-            starting = asyncio.create_task(start.start(Scheduler(pool), WORKERS, POLL_S))
-            yield
-            starting.cancel()
-            running = starting.result() if starting.done() and not starting.cancelled() else []
-            for task in running:
-                task.cancel()
-            await asyncio.gather(starting, *running, return_exceptions=True)
+    pool = app.state.pool = await asyncpg.create_pool(os.environ["DATABASE_URL"], min_size=1,
+                                                      max_size=10)
+    scheduler = Scheduler(pool)
+    async with start.instance():
+        starting = asyncio.create_task(start.start(scheduler, WORKERS, POLL_S))
+        yield
+        scheduler.running = False
+        starting.cancel()
+        running = starting.result() if starting.done() and not starting.cancelled() else []
+        for task in running:
+            task.cancel()
+        await asyncio.wait([starting, *running], timeout=10)
+    pool.terminate()
 
 
 app = FastAPI()

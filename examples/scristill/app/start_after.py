@@ -19,7 +19,7 @@ def instance():
 
 async def worker(scheduler, kind, poll_s):
     burst = defib.Burst(BURST, WINDOW_S)
-    while True:
+    while scheduler.running:
         job = await scheduler.claim(kind, ["queued"]) if burst.allows() else None
         if job:
             burst.count()

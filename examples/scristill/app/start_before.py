@@ -9,7 +9,7 @@ instance = contextlib.AsyncExitStack  # nothing is cleaned up
 
 
 async def worker(scheduler, kind, poll_s):
-    while True:
+    while scheduler.running:
         job = await scheduler.claim(kind, ["queued", "running"])
         if job:
             await scheduler.process(job)
