@@ -52,7 +52,8 @@ class Monitor:
 
     def start(self) -> "Monitor":
         """Start it, and wait until it runs."""
-        self._ready.clear(), self._stopping.clear()
+        self._ready.clear()
+        self._stopping.clear()
         self._failed, self._pid = None, os.getpid()
         with _signals_elsewhere():
             self._thread = threading.Thread(target=self._supervise, name="defib-monitor",
