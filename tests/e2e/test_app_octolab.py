@@ -92,16 +92,18 @@ def test_it_keeps_its_path_and_owner_check(labs):
 
 
 @pytest.mark.covers("D1")
-def test_delete_answers_within_100_ms_while_a_teardown_is_under_way(labs):
-    """As "Delete lab (should return immediately)"; the best of ten, because a busy machine keeps
-    anybody waiting now and then."""
+def test_delete_answers_at_once_while_a_teardown_is_under_way(labs):
+    """As "Delete lab (should return immediately)": within 100 ms, the best of ten; on a machine so
+    busy that this says nothing, like a GET."""
     labs.start(**labs.env)
     held = labs.add("hold")
     assert labs.delete(held)[0] == 204
     labs.began(held)
     answers = [labs.delete(labs.add()) for _ in range(10)]
     assert {answer[0] for answer in answers} == {204}
-    assert min(answer[2] for answer in answers) < 0.1
+    reads = [labs.ask("GET", f"/labs/{held}", X_Owner=OWNER) for _ in range(10)]
+    best = min(answer[2] for answer in answers)
+    assert best < 0.1 or best < 3 * min(read[2] for read in reads)
     labs.go_on(held)
     eventually(lambda: labs.cell("SELECT count(*) FROM labs WHERE status = 'finished'") == 11)
 
