@@ -58,13 +58,15 @@ TABLE = {
 CREATE TABLE crawl (id bigint PRIMARY KEY, status text NOT NULL, kind text NOT NULL, url text,
     owner text, attempts integer NOT NULL, payload jsonb, created_at timestamptz NOT NULL,
     started_at timestamptz, beat_at timestamptz, finished_at timestamptz);
-CREATE INDEX crawl_running ON crawl (beat_at, id) WHERE status = 'running'
+CREATE INDEX crawl_running ON crawl (beat_at, id) WHERE status = 'running';
+CREATE INDEX crawl_queued ON crawl (id, created_at) WHERE status = 'queued'
 """,
     "sqlite": """
 CREATE TABLE crawl (id INTEGER PRIMARY KEY, status TEXT NOT NULL, kind TEXT NOT NULL, url TEXT,
     owner TEXT, attempts INTEGER NOT NULL, payload TEXT, created_at TEXT NOT NULL,
     started_at TEXT, beat_at TEXT, finished_at TEXT);
 CREATE INDEX crawl_running ON crawl (beat_at, id) WHERE status = 'running';
+CREATE INDEX crawl_queued ON crawl (id, created_at) WHERE status = 'queued';
 """,
 }
 

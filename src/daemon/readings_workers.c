@@ -182,9 +182,8 @@ static void remember(struct readings *r, const struct attendant *rows, int n)
 	r->listed = true;
 }
 
-void readings_workers(struct readings *r, const struct attendant *rows, int n,
-                             struct metrics *m, const char *database, struct watch_loop **loops,
-                             int nloops)
+void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
+                      const char *database, struct watch_loop **loops, int nloops)
 {
 	metrics_hold(m);
 	drop_workers(m, database);

@@ -71,8 +71,7 @@ bool top_screen_is_ascii(void)
 struct top_size top_screen_size(void)
 {
 	int width = getmaxx(stdscr), height = getmaxy(stdscr);
-	return (struct top_size){width < 1 ? 1 : width, height < 1 ? 1 : height,
-	                         top_screen_is_ascii()};
+	return (struct top_size){width < 1 ? 1 : width, height < 1 ? 1 : height, top_screen_is_ascii()};
 }
 
 static attr_t attributes(const struct top_span *s)

@@ -535,9 +535,8 @@ static void title_text(const struct top_talk *t, struct buf *out)
 static void key_texts(int width, struct buf *out)
 {
 	static const char *const keys[] = {
-		"? help",    "q quit",    "Tab pane", "/ filter", "space tag", "Enter history",
-		"r requeue", "R retry",   "f fail",   "h hold",   "e release", "u undo",
-		"p pause",
+		"? help",  "q quit", "Tab pane", "/ filter",  "space tag", "Enter history", "r requeue",
+		"R retry", "f fail", "h hold",   "e release", "u undo",    "p pause",
 	};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (out_width(buf_text(out)) + (out->len ? 2 : 0) + out_width(keys[i]) <= width)

@@ -4,6 +4,7 @@
  * reader.c  a thread per database, with sessions of its own: reads, and executes acts
  * read.c    one reading of one database
  * model.c   what is shown, filtered and tagged, and lines of it of a given width (pure)
+ * spark.c   the last hour of a watch as a line of characters (pure)
  * talk.c    keys, and the dialogue before an act
  * screen.c  curses; no other file uses it
  *
@@ -57,7 +58,7 @@ struct top_part {
 	int n[TOP_PANES];
 	int64_t stuck;   /* jobs of all watches, not only listed ones, without those on hold */
 	bool stuck_more; /* there are at least this many */
-	const char *events[TOP_EVENTS_MAX]; /* the newest first … */
+	const char *events[TOP_EVENTS_MAX];   /* the newest first … */
 	const char *event_at[TOP_EVENTS_MAX]; /* … and their times, as ISO text */
 	int nevents;
 };
