@@ -8,6 +8,8 @@
  * the page is not paused.
  */
 import { onTokenNeeded, Problem } from "./lib/api.js";
+import { startBackground } from "./lib/background.js";
+import { startBadges } from "./lib/badges.js";
 import { announce, fill, h, user } from "./lib/dom.js";
 import { isEnd } from "./lib/errand.js";
 import { nextTheme, startFrame, togglePause } from "./lib/frame.js";
@@ -108,6 +110,18 @@ function showProblem(root, error, again) {
 	);
 }
 
+/* The shape of what is coming; views replace it when they know something. */
+function skeleton(title) {
+	return h(
+		"div",
+		{ class: "stack skeleton", "aria-busy": "true" },
+		h("h1", title),
+		h("p", { class: "sr-only" }, "Loading"),
+		h("div", { class: "tiles" }, [1, 2, 3, 4].map(() => h("div", { class: "tile bone" }))),
+		h("div", { class: "card bone tall" }),
+	);
+}
+
 async function load(name) {
 	const module = await import(`./views/${name}.js`);
 	return module.default ?? module;
@@ -123,6 +137,7 @@ async function render({ focus }) {
 	markNav(found?.view);
 	const root = h("div", { class: "stack view" });
 	fill(main, root);
+	if (found) fill(root, skeleton(found.view.title));
 	setTitle(found?.view.title ?? "Not found");
 	if (focus) {
 		main.focus({ preventScroll: true });
@@ -134,8 +149,15 @@ async function render({ focus }) {
 			h("h1", "Page not found"),
 			h(
 				"p",
-				"There is no page at this address. ",
-				h("a", { href: "/" }, "Go to the overview"),
+				"There is no page at ",
+				user(location.pathname, { class: "mono" }),
+				". Go to the ",
+				h("a", { href: "/" }, "overview"),
+				", the ",
+				h("a", { href: "/jobs" }, "jobs"),
+				", or press ",
+				h("kbd", "/"),
+				" to find a job.",
 			),
 		);
 		return;
@@ -241,6 +263,8 @@ function start() {
 	listenToKeys({ "/": focusSearch, "?": help, p: togglePause, t: nextTheme }, NAMED, go);
 	subscribe((event) => shown?.module?.update?.(event));
 	startFrame({ help });
+	startBadges();
+	startBackground();
 	render({ focus: false });
 }
 

@@ -88,6 +88,14 @@ static void find_route(struct api_call *c, const char *method, struct buf *allow
 	}
 }
 
+/* A browser at an address of a person, not of a program: the page itself says that it is wrong. */
+static bool wants_page(const struct api_call *c)
+{
+	const struct api_request *r = c->request;
+	return text_eq(r->method, "GET") && r->accept && strstr(r->accept, "text/html") &&
+	       !text_starts(r->target, "/api/") && !text_starts(r->target, "/assets/");
+}
+
 static bool route_found(struct api_call *c, const char *method)
 {
 	AUTO_BUF allow = BUF_INIT;
@@ -95,6 +103,8 @@ static bool route_found(struct api_call *c, const char *method)
 	if (!c->route && allow.len) {
 		api_header(c, "Allow", buf_text(&allow));
 		api_problem(c, 405, "%s is not allowed here; use %s", method, buf_text(&allow));
+	} else if (!c->route && wants_page(c)) {
+		page_missing(c);
 	} else if (!c->route) {
 		api_problem(c, 404, "there is nothing at this address");
 	}

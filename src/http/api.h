@@ -224,6 +224,9 @@ extern const struct api_route api_index_routes[];    /* the list of routes */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: files for browsers */
 
+/* The page with status 404: its script says that there is no such view. */
+void page_missing(struct api_call *c);
+
 /* ---- from a request to its answer: called by server.c ---- */
 
 /* A request as it arrived. */

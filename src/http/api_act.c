@@ -313,7 +313,7 @@ static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, cons
 	struct browse o = {.terms = terms, .limit = limit};
 	struct browsed *rows;
 	struct failure f = {0};
-	if (!read_terms(c, where, terms, NULL, &o.nterms))
+	if (where && !read_terms(c, where, terms, NULL, &o.nterms))
 		return false;
 	o.sort = browse_sort(terms, o.nterms);
 	if (browse_jobs(c->session->store, &d->bound.sql, &d->bound.ledger, &o, &c->arena, &rows, n,
@@ -339,7 +339,7 @@ static bool read_act(struct doing *d)
 }
 
 /* On all that match, carried out by the daemon that leads the watch. */
-static void order_all(struct doing *d, const json_t *where)
+static void order_all(struct doing *d, const json_t *where, bool all)
 {
 	struct api_call *c = d->call;
 	struct term terms[TERMS_MAX];
@@ -351,9 +351,6 @@ static void order_all(struct doing *d, const json_t *where)
 	                             .reason = d->options.reason,
 	                             .actor = c->actor,
 	                             .overrides = d->options.override_guard};
-	bool all = false;
-	if (!api_body_bool(c, "all", &all))
-		return;
 	if (json_object_get(c->body, "jobs") || d->options.dry_run || (!where && !all)) {
 		api_problem(c, 400,
 		            "background needs where, or \"all\": true, and neither jobs nor dry_run");
@@ -366,7 +363,7 @@ static void order_all(struct doing *d, const json_t *where)
 static void call_acts(struct api_call *c)
 {
 	struct doing d = {.call = c};
-	bool background = false;
+	bool background = false, all = false;
 	const char **jobs = ARENA_ARRAY(&c->arena, const char *, JOBS_MOST);
 	const json_t *list = json_object_get(c->body, "jobs");
 	const json_t *where = json_object_get(c->body, "where");
@@ -374,14 +371,15 @@ static void call_acts(struct api_call *c)
 	bool more = false;
 	int n = 0;
 	if (!read_act(&d) || !read_options(&d) || !api_body_bool(c, "background", &background) ||
-	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
+	    !api_body_bool(c, "all", &all) || !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
 		return;
 	if (background) {
-		order_all(&d, where);
+		order_all(&d, where, all);
 		return;
 	}
-	if (!list == !where) {
-		api_problem(c, 400, "give jobs, a list of keys, or where, a list of terms");
+	if ((list != NULL) + (where != NULL) + all != 1) {
+		api_problem(c, 400,
+		            "give jobs, a list of keys, or where, a list of terms, or \"all\": true");
 		return;
 	}
 	if (!begin(&d) ||

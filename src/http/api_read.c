@@ -52,6 +52,7 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 		return api_problem(c, 400, "at most %d terms", TERMS_MAX);
 	if (!term_named(c, text, t))
 		return false;
+	t->reach = viewer_reach(c->watch, &settings_http(&c->setup->settings)->mask, c->role);
 	if (viewer_hides(c->watch, &settings_http(&c->setup->settings)->mask, c->role, t))
 		return api_problem(c, 403, "\"%s\" searches a column that is masked for the role %s", text,
 		                   role_names[c->role]);
@@ -59,12 +60,16 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 	return true;
 }
 
-/* ?where=TERM as on the command line, and the three with form fields. */
+/* ?where=TERM as on the command line, and those with form fields. */
 static bool read_terms(struct api_call *c, struct page *p)
 {
 	static const struct {
 		const char *name, *term;
-	} fields[] = {{"where", ""}, {"state", "state="}, {"verdict", "verdict="}, {"text", "text~"}};
+	} fields[] = {{"where", ""},
+	              {"state", "state="},
+	              {"verdict", "verdict="},
+	              {"text", "text~"},
+	              {"any", "any~"}};
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
 		int at = 0;
 		const char *value;
@@ -339,7 +344,7 @@ static void read_worker(struct api_call *c)
 
 const struct api_route api_read_routes[] = {
 	API_GET("/watches/{watch}/jobs", ROLE_VIEWER, API_WATCH,
-            "where state verdict text sort desc limit after count judged",
+            "where state verdict text any sort desc limit after count judged",
             "jobs of a watch, a page at a time", list_jobs),
 	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "",
             "everything known about one job", show_job),

@@ -90,6 +90,13 @@ static void send_index(struct api_call *c)
 	send_file(c, WEB "index.html");
 }
 
+void page_missing(struct api_call *c)
+{
+	send_index(c);
+	if (c->out->status != 304)
+		c->out->status = 404;
+}
+
 static void send_asset(struct api_call *c)
 {
 	assert(c->nparts == 1);

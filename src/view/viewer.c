@@ -59,6 +59,13 @@ bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role
 	       (t->op == TERM_HAS && mask->n > 0);
 }
 
+enum term_reach viewer_reach(const struct watch *w, const struct text_list *mask, enum role role)
+{
+	if (sees_all(role))
+		return REACH_ALL;
+	return w->mask.n > 0 || mask->n > 0 ? REACH_NAMING : REACH_SHOWN;
+}
+
 const char *viewer_text(const char *text, enum role role, struct arena *a)
 {
 	const char *name = "text";

@@ -24,6 +24,8 @@ const struct watch *viewer_watch(const struct watch *w, const struct text_list *
 /* Whether the term searches for something that this role may not see. */
 bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role role,
                   const struct term *t);
+/* How far this role may search by any~. */
+enum term_reach viewer_reach(const struct watch *w, const struct text_list *mask, enum role role);
 /* One text that is not a column of a watch, such as a worker's name. */
 const char *viewer_text(const char *text, enum role role, struct arena *a);
 

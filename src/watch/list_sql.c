@@ -13,6 +13,9 @@
 
 const char *const list_sort_names[] = {"key", "age", "state", NULL};
 
+#define SEARCHED_COLUMNS 3 /* of `show`, by any~ */
+#define SEARCHED_ERRORS 2  /* columns with errors */
+
 /* ---- expressions ---- */
 
 static struct sql_token next_word(struct sql_lexer *lx)
@@ -191,6 +194,56 @@ static void text_term(const struct binding *b, const struct term *t, struct list
 	buf_add(&s->sql, ")");
 }
 
+/* Columns that hold an error, by their names. */
+static bool is_error(const char *column)
+{
+	static const char end[] = "error";
+	size_t n = strlen(column), m = sizeof end - 1;
+	return n >= m && strcasecmp(column + n - m, end) == 0;
+}
+
+static void or_errors(const struct binding *b, const struct term *t, struct list_statement *s)
+{
+	int used = 0;
+	for (int i = 0; i < b->ncolumns && used < SEARCHED_ERRORS; i++) {
+		AUTO_BUF expr = BUF_INIT;
+		if (!is_error(b->columns[i].name))
+			continue;
+		buf_add(&expr, "t.");
+		sql_ident(&expr, b->columns[i].name);
+		buf_add(&s->sql, " OR ");
+		compare(b, buf_text(&expr), TERM_HAS, t->value, s);
+		used++;
+	}
+}
+
+/* Key, kind, owner, errors, shown columns, text and what `search` names: one of them has it. */
+static void any_term(const struct binding *b, const struct term *t, struct list_statement *s)
+{
+	const struct watch *w = b->watch;
+	const bool all = t->reach == REACH_ALL, shown = t->reach != REACH_NAMING;
+	const char *const parts[] = {w->kind.text, all ? w->owner.text : NULL,
+	                             shown ? w->text.text : NULL, all ? w->search.text : NULL};
+	AUTO_BUF key = BUF_INIT;
+	sql_job_text(b, JOB_OF_ROW, &key);
+	buf_add(&s->sql, "(");
+	compare(b, buf_text(&key), TERM_HAS, t->value, s);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (parts[i]) {
+			buf_add(&s->sql, " OR ");
+			compare(b, parts[i], TERM_HAS, t->value, s);
+		}
+	for (int i = 0; shown && i < w->show.n && i < SEARCHED_COLUMNS; i++) {
+		AUTO_BUF expr = BUF_INIT;
+		column_expr(b, i, &expr);
+		buf_add(&s->sql, " OR ");
+		compare(b, buf_text(&expr), TERM_HAS, t->value, s);
+	}
+	if (all)
+		or_errors(b, t, s);
+	buf_add(&s->sql, ")");
+}
+
 static void age_term(const struct binding *b, const struct term *t, struct list_statement *s)
 {
 	enum sign sign = age_sign(b->watch);
@@ -322,6 +375,9 @@ static void add_term(const struct binding *b, const struct list_query *l, const 
 		break;
 	case TERM_TEXT:
 		text_term(b, t, s);
+		break;
+	case TERM_ANY:
+		any_term(b, t, s);
 		break;
 	case TERM_AGE:
 		age_term(b, t, s);

@@ -36,7 +36,7 @@ struct list_query {
 		*recovered; /* with a ledger: the condition that its entry LIST_ENTRY is a recovery */
 };
 
-#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 8 + 2 * WATCH_KEYS_MAX + 2)
+#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 10 + 2 * WATCH_KEYS_MAX + 2)
 struct list_statement {
 	struct buf sql;
 	struct store_param params[LIST_PARAMS_MAX];

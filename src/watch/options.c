@@ -114,6 +114,8 @@ const struct opt_row watch_rows[] = {
 		"expression: the time from which the age in lists counts; if not given, the sign of life"),
 	OPTION(SQL, "text", W(text),
            "expression: the text that a search covers; if not given, the shown columns"),
+	OPTION(SQL, "search", W(search),
+           "expression: further text that a search by `any~` covers, such as errors"),
 	OPTION(MAP, "stats", W(stats), "what defib stats counts besides states", .rows = stats_rows),
 	OPTION(CUSTOM, "states", W(states),
            "names for coded states, as a map; or a list of all states that there are",

@@ -22,6 +22,7 @@ static const struct word {
 	{"kind", TERM_KIND, COMPARES, "kind=", "kind=NAME, kind!=NAME or kind~PART"},
 	{"owner", TERM_OWNER, COMPARES, "owner=", "owner=NAME, owner!=NAME or owner~PART"},
 	{"text", TERM_TEXT, OP(TERM_HAS), "text~", "text~words"},
+	{"any", TERM_ANY, OP(TERM_HAS), "any~", "any~words"},
 	{"age", TERM_AGE, OP(TERM_OVER) | OP(TERM_UNDER), "age>", "age>10m or age<1h"},
 	{"verdict", TERM_VERDICT, OP(TERM_IS) | OP(TERM_IS_NOT),
      "verdict=", "verdict=silent, verdict=dead, verdict=overdue or verdict=orphan"},
@@ -73,7 +74,7 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 	names[n] = NULL;
 	fail(f, DEFIB_USAGE, "--where: watch %s has no \"%s\"", w->name, name);
 	if (!fail_nearest(f, name, names))
-		fail_next(f, "known are state, kind, owner, age, text, verdict, stuck, running, held, "
+		fail_next(f, "known are state, kind, owner, age, text, any, verdict, stuck, running, held, "
 		             "recovered, and the columns that the watch shows");
 	return DEFIB_USAGE;
 }

@@ -18,6 +18,7 @@ enum term_what {
 	TERM_OWNER,
 	TERM_COLUMN, /* one of `show` */
 	TERM_TEXT,
+	TERM_ANY, /* whatever an operator remembers of a job */
 	TERM_AGE,
 	TERM_VERDICT,
 	TERM_STUCK,
@@ -28,20 +29,28 @@ enum term_what {
 
 enum term_op { TERM_IS, TERM_IS_NOT, TERM_HAS, TERM_OVER, TERM_UNDER };
 
+/* Where TERM_ANY searches: a caller must not find what it may not see. */
+enum term_reach {
+	REACH_ALL,    /* key, kind, owner, errors, shown columns, text, search */
+	REACH_SHOWN,  /* without owner, errors and search */
+	REACH_NAMING, /* only key and kind */
+};
+
 struct term {
 	enum term_what what;
 	enum term_op op;
 	const char *value;
-	int column;           /* TERM_COLUMN: its index in `show` */
-	int64_t us;           /* TERM_AGE */
-	enum verdict verdict; /* TERM_VERDICT */
+	int column;            /* TERM_COLUMN: its index in `show` */
+	int64_t us;            /* TERM_AGE */
+	enum verdict verdict;  /* TERM_VERDICT */
+	enum term_reach reach; /* TERM_ANY */
 };
 
 /*
- * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`, `age>10m`,
- * `verdict=silent`, `stuck`, `running`, `held`, `recovered`. A word that the watch does not know is
- * DEFIB_USAGE, with the nearest word that it knows; `*unknown` (may be NULL) is true if another
- * watch may know the word.
+ * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`, `any~words`,
+ * `age>10m`, `verdict=silent`, `stuck`, `running`, `held`, `recovered`. A word that the watch does
+ * not know is DEFIB_USAGE, with the nearest word that it knows; `*unknown` (may be NULL) is true if
+ * another watch may know the word.
  */
 MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
                                 struct term *out, bool *unknown, struct failure *f);

@@ -56,6 +56,8 @@ static void words_take_their_operators(void **state)
 	good(FULL, "owner = host 7", TERM_OWNER, TERM_IS, "host 7");
 	good(FULL, "url=https://x/?a=b", TERM_COLUMN, TERM_IS, "https://x/?a=b");
 	good(FULL, "text~a=b", TERM_TEXT, TERM_HAS, "a=b");
+	good(FULL, "any~a=b", TERM_ANY, TERM_HAS, "a=b");
+	good(PLAIN, "any~x", TERM_ANY, TERM_HAS, "x");
 	good(FULL, "age>10m", TERM_AGE, TERM_OVER, NULL);
 	good(FULL, "verdict!=dead", TERM_VERDICT, TERM_IS_NOT, NULL);
 }

@@ -240,12 +240,13 @@ struct watch {
 	struct sql_text epoch;      /* a number that rises with every claim */
 	struct sql_text
 		state; /* what `list` shows as a row's state; NULL: the column that `running` names */
-	struct sql_text since; /* where a row's age in `list` counts from; NULL: its sign of life */
-	struct sql_text text;  /* what `list --where text~…` searches; NULL: the shown columns */
-	int missing;           /* enum missing */
-	int time_type;         /* enum time_type */
-	const char *time_zone; /* of times without a zone; NULL: UTC */
-	bool stays_running;    /* a requeued job looks the same as a running one */
+	struct sql_text since;  /* where a row's age in `list` counts from; NULL: its sign of life */
+	struct sql_text text;   /* what `list --where text~…` searches; NULL: the shown columns */
+	struct sql_text search; /* further text that `any~…` searches; NULL: none */
+	int missing;            /* enum missing */
+	int time_type;          /* enum time_type */
+	const char *time_zone;  /* of times without a zone; NULL: UTC */
+	bool stays_running;     /* a requeued job looks the same as a running one */
 	struct threshold stuck_after, overdue_after;
 	int64_t beat_us;
 

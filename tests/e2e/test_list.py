@@ -62,6 +62,8 @@ def test_a_masked_owner_is_masked_for_people_and_programs(jobs, defib):
     (["age>15m", "age<45m"], [2, 3, 4]),
     (["title=title 7"], [7]),
     (["text~TITLE 1"], [1, 10, 11, 12]),
+    (["any~TITLE 1"], [1, 10, 11, 12]),
+    (["any~number-12"], [12]),
     (["owner=worker-number-9"], [9]),
     (["owner~NUMBER-1", "state~UEU"], [12]),
     (["held"], []),

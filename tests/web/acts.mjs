@@ -124,7 +124,7 @@ async function failHundred(page, n) {
 const failedImports = async () => (await api("GET", "/watches/imports/jobs?state=failed&limit=1&count=true")).json.count;
 
 async function takeBack(page, told) {
-	await page.getByRole("button", { name: "Undo" }).click();
+	await page.getByRole("button", { name: "Undo", exact: true }).click();
 	await page.getByText(told).waitFor();
 	assert.equal(await failedImports(), 0);
 }

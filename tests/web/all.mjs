@@ -9,4 +9,4 @@ import { closeBrowser } from "./browser.mjs";
 
 after(closeBrowser);
 
-for (const name of ["tour", "frame", "leave", "rooms", "acts", "tabs", "hostile", "charts", "away"]) await import(`./${name}.mjs`);
+for (const name of ["tour", "night", "frame", "leave", "rooms", "acts", "tabs", "hostile", "charts", "away"]) await import(`./${name}.mjs`);

@@ -97,7 +97,7 @@ test("a slash goes to the search, WATCH/KEY and a key that is known once to the 
 		await page.waitForURL((url) => url.pathname.startsWith("/jobs/tickets/plain%2Fwith"));
 		await sees(page, "plain/with?odd#signs&more");
 		await find("bomb.png");
-		await page.waitForURL("**/jobs?text=bomb.png*");
+		await page.waitForURL("**/jobs?any=bomb.png*");
 		await sees(page, "resize");
 	});
 });

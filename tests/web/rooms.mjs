@@ -62,7 +62,7 @@ test("jobs: text is found in payloads", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/jobs?watch=queue");
 		await settled(page);
-		await page.getByLabel("Text in payload").fill("bomb.png");
+		await page.getByLabel("Search", { exact: true }).fill("bomb.png");
 		await page.keyboard.press("Enter");
 		await sees(page, "resize");
 		assert.equal(await page.locator("main tbody tr").count(), 1);

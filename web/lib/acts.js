@@ -72,6 +72,7 @@ export class Tally {
 		this.results = new Map(); /* "watch/key": {outcome, why} */
 		this.batches = [];        /* {database, batch} */
 		this.stopped = false;
+		this.limited = false; /* there are more jobs than were looked at */
 	}
 
 	add(job, outcome, why = null) {
@@ -187,6 +188,19 @@ export async function run(act, jobs, { reason = null, dryRun = false, override =
 	return tally;
 }
 
+/* What an act on all jobs that match would do to the first `limit`. */
+export async function dryRunAll(act, { watch, database, where }, override, limit, tally) {
+	const body = { act, dry_run: true, limit, ...(where.length ? { where } : { all: true }) };
+	if (override) body.override_guard = true;
+	try {
+		const said = await post(`/watches/${part(watch)}/acts`, body, { query: { database } });
+		take(tally, said);
+		tally.limited ||= said.limited;
+	} catch (error) {
+		takeProblem(tally, [{ job: `${watch}/*` }], error);
+	}
+}
+
 /* Undo batches: [{database, batch}]. */
 export async function undoBatches(batches, { reason = null, dryRun = false } = {}) {
 	const tally = new Tally();
@@ -234,6 +248,17 @@ export async function reread(jobs, tally, signal = null) {
 
 function quoted(text) {
 	return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
+}
+
+/* defib requeue --watch pages --where state=failed --background; of several watches a line each. */
+export function commandAll(act, { watch, where }, { reason = null, override = false } = {}) {
+	const words = ["defib", act, "--watch", quoted(watch)];
+	for (const term of where) words.push("--where", quoted(term));
+	if (!where.length) words.push("--all");
+	words.push("--background");
+	if (reason) words.push("--reason", quoted(reason));
+	if (override) words.push("--override-guard");
+	return words.join(" ");
 }
 
 /* defib requeue pages/17 --reason 'the host is gone'; null if there is no such command. */

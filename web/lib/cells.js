@@ -6,7 +6,7 @@
 import { isHeld } from "./acts.js";
 import { jobHref } from "./api.js";
 import { h, s, user } from "./dom.js";
-import { chip, count, duration, meter } from "./words.js";
+import { ago, chip, count, duration, HOLD_CAUSES, meter } from "./words.js";
 
 export function jobLink(job, attributes = {}) {
 	return h("a", { href: jobHref(job.watch, job.key, job.database), ...attributes }, user(job.job));
@@ -29,6 +29,7 @@ export function stateChip(job) {
 export function standChips(job) {
 	return h("span", { class: "row" }, stateChip(job), job.verdict ? chip(job.verdict) : null,
 		isHeld(job) && (job.state_name ?? job.state) !== "held" ? chip("held", { title: job.held }) : null,
+		job.held === "poison" ? chip("poison", { look: "dead", title: HOLD_CAUSES.poison }) : null,
 		job.retry_at ? chip("retry", { label: "retry pending" }) : null);
 }
 
@@ -44,6 +45,14 @@ export function measure(measured, limit, { label = "of" } = {}) {
 			s("rect", { class: "level", x: 1, y: 2, width: Math.max(2, x(Math.max(0, measured)) - 1), height: 6, rx: 3 }),
 			limit ? s("line", { class: "limit", x1: x(limit), x2: x(limit), y1: 0, y2: 10 }) : null),
 		h("span", { class: "num" }, `${duration(Math.max(0, measured))}${limit ? ` ${label} ${duration(limit)}` : ""}`));
+}
+
+/* Why it is where it is: what a scan found, who holds it and why, when it is retried. */
+export function whyText(job) {
+	if (job.why) return user(job.why);
+	if (isHeld(job)) return user(job.hold_reason ?? HOLD_CAUSES[job.held] ?? job.held ?? "held");
+	if (job.retry_at) return h("span", "retry ", ago(job.retry_at));
+	return h("span", { class: "muted" }, "–");
 }
 
 export function attemptsText(job) {

@@ -200,7 +200,7 @@ export function askWith({ title, about = null, fields, button, danger = false })
 			h(
 				"div",
 				{ class: "dialog-foot" },
-				h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+				h("button", { type: "button", onclick: () => dialog.close() }, "Back"),
 				h(
 					"button",
 					{ type: "submit", class: danger ? "primary danger" : "primary" },

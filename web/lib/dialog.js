@@ -10,8 +10,9 @@
  *
  * The <dialog> keeps the focus inside; Esc closes it, and the focus returns to where it was.
  */
-import { ACTS, commandOf, fitting, reread, run, Tally, undoBatches, workerMayLive } from "./acts.js";
+import { ACTS, commandAll, commandOf, dryRunAll, fitting, reread, run, Tally, undoBatches, workerMayLive } from "./acts.js";
 import { may, Problem } from "./api.js";
+import { order } from "./background.js";
 import { copyButton } from "./copy.js";
 import { announce, fill, h, user } from "./dom.js";
 import { errand } from "./errand.js";
@@ -81,7 +82,7 @@ class ActDialog {
 		this.preview = h("div", { class: "preview", "aria-live": "polite" });
 		this.command = h("code", { class: "command-text" });
 		this.commandRow = h("div", { class: "command", hidden: true }, this.command, copyButton(() => this.command.textContent, "Copy as command"));
-		this.closeButton = h("button", { type: "button", onclick: () => this.#leave() }, "Cancel");
+		this.closeButton = h("button", { type: "button", onclick: () => this.#leave() }, "Back");
 		this.goButton = h("button", { type: "submit", class: deed.danger ? "primary danger" : "primary", disabled: true }, deed.button);
 		this.element = this.#build();
 	}
@@ -146,7 +147,8 @@ class ActDialog {
 		fill(this.preview, tallyList(this.plan));
 		this.overrideRow.hidden = !this.deed.mayOverride || !(this.override.checked || [...this.plan.results.values()].some((r) => r.outcome === "refused" && r.why?.startsWith("it is being worked on")));
 		this.goButton.disabled = applies === 0;
-		this.goButton.textContent = applies === this.plan.results.size ? this.deed.button : `${this.deed.verb} ${plural(applies, "job")}`;
+		if (this.deed.all && this.plan.limited) this.preview.append(h("p", { class: "muted" }, `These are the first ${count(this.plan.results.size)}. Each job is checked again when its turn comes.`));
+		this.goButton.textContent = this.deed.all ? this.deed.button : applies === this.plan.results.size ? this.deed.button : `${this.deed.verb} ${plural(applies, "job")}`;
 	}
 
 	async #go(event) {
@@ -166,7 +168,9 @@ class ActDialog {
 		this.outcome = new Tally();
 		try {
 			await this.deed.carry({ ...this.#options(), jobs, progress, signal: this.stop.signal, tally: this.outcome });
-			this.#done();
+			if (this.deed.all) this.stop = null;
+			if (this.deed.all) this.element.close();
+			else this.#done();
 		} catch (error) {
 			if (!(error instanceof Problem)) throw error;
 			this.#done(error);
@@ -251,7 +255,8 @@ function poisonWarning(jobs) {
 }
 
 function warningOf(act, jobs) {
-	if (act === "release") return poisonWarning(jobs);
+	const poison = ["release", "requeue", "retry"].includes(act) ? poisonWarning(jobs) : null;
+	if (act === "release" || poison) return poison;
 	const alive = ACTS[act].takes ? jobs.filter(workerMayLive) : [];
 	if (alive.length === 0) return null;
 	const owners = [...new Set(alive.map((job) => job.owner).filter(Boolean))];
@@ -293,6 +298,36 @@ export function confirm(act, jobs, { fromStep = null } = {}) {
 	}).open();
 }
 
+/* "412 apply, 88 refused" of the jobs that were looked at. */
+const LOOKED_AT = 500;
+
+/*
+ * One act on all jobs that match, in the background. `lists`: [{watch, database, where, total,
+ * capped}], one per watch. Resolves when the dialog is closed, with the orders, or null.
+ */
+export async function confirmAll(act, lists) {
+	const kind = ACTS[act];
+	const total = lists.reduce((sum, list) => sum + list.total, 0);
+	const shown = `${count(total, lists.some((list) => list.capped))} jobs`;
+	let orders = null;
+	await new ActDialog({
+		title: `${kind.title} all ${shown} that match`, verb: kind.title, done: kind.done, danger: kind.danger, all: true,
+		about: `${kind.about.replace(/^The job is/, "Each job is").replace(/^The job/, "Each job")} The daemon does this in the background, at the pace at which it recovers jobs. You can stop it, and undo all of it at once.`,
+		button: `${kind.title} all ${shown}`, mayOverride: may("admin") && kind.takes, undoable: false,
+		command: ({ reason, override }) => lists.map((list) => commandAll(act, list, { reason, override })).join("\n"),
+		preview: async ({ override }) => {
+			const tally = new Tally();
+			for (const list of lists) await dryRunAll(act, list, override, LOOKED_AT, tally);
+			return tally;
+		},
+		carry: async ({ reason, override }) => {
+			orders = [];
+			for (const list of lists) orders.push(await order(act, list, list.where, { reason, override }));
+		},
+	}).open();
+	return orders;
+}
+
 /* Undo a whole batch. */
 export function confirmUndo({ database, batch }) {
 	return new ActDialog({
@@ -315,7 +350,7 @@ export function confirmUndo({ database, batch }) {
 export function actButtons(jobs, acts, { after = null, small = false } = {}) {
 	if (!may("operator")) return [];
 	return acts.filter((act) => jobs.some((job) => fitting(act, job))).map((act) => h("button", {
-		type: "button", class: small ? "small" : ACTS[act].danger ? "danger" : null, "data-act": act,
+		type: "button", class: small ? "small" : ACTS[act].danger ? "danger" : null, "data-act": act, title: ACTS[act].about,
 		onclick: async () => {
 			const tally = await confirm(act, jobs);
 			if (tally) after?.(tally);

@@ -99,7 +99,25 @@ function whyNot(rows) {
 	return [why, names, of.length > 3 ? ` and ${count(of.length - 3)} more` : ""];
 }
 
-export function stateLine(rows) {
+const SHOWN_ALERTS = 4; /* the rest is a number */
+const SEVERITIES = ["page", "critical", "warning"];
+const bySeverity = (a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || String(a.since).localeCompare(String(b.since));
+
+/* The worst of what is known, and why: firing alerts, watches, stuck jobs; then doubt and hope. */
+export function stateLine(rows, alerts = []) {
+	const firing = alerts.filter((a) => a.state === "firing").sort(bySeverity);
+	if (firing.length && rows.length) {
+		const [worst] = firing;
+		return [
+			chip(worst.severity, { label: worst.severity === "page" ? "critical" : null, look: worst.severity === "page" ? "critical" : worst.severity }),
+			` ${plural(firing.length, "alert")} firing, the worst: `,
+			user(worst.text ?? worst.rule),
+		];
+	}
+	return watchesLine(rows);
+}
+
+function watchesLine(rows) {
 	const scanned = rows.map(lastScanOf).filter(Boolean).sort();
 	const { n: stuck, capped, unknown } = stuckOfAll(rows),
 		trouble = rows.filter(isTrouble),
@@ -124,6 +142,64 @@ export function stateLine(rows) {
 	return unknown
 		? [chip("not known", { look: "pending" }), " Stuck jobs are being counted.", last]
 		: [chip("all clear", { look: "ok" }), last];
+}
+
+/* ---- what calls for a person ---- */
+
+function call(shade, picture, href, ...text) {
+	return h("li", { class: `banner ${shade}` }, icon(picture), h("p", { class: "banner-text" }, text), href ? h("a", { class: "button small", href: href[0] }, href[1]) : null);
+}
+
+/* Alerts that fire, the worst first; those that are pending only as a number. */
+export function alertLines(alerts) {
+	const firing = alerts.filter((a) => a.state === "firing").sort(bySeverity);
+	const shades = { page: "bad", critical: "bad", warning: "warn" };
+	const shown = firing.slice(0, SHOWN_ALERTS);
+	return [
+		...shown.map((a) => call(shades[a.severity] ?? "warn", "bell", ["/alerts", "Details"],
+			h("strong", user(a.rule), a.watch && a.watch !== "*" ? [" on ", user(a.watch)] : null), " fires since ", ago(a.fired_at ?? a.since),
+			a.text ? [": ", user(a.text)] : null)),
+		firing.length > shown.length ? call("warn", "bell", ["/alerts", "All alerts"], `${count(firing.length - shown.length)} more alerts are firing.`) : null,
+	].filter(Boolean);
+}
+
+/* What only a person can end: held jobs (poison first), dead letters. */
+export function needLines(rows) {
+	return rows.flatMap((row) => {
+		const { watch } = row;
+		const of = { watch: watch.watch, database: watch.builtin ? watch.database : null };
+		const held = heldOf(row), poison = row.poison ?? 0, dead = deadOf(row);
+		return [
+			held ? call("held", "hand", [`/jobs${queryText({ ...of, verdict: "held" })}`, "Held jobs"],
+				h("strong", `${plural(held, "job")} of `, user(watch.label ?? watch.watch), held === 1 ? " is held" : " are held"),
+				poison ? `, ${count(poison)} as poison: ${poison === 1 ? "it" : "each"} killed its workers` : "", ". ",
+				held === 1 ? "It waits until someone releases or fails it." : "They wait until someone releases or fails them.") : null,
+			dead ? call("warn", "cross", [`/jobs${queryText({ ...of, state: "failed" })}`, "Failed jobs"],
+				h("strong", `${count(dead, false, isEstimated(row))} failed ${dead === 1 ? "job" : "jobs"} of `, user(watch.label ?? watch.watch)), ". ",
+				"defib does not retry them: read the error, then retry or leave them.") : null,
+		].filter(Boolean);
+	});
+}
+
+/* ---- incidents ---- */
+
+function clockText(when) {
+	const at = instant(when);
+	const day = at.toDateString() === new Date().toDateString() ? "" : `${at.toLocaleDateString("en", { weekday: "short" })} `;
+	return `${day}${clock(at)}`;
+}
+
+/* One line each: "host b lost 3 workers at 03:12, 41 jobs recovered in 9ms, 1 held". */
+export function incidentLine(incidents) {
+	if (incidents === null) return h("li", { class: "bone line" }, h("span", { class: "sr-only" }, "Reading the ledger."));
+	if (!incidents.length) return h("li", { class: "empty" }, "No worker was lost and no job got stuck in the last 24 hours.");
+	return incidents.map((one) =>
+		h("li", ago(one.to),
+			h("div", { class: "event" },
+				chip(one.verdict ?? "stuck"),
+				h("span", { class: "incident" }, h("strong", user(one.what)), ` at ${clockText(one.from)}`, one.outcome ? [", ", user(one.outcome)] : null,
+					one.workers.length ? h("span", { class: "muted workers" }, " · ", user(one.workers.join(", ")), one.nworkers > one.workers.length ? ` and ${count(one.nworkers - one.workers.length)} more` : null) : null),
+				h("a", { href: `/ledger${queryText({ watch: one.watches.length === 1 ? one.watches[0] : null, database: one.database, since: "24h" })}` }, "Entries"))));
 }
 
 /* ---- what holds work back ---- */
@@ -245,7 +321,7 @@ export function tile(href, shade, picture, name, value, note) {
 		"a",
 		{ class: `tile ${shade}`, href },
 		h("span", { class: "tile-name" }, icon(picture), name),
-		h("span", { class: "tile-value" }, value),
+		h("span", { class: `tile-value${value === "–" ? " bone" : ""}` }, value),
 		h("span", { class: "tile-note" }, note),
 	);
 }

@@ -13,6 +13,15 @@ const typing = (target) =>
 		"input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]",
 	);
 
+/* j and k anywhere: into the first table of the view; there the table's own keys go on. */
+function intoTable(key) {
+	const rows = [...document.querySelectorAll("main tbody tr[tabindex]")].filter((row) => row.offsetParent !== null);
+	const row = key === "j" ? rows[0] : rows.at(-1);
+	row?.focus();
+	row?.scrollIntoView({ block: "nearest" });
+	return Boolean(row);
+}
+
 /* `single`: {key: act}; `views`: [{letter, path}]. */
 export function listenToKeys(single, views, go) {
 	let gAt = -Infinity;
@@ -34,6 +43,7 @@ export function listenToKeys(single, views, go) {
 			event.timeStamp - gAt < WITHIN_MS && views.find((v) => v.letter === event.key);
 		gAt = event.key === "g" ? event.timeStamp : -Infinity;
 		if (view) go(view.path);
+		else if ((event.key === "j" || event.key === "k") && !event.shiftKey && intoTable(event.key)) gAt = -Infinity;
 		else if (Object.hasOwn(single, event.key)) single[event.key]();
 		else return;
 		event.preventDefault();
@@ -68,9 +78,9 @@ export function keyHelp(views) {
 				line(["p"], "pause, resume"),
 				line(["t"], "colours: system, light, dark"),
 				views.filter((v) => v.letter).map((v) => line(["g", v.letter], v.title)),
-				line(["j", "k"], "in a table: next row, previous row"),
+				line(["j", "k"], "into the table; next row, previous row"),
 				line(["Enter"], "open the row"),
-				line(["x"], "select the row"),
+				line(["x"], "select the row; with Shift and j or k, several"),
 				line(["Esc"], "close, leave a field"),
 			),
 			h(

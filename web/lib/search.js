@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * search.js: the field in the header. WATCH/KEY goes straight to the job, and so does a key that
- * only one watch knows; anything else is searched for in the text of jobs.
+ * only one watch knows; anything else is searched for: kind, worker, step, error,
+ * payload.
  */
 import { get, jobHref, jobPath, queryText } from "./api.js";
 import { announce } from "./dom.js";
@@ -32,7 +33,7 @@ async function target(text) {
 	if (straight) return straight;
 	const having = await known(text, watches);
 	if (having.length === 1) return jobHref(having[0].watch, text, having[0].database);
-	return `/jobs${queryText({ text })}`;
+	return `/jobs${queryText({ any: text })}`;
 }
 
 export function startSearch(go) {
@@ -43,7 +44,7 @@ export function startSearch(go) {
 		const text = input.value.trim();
 		if (!text) return;
 		announce("Searching");
-		let to = `/jobs${queryText({ text })}`;
+		let to = `/jobs${queryText({ any: text })}`;
 		try {
 			to = await target(text);
 		} catch {

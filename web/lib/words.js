@@ -160,6 +160,7 @@ const LOOKS = {
 	info: ["busy", "dot"],
 	warning: ["warn", "alert"],
 	critical: ["bad", "bolt"],
+	stale: ["warn", "clock"],
 	/* jobs, by the names that queues commonly have */
 	running: ["busy", "play"],
 	processing: ["busy", "play"],

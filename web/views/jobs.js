@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * jobs.js: the jobs of a watch, or of all: filtered, sorted, one page at a time by the server's
- * cursor. The filters are in the address. The server limits counts and marks them ("1,000+").
- * Selected jobs can be acted on together.
+ * cursor. Tabs have the states with their numbers; the filters are in the address. The server limits
+ * counts and marks them ("1,000+"). Selected jobs can be acted on together, and all that match in
+ * the background.
  */
-import { actsOf } from "../lib/acts.js";
+import { ACTS, actsOf } from "../lib/acts.js";
 import { get, knownRole, may, part, Problem, queryText } from "../lib/api.js";
-import { attemptsText, jobLink, measure, shownText, standChips } from "../lib/cells.js";
-import { actButtons } from "../lib/dialog.js";
-import { announce, fill, h, user } from "../lib/dom.js";
+import { attemptsText, jobLink, measure, shownText, standChips, whyText } from "../lib/cells.js";
+import { actButtons, confirmAll } from "../lib/dialog.js";
+import { announce, fill, h, renew, user } from "../lib/dom.js";
 import { errand, orNothing, QUIETLY } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
-import { count, duration, plural } from "../lib/words.js";
+import { workerNames } from "../lib/workers.js";
+import { count, duration, human, plural } from "../lib/words.js";
 
 export const title = "Jobs";
 
 const PAGE = 50;
-const PAGE_ALL = 500;   /* while all that match are collected */
-const SELECT_MOST = 5000;
+const PAGE_MOST = 500;
 const TAIL_S = 10;
 
-const NAMES = ["watch", "database", "state", "verdict", "kind", "age", "text", "where", "sort", "desc"];
+const NAMES = ["watch", "database", "state", "verdict", "kind", "age", "any", "text", "where", "sort", "desc"];
 const VERDICTS = ["dead", "silent", "overdue", "orphan"];
 const SORTS = [["", "default"], ["age", "age"], ["key", "key"], ["state", "state"]];
 
@@ -53,14 +54,26 @@ function ageTerm(text) {
 	return said ? `age${/^[<>]/.test(said) ? said : `>${said}`}` : null;
 }
 
-function question(filters, more = {}) {
+/* The filters as terms of `defib list`. */
+function termsOf(filters) {
 	const where = [...filters.where];
 	if (VERDICTS.includes(filters.verdict)) where.push(`verdict=${filters.verdict}`);
 	else if (filters.verdict) where.push(filters.verdict); /* stuck, running, held, recovered */
 	if (filters.kind) where.push(`kind=${filters.kind}`);
 	if (filters.age) where.push(ageTerm(filters.age));
+	return where;
+}
+
+/* The same with those that have parameters of their own. */
+function allTerms(filters) {
+	const own = [filters.state ? `state=${filters.state}` : null, filters.text ? `text~${filters.text}` : null, filters.any ? `any~${filters.any}` : null];
+	return [...termsOf(filters), ...own.filter(Boolean)];
+}
+
+function question(filters, more = {}) {
+	const where = termsOf(filters);
 	if (!filters.sort && !where.some((term) => OLDEST_FIRST.test(term))) more = { sort: "key", desc: true, ...more };
-	return { where, state: filters.state, text: filters.text, sort: filters.sort, desc: filters.desc, judged: true, ...more };
+	return { where, state: filters.state, text: filters.text, any: filters.any, sort: filters.sort, desc: filters.desc, judged: true, ...more };
 }
 
 /* ---- pages, of one watch or of all ---- */
@@ -113,6 +126,14 @@ class Listing {
 		return this.places.filter((place) => place.partly);
 	}
 
+	/* For each watch: its terms, and how many match. */
+	async counts() {
+		return Promise.all(this.watches.map(async ({ watch, database }) => {
+			const said = await get(`/watches/${part(watch)}/jobs`, { query: question(this.filters, { database, limit: 1, count: true, judged: null }), signal: this.signal });
+			return { watch, database, where: allTerms(this.filters), total: said.count ?? 0, capped: Boolean(said.count_capped) };
+		}));
+	}
+
 	/* How many there are; null if that is unknown. */
 	async count() {
 		const said = await Promise.all(this.watches.map(({ watch, database }) =>
@@ -137,8 +158,11 @@ function input(name, label, value, onchange, more = {}) {
 		h("input", { id: `f-${name}`, name, value, type: more.type ?? "text", placeholder: more.placeholder, autocomplete: "off", spellcheck: "false", onchange }));
 }
 
-function watchValue(filters) {
-	return filters.watch ? JSON.stringify([filters.watch, filters.watch === "queue" ? filters.database : ""]) : "";
+/* Without a database the queue is that of the first one, as in the list. */
+function watchValue(filters, watches) {
+	const queues = watches.filter((w) => w.watch === "queue");
+	const database = filters.watch === "queue" && queues.length > 1 ? filters.database || queues[0].database : "";
+	return filters.watch ? JSON.stringify([filters.watch, database]) : "";
 }
 
 function watchOptions(watches) {
@@ -157,27 +181,69 @@ function filterForm(filters, watches, states, go) {
 		go(address({ ...said, watch, database, where: filters.where, desc: filters.desc && said.sort ? filters.desc : "" }));
 	};
 	const form = h("form", { class: "filters", role: "search", "aria-label": "Filter jobs", onsubmit: submit },
-		select("watch", "Watch", watchOptions(watches), watchValue(filters), submit),
+		select("watch", "Watch", watchOptions(watches), watchValue(filters, watches), submit),
 		select("state", "State", [["", "any"], ...states], filters.state, submit),
 		select("verdict", "Verdict", [["", "any"], ["stuck", "stuck (any)"], ...VERDICTS.map((v) => [v, v]), ["running", "running"], ["held", "held"], ["recovered", "recovered before"]], filters.verdict, submit),
 		input("kind", "Kind", filters.kind, submit),
 		input("age", "Older than", filters.age, submit, { placeholder: "10m, 2h, <1h" }),
-		input("text", "Text in payload", filters.text, submit, { wide: true, type: "search" }),
+		input("any", "Search", filters.any, submit, { wide: true, type: "search", placeholder: "kind, worker, step, error, payload or key" }),
+		filters.text ? input("text", "Text in payload", filters.text, submit, { type: "search" }) : null,
 		select("sort", "Sorted by", SORTS, filters.sort, submit),
 		h("button", { type: "submit" }, icon("search"), "Find"),
 		h("a", { class: "button", href: "/jobs" }, "Clear"));
 	return form;
 }
 
-/* The existing states, from the watch's own numbers; the form does not wait for them. */
-async function offerStates(form, watches, filters, signal) {
-	const box = form.elements.state;
+/* ---- states and their numbers ---- */
+
+const TABS = [["All", {}], ["Running", { verdict: "running" }], ["Stuck", { verdict: "stuck" }], ["Held", { verdict: "held" }]];
+
+async function readStats(watches, signal) {
 	const said = await Promise.all(watches.slice(0, 20).map(({ watch, database }) =>
 		orNothing(get(`/watches/${part(watch)}/stats`, { query: { database }, signal }))));
+	return said.filter(Boolean);
+}
+
+/* {n, capped, estimated} over all watches; n null: not known. */
+function number(stats, of, capped = () => false) {
+	const known = stats.map(of).filter((n) => n !== null && n !== undefined);
+	return { n: known.length ? known.reduce((a, b) => a + b, 0) : null, capped: stats.some(capped), estimated: stats.some((one) => one.estimated && of(one) > 100) };
+}
+
+function stateTabs(stats) {
 	const states = new Map();
-	for (const one of said.flatMap((s) => s?.states ?? [])) if (one.state) states.set(one.state, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state);
-	states.delete(filters.state);
-	for (const [value, text] of [...states].sort()) box.append(h("option", { value }, text));
+	for (const one of stats.flatMap((s) => s.states ?? []))
+		if (one.state) states.set(one.state, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state);
+	const of = (state) => (one) => (one.states ?? []).filter((s) => s.state === state).reduce((sum, s) => sum + s.n, 0);
+	return [...states].filter(([state]) => !["running", "held"].includes(state.toLowerCase()))
+		.map(([state, name]) => [human(name), { state }, number(stats, of(state))]);
+}
+
+/* Links, so that a tab has an address; the one in force is the current page. */
+function tabs(filters, stats) {
+	const numbers = {
+		All: number(stats, (one) => (one.states_error ? null : (one.states ?? []).reduce((sum, s) => sum + s.n, 0))),
+		Running: number(stats, (one) => one.running, (one) => one.running_capped),
+		Stuck: number(stats, (one) => (one.stuck_total === null || one.stuck_total === undefined ? null : Math.max(0, one.stuck_total - (one.held_running ?? 0))), (one) => one.stuck_total_capped),
+		Held: number(stats, (one) => Math.max(one.held ?? 0, (one.states ?? []).filter((s) => s.state === "held").reduce((sum, s) => sum + s.n, 0))),
+	};
+	const all = [...TABS.map(([name, terms]) => [name, terms, numbers[name]]), ...stateTabs(stats)];
+	return all.map(([name, terms, { n, capped, estimated }]) => {
+		const here = (terms.state ?? "") === filters.state && (terms.verdict ?? "") === filters.verdict;
+		return h("a", { class: "tab", href: address({ ...filters, state: "", verdict: "", ...terms }), "aria-current": here ? "page" : null },
+			user(name), n === null ? null : h("span", { class: `badge ${["Stuck", "failed"].includes(name) && n ? "" : name === "Held" && n ? "held" : "idle"}` }, count(n, capped, estimated)));
+	});
+}
+
+/* The existing states, from the watch's own numbers; the form does not wait for them. */
+function offerStates(form, stats, filters) {
+	const box = form.elements.state;
+	const had = new Set([...box.options].map((option) => option.value));
+	for (const one of stats.flatMap((s) => s.states ?? []).sort((a, b) => String(a.state).localeCompare(String(b.state))))
+		if (one.state && !had.has(one.state) && one.state !== filters.state) {
+			had.add(one.state);
+			box.append(h("option", { value: one.state }, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state));
+		}
 }
 
 function termChips(filters, go) {
@@ -194,15 +260,24 @@ const COLUMNS = [
 	{ name: "age", title: "Age", num: true, cell: (job) => h("span", duration(job.age_s)) },
 	{ name: "sign", title: "Sign of life", cell: (job) => measure(job.measured_s, job.limit_s) ?? h("span", { class: "muted" }, "–") },
 	{ name: "attempts", title: "Attempts", cell: attemptsText },
-	{ name: "owner", title: "Worker", cell: (job) => user(job.owner) },
+	{ name: "why", title: "Why", cell: whyText },
+	{ name: "owner", title: "Worker", cell: (job) => workerText(job) },
 	{ name: "shown", title: "Shown", cell: shownText },
 ];
+
+let namesNow = new Map(); /* of workers, by database and id */
+
+/* The built-in queue knows its workers by number; people know them by name. */
+function workerText(job) {
+	const name = namesNow.get(`${job.database}/${job.owner}`);
+	return name && job.watch === "queue" ? h("a", { href: "/workers", title: `Worker ${job.owner}` }, user(name)) : user(job.owner);
+}
 
 /* Columns without any value are left out. */
 function columnsFor(rows) {
 	const has = {
 		kind: (job) => job.kind !== null, owner: (job) => job.owner !== null, attempts: (job) => job.attempts !== null,
-		shown: (job) => Object.keys(job.show ?? {}).some((name) => name !== "kind"), sign: (job) => job.measured_s !== null, age: (job) => job.age_s !== null,
+		shown: (job) => Object.keys(job.show ?? {}).some((name) => name !== "kind"), sign: (job) => job.measured_s !== null, why: (job) => job.why || job.held || job.retry_at, age: (job) => job.age_s !== null,
 	};
 	return COLUMNS.filter((c) => !has[c.name] || rows.length === 0 || rows.some(has[c.name]));
 }
@@ -240,26 +315,28 @@ class Bulk {
 
 	#all(jobs) {
 		if (!this.view.listing.more || jobs.length < this.view.table.shown().length) return null;
-		return h("button", { type: "button", class: "quiet", onclick: (event) => this.#collectAll(event.currentTarget) }, "Select all that match");
+		return h("button", { type: "button", class: "quiet", onclick: () => errand(() => this.showAll(), this.view.signal) }, "Select all that match");
 	}
 
-	#collectAll(button) {
-		button.disabled = true;
-		return errand(() => this.#collect(button), this.view.signal).finally(() => { button.disabled = false; });
+	/* Not these rows but whatever matches: the daemon does it, in the background. */
+	async showAll() {
+		const { listing, signal } = this.view;
+		const lists = (await listing.counts()).filter((list) => list.total > 0);
+		const acts = intersection(await Promise.all(lists.map(({ watch, database }) => actsOf(watch, database, signal)))).filter((act) => !ACTS[act].single);
+		const total = `${count(lists.reduce((sum, list) => sum + list.total, 0), lists.some((list) => list.capped))} jobs`;
+		this.jobs = [];
+		this.element.hidden = false;
+		announce(`All ${total} that match are selected`);
+		fill(this.element, h("strong", `All ${total} that match`),
+			acts.map((act) => h("button", { type: "button", class: ACTS[act].danger ? "danger" : null, "data-all": act, title: ACTS[act].about, onclick: () => errand(() => this.#orderAll(act, lists), signal) },
+				icon(ACTS[act].icon), `${ACTS[act].title} all`)),
+			acts.length ? null : h("span", { class: "muted" }, "No action applies to all of them."),
+			h("button", { type: "button", class: "quiet", onclick: () => this.view.clear() }, "Clear selection"));
+		this.element.querySelector("button")?.focus();
 	}
 
-	/* Pages of keys up to a limit: an act on more shows only the number. */
-	async #collect(button) {
-		const all = new Listing(this.view.listing.watches, this.view.listing.filters, this.view.signal);
-		const jobs = [];
-		while (all.more && jobs.length < SELECT_MOST) {
-			jobs.push(...await all.next(PAGE_ALL));
-			button.textContent = `${count(jobs.length)}…`;
-		}
-		const taken = jobs.slice(0, SELECT_MOST);
-		announce(`${plural(taken.length, "job")} selected`);
-		await this.show(taken);
-		if (all.more || jobs.length > taken.length) this.element.append(h("span", { class: "muted" }, `the first ${count(taken.length)} that match`));
+	async #orderAll(act, lists) {
+		if (await confirmAll(act, lists)) this.view.acted();
 	}
 }
 
@@ -276,9 +353,10 @@ class JobsView {
 		this.counted = h("span", { "aria-live": "polite" }, "counting…");
 		this.notes = h("div", { class: "row" });
 		this.form = filterForm(filters, watches, [], go);
-		this.place = h("div", h("p", { class: "loading" }, "Loading…"));
+		this.tabs = h("nav", { class: "tabs", "aria-label": "States" }, tabs(filters, []));
+		this.place = h("div", { "aria-busy": "true" }, h("p", { class: "sr-only" }, "Loading"), [1, 2, 3, 4, 5].map(() => h("div", { class: "bone line" })));
 		fill(root, h("div", { class: "page-head" }, h("h1", "Jobs"), h("p", { class: "lead" }, this.#where())),
-			h("div", { class: "card" }, this.form,
+			h("div", { class: "card" }, this.tabs, this.form,
 				h("div", { class: "list-line" }, h("span", { class: "row" }, this.counted, termChips(filters, go)), this.notes, this.#direction()),
 				this.place, this.bulk.element));
 		if (typedIn) this.form.elements[typedIn]?.focus();
@@ -298,17 +376,39 @@ class JobsView {
 
 	async start() {
 		this.#count();
-		errand(() => offerStates(this.form, this.watches, this.filters, this.signal), this.signal, QUIETLY);
+		this.#numbers();
+		await this.#names();
 		const rows = await this.listing.next();
 		this.table = table({
 			label: "Jobs", columns: columnsFor(rows), key: (job) => `${job.database}/${job.job}`, title: (job) => job.job, select: may("operator"),
 			onselect: (jobs) => errand(() => this.bulk.show(jobs), this.signal),
-			more: () => errand(() => this.#more(), this.signal), empty: "No job matches. Remove a filter, or choose another watch.",
+			more: () => errand(() => this.#more(), this.signal), empty: this.#emptyWords(),
 		});
 		this.table.set(rows);
 		this.table.hasMore(this.listing.more);
 		this.#tellProblems();
+		this.place.removeAttribute("aria-busy");
 		fill(this.place, this.table.element);
+	}
+
+	/* What to do, not only that there is nothing. */
+	#emptyWords() {
+		const filtered = allTerms(this.filters).length > 0;
+		if (filtered) return ["No job matches. ", h("a", { href: address({ ...readFilters(new URLSearchParams()), watch: this.filters.watch, database: this.filters.database }) }, "Remove all filters"), ", or choose another watch."];
+		return this.watches.some((w) => w.watch === "queue") ? ["There are no jobs yet. Add one with ", h("code", "defib enqueue QUEUE KIND '{…}'"), "."] : "The table has no rows yet. They appear here as soon as your program adds some.";
+	}
+
+	#numbers() {
+		return errand(async () => {
+			const stats = await readStats(this.watches, this.signal);
+			renew(this.tabs, tabs(this.filters, stats));
+			offerStates(this.form, stats, this.filters);
+		}, this.signal, QUIETLY);
+	}
+
+	async #names() {
+		const all = this.watches.filter((w) => w.watch === "queue").map((w) => w.database);
+		namesNow = await workerNames(all, this.signal);
 	}
 
 	#tellProblems() {
@@ -342,7 +442,7 @@ class JobsView {
 		if (!this.table) return;
 		const shown = this.table.shown().length;
 		const fresh = new Listing(this.watches, this.filters, this.signal);
-		const rows = await fresh.next(Math.min(PAGE_ALL, Math.max(PAGE, shown)));
+		const rows = await fresh.next(Math.min(PAGE_MOST, Math.max(PAGE, shown)));
 		if (rows.length < shown && fresh.more) return; /* more than one page is shown: they stay */
 		if (fresh.problems.some(({ error }) => error.passing)) return;
 		this.listing = fresh;
@@ -350,6 +450,8 @@ class JobsView {
 		this.table.hasMore(fresh.more);
 		this.#tellProblems();
 		this.#count();
+		this.#numbers();
+		await this.#names();
 	}
 
 	clear() {

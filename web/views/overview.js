@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * overview.js: everything at a glance: what is stuck, what was recovered, how fast, and what needs
- * an operator; the trend; one row per watch; the latest events.
+ * overview.js: for the person on call: the health and why, alerts that fire, what needs an
+ * operator, then numbers; incidents, one line each; the trend; one row per watch; the latest events.
  *
  * Watches come from the daemon's memory and from the stream, so they appear at once and while a
  * database is unavailable; numbers that need a database come later and are refreshed regularly.
@@ -10,11 +10,14 @@
 import { databases, get, part } from "../lib/api.js";
 import { chartBlock } from "../lib/charts.js";
 import { fill, h, renew } from "../lib/dom.js";
-import { errand, QUIETLY } from "../lib/errand.js";
+import { errand } from "../lib/errand.js";
 import {
+	alertLines,
 	breakerBanners,
 	entryLine,
 	guardBanners,
+	incidentLine,
+	needLines,
 	nameOf,
 	stateLine,
 	tiles,
@@ -22,6 +25,7 @@ import {
 	watchTable,
 } from "../lib/glance.js";
 import { every, poke } from "../lib/live.js";
+import { ago, chip, stampText } from "../lib/words.js";
 
 export const title = "Overview";
 
@@ -29,6 +33,8 @@ const NUMBERS_S = 15; /* how often a database is asked for numbers … */
 const AFTER_EVENT_S = 4; /* … and how soon after an event */
 const AT_ONCE = 3; /* calls at the same time */
 const LATEST = 12; /* events that are shown */
+const INCIDENTS = 6; /* of the last 24 hours */
+const STALE_S = 5; /* an answer that takes longer leaves old numbers on the page */
 
 let view = null; /* the current one */
 
@@ -56,12 +62,20 @@ class Overview {
 			trends: [],
 			day: null,
 			workers: [],
+			alerts: [],
+			incidents: null, /* null: not known yet */
+			numbersAt: null, /* when all numbers were last read … */
+			askedAt: null, /* … and since when they are being read */
 		});
 		this.rows = new Map(); /* by nameOf(): see glance.js */
 		this.places = {
 			state: h("p", { class: "lead" }),
+			stale: h("p", { class: "row stale-line", hidden: true }),
+			alerts: h("ul", { class: "plain calls" }),
+			needs: h("ul", { class: "plain calls" }),
 			banners: h("div", { class: "stack", hidden: true }),
 			tiles: h("div", { class: "tiles" }),
+			incidents: h("ol", { class: "timeline incidents", "aria-label": "Incidents of the last 24 hours" }),
 			trend: h("div", { class: "card-body" }),
 			events: h("ol", { class: "timeline", "aria-label": "Latest events" }),
 		};
@@ -74,6 +88,8 @@ class Overview {
 		this.build();
 		this.paint();
 		every(NUMBERS_S, () => this.readNumbers(), this.signal);
+		const tick = setInterval(() => this.showStale(), 1000);
+		this.signal.addEventListener("abort", () => clearInterval(tick));
 		poke();
 	}
 
@@ -122,10 +138,14 @@ class Overview {
 
 	async readNumbers() {
 		const works = [];
+		this.askedAt ??= Date.now();
+		this.failed = false;
 		for (const database of await databases())
 			works.push(
 				() => this.readStandings(database),
 				() => this.readTrend(database, "24h"),
+				() => this.readAlerts(database),
+				() => this.readIncidents(database),
 				() => this.readEntries(database),
 				() => this.readWorkers(database),
 			);
@@ -141,13 +161,31 @@ class Overview {
 					await this.tolerate(work);
 			}),
 		);
+		if (this.failed) return;
+		this.numbersAt = Date.now();
+		this.askedAt = null;
+		this.showStale();
+	}
+
+	/* Old numbers stay where they are, and say since when they are old. */
+	showStale() {
+		const late = this.askedAt !== null && Date.now() - this.askedAt > STALE_S * 1000;
+		const { stale, tiles: numbers } = this.places;
+		stale.hidden = !late;
+		numbers.classList.toggle("stale", late && this.numbersAt !== null);
+		if (!late) return;
+		const since = this.numbersAt ?? this.askedAt;
+		renew(stale, chip("stale", { label: this.numbersAt ? `stale since ${stampText(since)}` : `no answer since ${stampText(since)}` }),
+			h("span", { class: "muted" }, this.numbersAt ? "The numbers below are from then (" : "The numbers are not known yet (", ago(since), ")."));
 	}
 
 	/*
 	 * If a database does not answer, the old values stay; the frame shows that it is unavailable.
 	 */
 	async tolerate(work) {
-		await errand(work, this.signal, QUIETLY);
+		await errand(work, this.signal, () => {
+			this.failed = true;
+		});
 		this.soon();
 	}
 
@@ -168,6 +206,18 @@ class Overview {
 		const others = this.trends.filter((t) => t.database !== database || t.span !== span);
 		this.trends = [...others, { ...trend, span }];
 		this.day = this.trends.filter((t) => t.span === "24h");
+	}
+
+	async readAlerts(database) {
+		const { alerts } = await get("/alerts", { query: { database }, signal: this.signal });
+		const firing = alerts.filter((a) => a.enabled && (a.state === "firing" || a.state === "pending"));
+		this.alerts = [...this.alerts.filter((a) => a.database !== database), ...firing.map((a) => ({ ...a, database }))];
+	}
+
+	async readIncidents(database) {
+		const { incidents } = await get("/incidents", { query: { database, limit: INCIDENTS }, signal: this.signal });
+		const all = [...(this.incidents ?? []).filter((one) => one.database !== database), ...incidents];
+		this.incidents = all.sort((a, b) => b.to.localeCompare(a.to)).slice(0, INCIDENTS);
 	}
 
 	async readEntries(database) {
@@ -194,6 +244,11 @@ class Overview {
 		const database = watch.builtin ? watch.database : null;
 		const base = `/watches/${part(watch.watch)}`;
 		row.stats = await get(`${base}/stats`, { query: { database }, signal: this.signal });
+		row.poison = 0;
+		if (row.stats.held) {
+			const held = await get(`${base}/jobs`, { query: { database, where: "held", limit: 100 }, signal: this.signal });
+			row.poison = held.jobs.filter((job) => job.held === "poison").length;
+		}
 		const oldest = { database, where: "running", sort: "age", limit: 1 };
 		row.oldest =
 			(await get(`${base}/jobs`, { query: oldest, signal: this.signal })).jobs[0] ?? null;
@@ -207,8 +262,22 @@ class Overview {
 		fill(
 			this.root,
 			h("div", { class: "page-head" }, h("h1", "Overview"), places.state),
+			places.stale,
+			h("section", { class: "calls-box", "aria-label": "Alerts" }, places.alerts),
+			h("section", { class: "calls-box", "aria-label": "Needs you" }, places.needs),
 			places.banners,
 			places.tiles,
+			h(
+				"section",
+				{ class: "card", "aria-labelledby": "incidents-title" },
+				h(
+					"div",
+					{ class: "card-head" },
+					h("h2", { id: "incidents-title" }, "Incidents in 24 h"),
+					h("a", { href: "/report" }, "Report"),
+				),
+				places.incidents,
+			),
 			h(
 				"div",
 				{ class: "overview-grid" },
@@ -278,7 +347,10 @@ class Overview {
 		const { places } = this,
 			rows = [...this.rows.values()];
 		const trends = this.trends.filter((t) => t.span === this.span);
-		renew(places.state, stateLine(rows));
+		renew(places.state, stateLine(rows, this.alerts));
+		renew(places.alerts, alertLines(this.alerts));
+		renew(places.needs, needLines(rows));
+		if (!places.incidents.matches(":hover, :focus-within")) renew(places.incidents, incidentLine(this.incidents));
 		renew(places.banners, guardBanners(rows), breakerBanners(this.workers));
 		places.banners.hidden = !places.banners.childElementCount;
 		renew(places.tiles, tiles(rows, this.day ?? []));
@@ -286,7 +358,7 @@ class Overview {
 			places.trend,
 			trends.length
 				? trendChart(trends, this.span)
-				: h("p", { class: "empty" }, "Reading the ledger."),
+				: h("div", { class: "bone tall" }, h("p", { class: "sr-only" }, "Reading the ledger.")),
 		);
 		if (!places.events.matches(":hover, :focus-within"))
 			renew(
