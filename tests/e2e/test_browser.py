@@ -59,6 +59,7 @@ def told(tmp_path_factory):
                "DEFIB_SCREENSHOTS": str(BIN.parent / "screenshots"), "HOME": str(folder)}
         ran = subprocess.run(["node", "--test-reporter=tap", WEB / "all.mjs"], env=env,
                              capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        (BIN.parent / "browser.tap").write_text(ran.stdout)  # how long each took
         told = parse(ran.stdout)
         assert told, ran.stdout + ran.stderr
         return told

@@ -59,9 +59,9 @@ test("charts: arrow keys walk through the steps, and a screen reader is told eac
 		assert.equal((await at())[0], 57);
 		await page.keyboard.press("Home");
 		assert.equal((await at())[0], 0);
-		assert.ok(await chart(page, "Running").locator(".tip").isVisible());
+		await chart(page, "Running").locator(".tip").waitFor();
 		await page.keyboard.press("Escape");
-		assert.ok(!(await chart(page, "Running").locator(".tip").isVisible()));
+		await chart(page, "Running").locator(".tip").waitFor({ state: "hidden" });
 	});
 });
 

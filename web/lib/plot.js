@@ -248,14 +248,15 @@ class Reader {
 	show(i) {
 		this.at = Math.min(this.chart.times.length - 1, Math.max(0, i));
 		this.say();
+		this.tip.replaceChildren(...tipOf(this.chart, this.at).flat());
+		this.tip.hidden = false;
+		/* It has no size yet: draw() comes back here. */
 		if (!this.x) return;
 		const at = this.x(this.at);
 		const cursor = this.canvas.querySelector(".cursor");
 		cursor.setAttribute("x1", at);
 		cursor.setAttribute("x2", at);
 		cursor.classList.add("on");
-		this.tip.replaceChildren(...tipOf(this.chart, this.at).flat());
-		this.tip.hidden = false;
 		/* Beside the line, on the side with more room. */
 		const right = at > this.width / 2;
 		this.tip.classList.toggle("left", right);
