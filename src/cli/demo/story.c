@@ -306,7 +306,7 @@ void demo_end_progress(struct demo *d)
 
 void demo_tell_opening(struct demo *d)
 {
-	AUTO_BUF text = BUF_INIT, line = BUF_INIT;
+	AUTO_BUF text = BUF_INIT;
 	if (d->cli->quiet)
 		return;
 	out_color(&text, true, COLOR_BOLD, "defib demo");
