@@ -372,7 +372,8 @@ static void start_up(struct watch_loop *p, struct session *session)
 	if (startup_reconcile(session, p->raised, &o, &result, &f))
 		log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
 		          LOG_STR("watch", p->watch->name), LOG_STR("because", f.what));
-	groups_tell(&(struct group_part){p->watch, result.outcomes[OUTCOME_RECOVERED]}, 1);
+	if (result.outcomes[OUTCOME_RECOVERED] > 0)
+		groups_tell(&(struct group_part){p->watch, result.outcomes[OUTCOME_RECOVERED]}, 1);
 	if (p->options.ledger_off)
 		watch_metrics_startup(&p->meter, result.outcomes);
 }

@@ -57,7 +57,10 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_example_scristill", "test_guides", "test_runbook", "test_presets_npm",
                  "test_install", "test_install_same", "test_init_schemas", "test_retention",
                  "test_completion", "test_help", "test_coverage", "test_bench", "test_doctor",
-                 "test_attach", "test_hostile_terminal")
+                 "test_attach", "test_hostile_terminal", "test_init", "test_ledger", "test_list",
+                 "test_masked", "test_docs", "test_by_hand", "test_undo", "test_config",
+                 "test_attach_attacks", "test_explain", "test_show", "test_node_package",
+                 "test_node_heartbeat", "test_node_docs")
 # In `make check` a test that is written for both engines runs on one of them, by its name: on the
 # other one it is a `twin`, which `make proof` runs. These files are about what engines do
 # differently, and tests that show a case of the mission show it on both.

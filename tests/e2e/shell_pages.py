@@ -17,6 +17,8 @@ import re
 import signal
 import subprocess
 
+import pytest
+
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 MARK = "@@ended"
 
@@ -70,6 +72,8 @@ def type_all(lines, folder, env, timeout=100):
                                  stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         shell.wait(timeout)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"not done after {timeout} s; so far:\n{log.read_text(errors='replace')}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)

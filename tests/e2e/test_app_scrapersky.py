@@ -108,14 +108,16 @@ def test_before_a_dry_pool_leaves_a_zombie(sky):
 
 def test_before_a_killed_server_leaves_zombies_in_both_tables(sky):
     sky.killed_before(pages=3)
+    sky.age()
+    killed = sky.zombies()
+    assert {name: len(found) for name, found in killed.items()} == {"sitemaps": 1, "pages": 3}
     server = sky.start(LOOP="before")
     sky.add("pages"), sky.add("sitemaps")
     for watch in TABLES:
         eventually(lambda: sky.begun(watch, server) > 0)
         eventually(lambda: sky.states(watch)["Complete", None] > 0)
-    sky.age()
-    assert {name: len(found) for name, found in sky.zombies().items()} == {
-        "sitemaps": 1, "pages": 3}
+    left = sky.zombies()
+    assert all(set(killed[watch]) <= set(left[watch]) for watch in TABLES)
 
 
 # ---- after: the loop
@@ -190,9 +192,8 @@ def test_after_a_killed_server_both_tables_are_reset_and_processed(sky):
     eventually(lambda: sky.states("sitemaps") == {("Complete", REASON): 1})
     eventually(lambda: sky.states("pages") == {("Complete", REASON): 3, ("Complete", None): 1})
     # One line for both tables, or one each if the second was only looked at a little later.
-    told = re.findall(r'group="Zombie Record Cleanup" total=(\d+) Sitemaps=(\d+) Pages=(\d+)',
-                      server.log)
-    assert [sum(map(int, column)) for column in zip(*told)] == [4, 1, 3], server.log
+    told = re.findall(r'group="Zombie Record Cleanup" total=(\d+)', server.log)
+    assert sum(map(int, told)) == 4, server.log
     again = re.findall(r"Processing (?:Page|SitemapFile) ID: (\S+)", server.log)
     assert {*zombies["pages"], *zombies["sitemaps"]} <= set(again)
 

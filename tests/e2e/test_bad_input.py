@@ -588,5 +588,5 @@ def test_a_number_that_is_no_time_is_no_sign_of_life(defib, lite, absurd):
     lite.sql("INSERT INTO jobs VALUES (1, 'running', %s, NULL), (2, 'running', 1, NULL)", absurd)
     ran = defib("scan", config=jobs.config(lite, time_type="epoch"))
     assert ran.code in (EXIT_STUCK, EXIT_PARTLY), ran
-    assert "\n  2  silent" in ran.out, ran.out
+    assert "\n  2    silent" in ran.out, ran.out
     assert "alive_at is not a time" in ran.out + ran.err, ran

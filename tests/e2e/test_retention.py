@@ -83,7 +83,7 @@ def test_the_daemon_keeps_the_tables_at_the_size_of_the_policy(queue_db, defib):
             return kept["rows"] == 7 and kept["removed"] == removed and kept["oldest_s"] > 86000
         eventually(told)
         text = defib("status", config=config(db)).out
-        assert "7 done jobs kept" in text and f"{removed:,} removed so far" in text
+        assert "done jobs: 7," in text and f"{removed:,} removed so far" in text
         eventually(lambda: 'defib_kept_rows{database="main",what="done"} 7' in
                    web.get("/metrics").text)
 

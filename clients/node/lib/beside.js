@@ -7,7 +7,7 @@
 
 const { spawn } = require('node:child_process')
 const { EventEmitter } = require('node:events')
-const { ConnectionLost, UsageError, errorOf } = require('./errors.js')
+const { ConfigError, ConnectionLost, UsageError, errorOf } = require('./errors.js')
 const program = require('./program.js')
 
 const RESTART_FIRST_MS = 100
@@ -80,7 +80,10 @@ class Beside extends EventEmitter {
 	async over(why, code) {
 		this.child = null
 		await this.left(why)
-		const waits = this.options.waitForDatabase && why instanceof ConnectionLost
+		// A database that was away and is back may not have its tables yet.
+		const waits = this.options.waitForDatabase &&
+			(why instanceof ConnectionLost || (this.waited && why instanceof ConfigError))
+		this.waited = waits
 		if (this.stopping) this.ready()
 		if (this.started && !waits) {
 			this.started.reject(why)

@@ -117,7 +117,7 @@ export interface WorkerOptions extends BesideOptions {
 	clientTimeoutMs?: number
 	/** End this process with code 70 if a handler does not stop when it is asked to. */
 	exitWhenStuck?: boolean
-	/** start() waits until the database can be reached, instead of failing. */
+	/** start() waits until the database can be reached and has its tables, instead of failing. */
 	waitForDatabase?: boolean
 	/** Also run the daemon, from start() to the end of the worker. */
 	monitor?: boolean | MonitorOptions
