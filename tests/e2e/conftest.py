@@ -60,7 +60,7 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_attach", "test_hostile_terminal", "test_init", "test_ledger", "test_list",
                  "test_masked", "test_docs", "test_by_hand", "test_undo", "test_config",
                  "test_attach_attacks", "test_explain", "test_show", "test_node_package",
-                 "test_node_heartbeat", "test_node_docs")
+                 "test_node_heartbeat", "test_node_docs", "test_http_abuse")
 # In `make check` a test that is written for both engines runs on one of them, by its name: on the
 # other one it is a `twin`, which `make proof` runs. These files are about what engines do
 # differently, and tests that show a case of the mission show it on both.
@@ -68,14 +68,14 @@ BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_retention"
                       "test_work_lease", "test_work_outage", "test_work_silence", "test_bad_weather",
                       "test_database_urls", "test_api_large", "test_sql", "test_numbers")
 # Files that take longest, longest first, so that they do not end last.
-LONG_FILES = ("test_work_silence", "test_app_scrapersky", "test_python_worker",
+LONG_FILES = ("test_work_silence", "test_app_scrapersky", "test_chaos", "test_app_ruvon",
+              "test_scan_plans", "test_replay_scristill", "test_background", "test_python_worker",
               "test_work_outage", "test_brake_workers", "test_work_sweeps",
               "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
               "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",
               "test_clients", "test_workflow", "test_alerts_live", "test_set_aside",
               "test_work_lease", "test_work_scrapersky", "test_brake", "test_words", "test_outbox",
-              "test_retention", "test_replay_scristill", "test_scan_plans", "test_work_queue",
-              "test_service", "test_doubt", "test_chaos")
+              "test_retention", "test_work_queue", "test_service", "test_doubt")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 
