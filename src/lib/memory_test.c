@@ -180,7 +180,7 @@ static void prepare(struct rig *g)
 
 static int setup_sqlite(void **state)
 {
-	return rig_setup(state, STORE_SQLITE, sizeof(struct scene), prepare);
+	return rig_setup(state, STORE_SQLITE, place_open, sizeof(struct scene), prepare);
 }
 
 static int teardown(void **state)

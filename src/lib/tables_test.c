@@ -38,14 +38,12 @@ static const char config[] =
 
 static void prepare(struct rig *g)
 {
-	struct failure f = {0};
 	AUTO_BUF sql = BUF_INIT;
 	buf_addf(&sql,
 	         "CREATE TABLE rows (id INTEGER PRIMARY KEY, status TEXT, kind TEXT, worker TEXT, "
 	         "error TEXT, beat_at INTEGER DEFAULT %lld)",
 	         (long long)(clock_wall_us() / 1000000 - 60));
 	rig_sql(g, buf_text(&sql));
-	assert_int_equal(schema_install(g->other, SCHEMA_QUEUE, &f), DEFIB_OK);
 }
 
 RIG(prepare)

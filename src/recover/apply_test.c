@@ -117,7 +117,7 @@ struct trial {
 	struct candidate job;
 };
 
-RIG_SETUP(struct trial, NULL)
+RIG_SETUP(struct trial, place_open_with_tables, NULL)
 
 static int teardown(void **state)
 {

@@ -2,14 +2,14 @@
  * recover_test.h: what the tests of apply and scan share: a table of jobs on either engine, a watch
  * over it, and what must always hold.
  *
- * DEFIB_TEST_PG names the PostgreSQL server; each test has its own database there. SQLite is a file
- * of its own.
+ * DEFIB_TEST_PG names the PostgreSQL server; each test has its own database there, with defib's
+ * tables. SQLite is a file of its own.
  */
 #ifndef RECOVER_RECOVER_TEST_H
 #define RECOVER_RECOVER_TEST_H
 
 #include "recover/scan.h"
-#include "store/store_test.h"
+#include "watch/copy_test.h"
 
 struct rig {
 	enum store_engine engine;
@@ -27,10 +27,13 @@ static inline void rig_sql(struct rig *g, const char *sql)
 		fail_msg("%s: %s", sql, f.what);
 }
 
-static inline void rig_open(struct rig *g, enum store_engine engine)
+/* How its database is made: place_open() or place_open_with_tables(). */
+typedef void rig_place(struct place *p, enum store_engine engine);
+
+static inline void rig_open(struct rig *g, enum store_engine engine, rig_place *open)
 {
 	g->engine = engine;
-	place_open(&g->place, engine);
+	open(&g->place, engine);
 	g->url = g->place.url;
 	/* Short, because tests wait for it where a lock must hold. */
 	g->other = open_with((struct store_options){.url = g->url, .create = true, .lock_ms = 50});
@@ -44,13 +47,13 @@ static inline void rig_close(struct rig *g)
 }
 
 /* The state of a test: `size` bytes of a struct that begins with its rig. */
-static inline int rig_setup(void **state, enum store_engine engine, size_t size,
+static inline int rig_setup(void **state, enum store_engine engine, rig_place *open, size_t size,
                             void (*prepare)(struct rig *g))
 {
 	struct rig *g = *state = mem_alloc(size);
 	if (!place_possible(engine))
 		return 0;
-	rig_open(g, engine);
+	rig_open(g, engine, open);
 	if (prepare)
 		prepare(g);
 	return 0;
@@ -73,24 +76,29 @@ static inline struct rig *rig_of(void **state)
 	return g;
 }
 
-/* What BOTH() needs: `type` begins with a rig, which `prepare` makes ready; it may be NULL. */
-#define RIG_SETUP(type, prepare)                                                                   \
+/*
+ * What BOTH() needs: `type` begins with a rig, which `prepare` makes ready; it may be NULL. `open`
+ * makes its database.
+ */
+#define RIG_SETUP(type, open, prepare)                                                             \
 	static int setup_postgres(void **state)                                                        \
 	{                                                                                              \
-		return rig_setup(state, STORE_POSTGRES, sizeof(type), prepare);                            \
+		return rig_setup(state, STORE_POSTGRES, open, sizeof(type), prepare);                      \
 	}                                                                                              \
 	static int setup_sqlite(void **state)                                                          \
 	{                                                                                              \
-		return rig_setup(state, STORE_SQLITE, sizeof(type), prepare);                              \
+		return rig_setup(state, STORE_SQLITE, open, sizeof(type), prepare);                        \
 	}
 
 /* The same if the rig is all there is. */
-#define RIG(prepare)                                                                               \
-	RIG_SETUP(struct rig, prepare)                                                                 \
+#define RIG_IN(open, prepare)                                                                      \
+	RIG_SETUP(struct rig, open, prepare)                                                           \
 	static int teardown(void **state)                                                              \
 	{                                                                                              \
 		return rig_teardown(state);                                                                \
 	}
+
+#define RIG(prepare) RIG_IN(place_open_with_tables, prepare)
 
 /* Stuck jobs 1…n: each silent since 2020, owned by w<id>, at its first attempt. */
 static inline void rig_fill(struct rig *g, int n)

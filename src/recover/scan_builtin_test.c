@@ -32,9 +32,6 @@ static const struct {
 
 static void prepare(struct rig *g)
 {
-	struct failure f = {0};
-	if (schema_install(g->other, SCHEMA_QUEUE, &f))
-		fail_msg("%s", f.what);
 	rig_sql(g, sql[g->engine].alive);
 	rig_sql(g, sql[g->engine].running);
 }

@@ -43,7 +43,8 @@ static void prepare(struct rig *g)
 	rig_fill(g, JOBS);
 }
 
-RIG(prepare)
+/* A scan makes the tables that it needs, also under faults. */
+RIG_IN(place_open, prepare)
 
 static const struct watch *watch_of(struct rig *g)
 {

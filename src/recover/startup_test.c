@@ -50,14 +50,11 @@ static defib_err open_for_test(const struct store_options *options, struct store
 
 static void prepare(struct rig *g)
 {
-	struct failure f = {0};
 	plan = NULL;
 	deed = NULL;
 	deed_rig = g;
 	rig_fill(g, JOBS);
 	rig_sql(g, "UPDATE jobs SET beat_at = beat_at + id");
-	if (schema_install(g->other, SCHEMA_QUEUE, &f))
-		fail_msg("%s", f.what);
 }
 
 RIG(prepare)

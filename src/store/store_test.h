@@ -70,41 +70,71 @@ struct place {
 	char url[512], name[48], folder[64];
 };
 
-/* A statement about the whole database, from outside of it. */
-static inline void place_admin(const struct place *p, const char *verb, const char *tail)
+/*
+ * A statement about a whole database, from outside of it. One session for all: each costs the
+ * server a process, and it ends with the program.
+ */
+static inline void place_admin(const char *verb, const char *name, const char *tail)
 {
-	struct store *s = open_plain();
+	static struct store *admin;
 	struct failure f = {0};
-	char sql[128];
-	snprintf(sql, sizeof sql, "%s %s%s", verb, p->name, tail);
-	if (run(s, sql, &f))
+	char sql[160];
+	admin = admin ? admin : open_plain();
+	snprintf(sql, sizeof sql, "%s %s%s", verb, name, tail);
+	if (run(admin, sql, &f))
 		fail_msg("%s", f.what);
-	store_close(s);
 }
 
-static inline void place_open(struct place *p, enum store_engine engine)
+static inline void place_name(struct place *p, const char *name)
+{
+	const char *server = getenv("DEFIB_TEST_PG");
+	snprintf(p->name, sizeof p->name, "%s", name);
+	snprintf(p->url, sizeof p->url, "%.*s/%s", (int)(strrchr(server, '/') - server), server, name);
+}
+
+/* Empty, or a copy of a model: on PostgreSQL a database of this name, else `size` bytes of a file.
+ */
+struct model {
+	char name[48];
+	void *bytes;
+	size_t size;
+};
+
+static inline void place_copy(struct place *p, enum store_engine engine, const struct model *model)
 {
 	static int numbers;
-	const char *server = getenv("DEFIB_TEST_PG");
+	char text[96];
 	if (engine == STORE_SQLITE) {
 		snprintf(p->folder, sizeof p->folder, "/tmp/defib-test-XXXXXX");
 		assert_non_null(mkdtemp(p->folder));
 		snprintf(p->url, sizeof p->url, "sqlite:%s/test.db", p->folder);
+		if (model) {
+			FILE *file = fopen(p->url + strlen("sqlite:"), "wb");
+			assert_non_null(file);
+			assert_int_equal(fwrite(model->bytes, 1, model->size, file), model->size);
+			assert_int_equal(fclose(file), 0);
+		}
 		return;
 	}
 	need_env("DEFIB_TEST_PG");
-	snprintf(p->name, sizeof p->name, "test_%d_%d", (int)getpid(), ++numbers);
-	/* Cheaper than a copy through the log, which is the default. */
-	place_admin(p, "CREATE DATABASE", " STRATEGY = FILE_COPY");
-	snprintf(p->url, sizeof p->url, "%.*s/%s", (int)(strrchr(server, '/') - server), server,
-	         p->name);
+	snprintf(text, sizeof text, "test_%d_%d", (int)getpid(), ++numbers);
+	place_name(p, text);
+	/* FILE_COPY: cheaper than a copy through the log, which is the default. */
+	snprintf(text, sizeof text, " TEMPLATE %s STRATEGY = FILE_COPY",
+	         model ? model->name : "template1");
+	place_admin("CREATE DATABASE", p->name, text);
+}
+
+static inline void place_open(struct place *p, enum store_engine engine)
+{
+	place_copy(p, engine, NULL);
 }
 
 static inline void place_close(const struct place *p)
 {
 	static const char *const files[] = {"", "-wal", "-shm", ".defib-wake"};
 	if (p->name[0])
-		place_admin(p, "DROP DATABASE", " WITH (FORCE)");
+		place_admin("DROP DATABASE", p->name, " WITH (FORCE)");
 	for (size_t i = 0; p->folder[0] && i < sizeof files / sizeof *files; i++) {
 		char path[96];
 		snprintf(path, sizeof path, "%s/test.db%s", p->folder, files[i]);

@@ -5,25 +5,13 @@
 #ifndef WATCH_QUEUE_TEST_H
 #define WATCH_QUEUE_TEST_H
 
-#include "embedded.h"
-#include "store/store_test.h"
-#include "watch/lexer.h"
+#include "watch/copy_test.h"
 
 struct tables {
 	enum store_engine engine;
 	struct place place;
 	struct store *store; /* NULL: there is no server to test with */
 };
-
-static inline void tables_script(struct store *s, const char *script)
-{
-	struct buf statement = BUF_INIT;
-	struct failure f = {0};
-	while (sql_next_statement(&script, s->engine, &statement))
-		if (run(s, buf_text(&statement), &f))
-			fail_msg("%s", f.what);
-	buf_release(&statement);
-}
 
 static inline struct store *tables_session(const struct tables *t)
 {
@@ -32,20 +20,13 @@ static inline struct store *tables_session(const struct tables *t)
 
 static inline int tables_setup(void **state, enum store_engine engine)
 {
-	static const char *const scripts[][3] = {
-		[STORE_POSTGRES] = {"sql/postgres_ledger.sql", "sql/postgres_daemon.sql",
-	                        "sql/postgres_queue.sql"},
-		[STORE_SQLITE] = {"sql/sqlite_ledger.sql", "sql/sqlite_daemon.sql", "sql/sqlite_queue.sql"},
-	};
 	struct tables *t = mem_alloc(sizeof *t);
 	t->engine = engine;
 	*state = t;
 	if (!place_possible(engine))
 		return 0;
-	place_open(&t->place, engine);
+	place_open_with_tables(&t->place, engine);
 	t->store = tables_session(t);
-	for (int i = 0; i < 3; i++)
-		tables_script(t->store, embedded_text(scripts[engine][i]));
 	return 0;
 }
 

@@ -197,13 +197,10 @@ static void race(void **state, const char *alive_at)
 {
 	struct rig *g = *state;
 	struct claimer claimers[RACE_RIVALS] = {{0}};
-	struct failure f = {0};
 	struct race r;
 	if (!g->other)
 		need_env("DEFIB_TEST_PG");
 	rig_fill(g, 0);
-	if (schema_install(g->other, SCHEMA_QUEUE, &f))
-		fail_msg("%s", f.what);
 	const struct watch *w = rig_watch(g, alive_at,
 	                                  "    batch: 10\n" RIG_REQUEUE "    work:\n"
 	                                  "      ready: status = 'running' AND kind = 'c'\n"

@@ -58,10 +58,7 @@ static inline int64_t bench_number(struct bench *b, const char *sql)
 static inline void bench_prepare(struct rig *g)
 {
 	struct bench *b = (struct bench *)g;
-	struct failure f = {0};
 	b->two = open_with((struct store_options){.url = g->url, .lock_ms = 50});
-	if (schema_install(g->other, SCHEMA_QUEUE, &f))
-		fail_msg("%s", f.what);
 }
 
 static inline struct bench *bench_of(void **state)
@@ -74,7 +71,7 @@ static inline struct bench *bench_of(void **state)
 
 static inline int bench_setup(void **state, enum store_engine engine)
 {
-	return rig_setup(state, engine, sizeof(struct bench), bench_prepare);
+	return rig_setup(state, engine, place_open_with_tables, sizeof(struct bench), bench_prepare);
 }
 
 static inline int setup_postgres(void **state)

@@ -171,7 +171,9 @@ def shared_server():
     """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
     server = PgServer(QUIET)
     try:
-        yield server.start()
+        server.start()
+        server.connect("template1").close()  # copies have the caches that a first session makes
+        yield server
     finally:
         server.remove()
 

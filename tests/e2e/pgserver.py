@@ -42,9 +42,9 @@ SETTINGS = {
     "log_min_messages": "warning",
     "timezone": "UTC",
 }
-# For servers whose databases are gone before they need to be vacuumed: each look at one costs a
-# process.
-QUIET = {"autovacuum_naptime": "1h"}
+# For servers with many small databases that are gone before they need to be vacuumed: each look at
+# one costs a process, and so does each session, the more the larger the memory it maps.
+QUIET = {"autovacuum_naptime": "1h", "shared_buffers": "16MB"}
 
 
 def unprivileged():
