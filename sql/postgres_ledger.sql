@@ -29,6 +29,9 @@ CREATE INDEX IF NOT EXISTS ledger_of_job
 DROP INDEX IF EXISTS defib.ledger_job;
 -- For reports and counts of a period.
 CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
+-- Mistakes are counted from these, which are few.
+CREATE INDEX IF NOT EXISTS ledger_late ON defib.ledger (watch, at)
+    WHERE event = 'LATE_COMPLETION';
 -- By bytes, so that the parts X.1, X.2 … of a scan X are a range in any collation.
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
 DROP INDEX IF EXISTS defib.ledger_batch;

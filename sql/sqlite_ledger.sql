@@ -20,6 +20,9 @@ CREATE TABLE IF NOT EXISTS defib_ledger (
 CREATE INDEX IF NOT EXISTS defib_ledger_job ON defib_ledger (watch, job, id);
 -- For reports and counts of a period.
 CREATE INDEX IF NOT EXISTS defib_ledger_watch_at ON defib_ledger (watch, at);
+-- Mistakes are counted from these, which are few.
+CREATE INDEX IF NOT EXISTS defib_ledger_late ON defib_ledger (watch, at)
+    WHERE event = 'LATE_COMPLETION';
 CREATE INDEX IF NOT EXISTS defib_ledger_batch ON defib_ledger (batch);
 
 -- Entries are chained: those that one transaction adds are sealed by a hash over them and over the

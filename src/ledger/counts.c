@@ -181,24 +181,26 @@ static void is_recovery(struct buf *sql)
 	buf_add(sql, " AND r.at > {stamp_ago $2}");
 }
 
-/* From the late completions, which are few, to the recovery that each of them blames. */
+/* Counts of the week and of the day, of entries `r`. */
+#define WEEK_AND_DAY                                                                               \
+	"(SELECT count(*) AS week, count(*) FILTER (WHERE r.at > {stamp_ago $3}) AS day FROM "         \
+	"defib.ledger AS r WHERE "
+
+/*
+ * Recoveries by their own index, and mistakes from the late completions, which are few: a join of
+ * the two lists would compare each recovery with each late completion.
+ */
 static void count_sql(struct buf *sql)
 {
-	buf_addf(
-		sql,
-		"WITH recent AS (SELECT id, at, watch, job, event, verdict, rule FROM defib.ledger "
-		"WHERE watch = $1 AND at > {stamp_ago $2} ORDER BY at DESC LIMIT %d), late AS (SELECT "
-		"DISTINCT (SELECT max(m.id) FROM defib.ledger AS m WHERE m.watch = l.watch AND m.job = "
-		"l.job AND m.id < l.id AND ",
-		MISTAKES_ENTRIES);
-	event_counts_sql(sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
-	buf_add(sql,
-	        ") AS id FROM recent AS l WHERE l.event = '" ENTRY_LATE_COMPLETION
-	        "') SELECT count(*), "
-	        "count(late.id), count(*) FILTER (WHERE r.at > {stamp_ago $3}), count(late.id) "
-	        "FILTER (WHERE r.at > {stamp_ago $3}) FROM recent AS r LEFT JOIN late ON late.id = "
-	        "r.id WHERE ");
+	buf_add(sql, "SELECT n.week, k.week, n.day, k.day FROM " WEEK_AND_DAY);
 	is_recovery(sql);
+	buf_add(sql, ") AS n CROSS JOIN " WEEK_AND_DAY);
+	is_recovery(sql);
+	buf_add(sql, " AND r.id IN (SELECT (SELECT max(m.id) FROM defib.ledger AS m WHERE m.watch = "
+	             "l.watch AND m.job = l.job AND m.id < l.id AND ");
+	event_counts_sql(sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
+	buf_add(sql, ") FROM defib.ledger AS l WHERE l.watch = $1 AND l.at > {stamp_ago $2} AND "
+	             "l.event = '" ENTRY_LATE_COMPLETION "')) AS k");
 }
 
 defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *out,

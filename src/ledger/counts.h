@@ -104,11 +104,11 @@ MUST_CHECK defib_err queue_in_use(struct store *s, bool *used, struct failure *f
  * (LATE_COMPLETION after the recovery).
  *
  * Each recovery counts at most once, and only the last one before a late completion is blamed.
- * Operators' acts are not verdicts and are not counted. Only the newest entries of the ledger are
- * read, so that the cost does not grow with it.
+ * Operators' acts are not verdicts and are not counted.
  */
 
-#define MISTAKES_ENTRIES 50000 /* of the ledger, the newest */
+/* Of the ledger, the newest: candidates are looked for among these. */
+#define MISTAKES_ENTRIES 50000
 
 /* Recoveries, and mistakes among them. */
 struct mistakes {
