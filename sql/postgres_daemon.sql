@@ -52,6 +52,21 @@ CREATE TABLE IF NOT EXISTS defib.series (
     PRIMARY KEY (step, at, watch)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 
+-- Sums of the ledger's entries after first_id up to last_id, per watch (src/ledger/digest.h). The
+-- row of watch "*" says that there is a digest, also if none of its entries is of a watch.
+CREATE TABLE IF NOT EXISTS defib.digest (
+    form     text NOT NULL, -- by what they were summed up: that of another version is not used
+    watch    text NOT NULL,
+    last_id  bigint NOT NULL,
+    first_id bigint NOT NULL,
+    from_us  bigint NOT NULL, -- the first and the last time of an entry, since 1970
+    to_us    bigint NOT NULL,
+    events   text NOT NULL, -- by day and event
+    tops     text NOT NULL, -- by cause, kind, owner, job, actor
+    times    text NOT NULL, -- how long each recovered job had no worker, in milliseconds
+    PRIMARY KEY (form, watch, last_id)
+);
+
 -- State of each alert rule, by watch ("*": of the database as a whole). The
 -- leader of the watch writes it, together with the messages that follow from it.
 CREATE TABLE IF NOT EXISTS defib.alert (

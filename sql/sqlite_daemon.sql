@@ -46,6 +46,21 @@ CREATE TABLE IF NOT EXISTS defib_series (
     PRIMARY KEY (step, at, watch)
 ) WITHOUT ROWID;
 
+-- Sums of the ledger's entries after first_id up to last_id, per watch (src/ledger/digest.h). The
+-- row of watch "*" says that there is a digest, also if none of its entries is of a watch.
+CREATE TABLE IF NOT EXISTS defib_digest (
+    form     TEXT NOT NULL, -- by what they were summed up: that of another version is not used
+    watch    TEXT NOT NULL,
+    last_id  INTEGER NOT NULL,
+    first_id INTEGER NOT NULL,
+    from_us  INTEGER NOT NULL, -- the first and the last time of an entry, since 1970
+    to_us    INTEGER NOT NULL,
+    events   TEXT NOT NULL, -- by day and event
+    tops     TEXT NOT NULL, -- by cause, kind, owner, job, actor
+    times    TEXT NOT NULL, -- how long each recovered job had no worker, in milliseconds
+    PRIMARY KEY (form, watch, last_id)
+) WITHOUT ROWID;
+
 -- State of each alert rule, by watch ("*": of the database as a whole).
 CREATE TABLE IF NOT EXISTS defib_alert (
     watch    TEXT NOT NULL,

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/watch_loop.h"
+#include "ledger/digest.h"
 #include "ledger/overrides.h"
 #include "recover/census.h"
 #include "watch/stats_sql.h"
@@ -15,6 +16,7 @@
 #define ENDED_US (INT64_C(3600) * US_PER_S) /* of ended jobs, per round and at the first one */
 #define WEEK_US (INT64_C(7) * 86400 * US_PER_S)
 #define MINUTE_US (60 * US_PER_S)
+#define DIGESTS_MOST (LEDGER_COUNT_IDS / DIGEST_IDS) /* per round */
 
 struct round {
 	struct store *store;
@@ -274,6 +276,8 @@ defib_err sampling_take(struct store *s, struct watch_loop **loops, int n, struc
 	}
 	if (!err && there)
 		err = take(&r, all, nall, f);
+	if (!err && there)
+		err = digest_write(s, r.top, DIGESTS_MOST, f);
 	for (int i = 0; i < nall; i++)
 		free(all[i].news.minutes);
 	return err;

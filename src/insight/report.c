@@ -136,22 +136,6 @@ struct reading {
 
 typedef defib_err (*read_fn)(struct reading *x, struct failure *f);
 
-static defib_err read_events(struct reading *x, struct failure *f)
-{
-	struct digest_event *events;
-	int n = 0;
-	defib_err err =
-		digest_events(x->store, x->out->watch->name, x->period, x->arena, &events, &n, f);
-	if (!err)
-		report_add_up(events, n, x->out);
-	return err;
-}
-
-static defib_err read_times(struct reading *x, struct failure *f)
-{
-	return digest_times(x->store, x->out->watch->name, x->period, &x->out->times, f);
-}
-
 /* Owners as they may be shown, whatever the evidence had when it was written. */
 static void mask_owners(struct reading *x)
 {
@@ -163,20 +147,22 @@ static void mask_owners(struct reading *x)
 	}
 }
 
-static defib_err read_tops(struct reading *x, struct failure *f)
+static defib_err read_ledger(struct reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
-	struct digest_list *const lists[DIGEST_LISTS] = {
-		[DIGEST_CAUSES] = &w->causes, [DIGEST_KINDS] = &w->kinds,   [DIGEST_OWNERS] = &w->owners,
-		[DIGEST_JOBS] = &w->jobs,     [DIGEST_ACTORS] = &w->actors,
-	};
-	struct digest_list tops[DIGEST_LISTS] = {0};
-	defib_err err = digest_tops(x->store, w->watch->name, x->period, REPORT_TOP, x->arena, tops, f);
-	for (int by = 0; by < DIGEST_LISTS; by++)
-		*lists[by] = tops[by];
-	if (!err)
-		mask_owners(x);
-	return err;
+	struct digest d;
+	defib_err err = ledger_digest(x->store, w->watch->name, x->period, REPORT_TOP, x->arena, &d, f);
+	if (err)
+		return err;
+	report_add_up(d.events, d.nevents, w);
+	w->times = d.times;
+	w->causes = d.tops[DIGEST_CAUSES];
+	w->kinds = d.tops[DIGEST_KINDS];
+	w->owners = d.tops[DIGEST_OWNERS];
+	w->jobs = d.tops[DIGEST_JOBS];
+	w->actors = d.tops[DIGEST_ACTORS];
+	mask_owners(x);
+	return DEFIB_OK;
 }
 
 static defib_err read_mistakes(struct reading *x, struct failure *f)
@@ -257,7 +243,7 @@ static defib_err read_advice(struct reading *x, struct failure *f)
 
 /* Each separately: one that takes too long does not affect the others. */
 static const read_fn readers[] = {
-	read_events, read_times, read_tops, read_mistakes, read_holds, read_near_misses, read_advice,
+	read_ledger, read_mistakes, read_holds, read_near_misses, read_advice,
 };
 
 static defib_err read_watch(struct reading *x, bool ledger_off, struct failure *f)

@@ -10,7 +10,7 @@
 #ifndef INSIGHT_REPORT_H
 #define INSIGHT_REPORT_H
 
-#include "ledger/counts.h"
+#include "ledger/digest.h"
 #include "store/store.h"
 #include "watch/settings.h"
 

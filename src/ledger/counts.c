@@ -314,107 +314,6 @@ static defib_err ask_period(struct store *s, const char *sql, const char *watch,
 	return dialect_exec(s, sql, params, 3 + nmore, a, rows, f);
 }
 
-/* ---- events by day ---- */
-
-static void events_sql(struct buf *sql)
-{
-	/* Days are formatted after counting: for some hundred groups, not for each entry. */
-	buf_add(sql, "SELECT l.at < $4::timestamptz, {day_text {stamp_day l.at}}, l.event, CASE WHEN "
-	             "l.event = '" ENTRY_GUARD_HELD "' THEN l.rule END, ");
-	event_judged_sql(sql, "l");
-	buf_add(sql, ", ");
-	event_by_person_sql(sql, "l");
-	buf_add(sql, ", count(*)" SOURCE
-	             " GROUP BY 1, {stamp_day l.at}, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6");
-}
-
-defib_err digest_events(struct store *s, const char *watch, const struct period *p, struct arena *a,
-                        struct digest_event **out, int *n, struct failure *f)
-{
-	struct period both = {2 * p->from_us - p->to_us, p->to_us};
-	AUTO_BUF sql = BUF_INIT, from = BUF_INIT;
-	struct store_rows rows;
-	*n = 0;
-	events_sql(&sql);
-	time_iso(p->from_us, &from);
-	struct store_param border = P_TEXT(buf_text(&from));
-	defib_err err = ask_period(s, buf_text(&sql), watch, &both, &border, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct digest_event, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct digest_event){row_bool(&rows, i, 0),  row_text(&rows, i, 1),
-		                                  row_text(&rows, i, 2),  row_text(&rows, i, 3),
-		                                  row_bool(&rows, i, 4),  row_bool(&rows, i, 5),
-		                                  row_int(&rows, i, 6, 0)};
-	return DEFIB_OK;
-}
-
-/* ---- the most frequent ---- */
-
-/* The columns by which entries that are read once (entries_sql) are counted, and which entries. */
-static const struct {
-	const char *name, *also, *which;
-} groupings[DIGEST_LISTS] = {
-	[DIGEST_CAUSES] = {"verdict", "coalesce(law, rule)", "detected"},
-	[DIGEST_KINDS] = {"kind", "NULL", "detected"},
-	[DIGEST_OWNERS] = {"owner", "NULL", "detected"},
-	[DIGEST_JOBS] = {"job", "NULL", "recovered"},
-	[DIGEST_ACTORS] = {"actor", "event", "by_person"},
-};
-
-static void entries_sql(struct buf *sql)
-{
-	buf_add(sql, "WITH m AS MATERIALIZED (SELECT l.verdict, l.rule, l.job, l.actor, l.event, ");
-	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
-	buf_add(sql, " AS detected, ");
-	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
-	buf_add(sql, " AS recovered, ");
-	event_by_person_sql(sql, "l");
-	buf_add(sql, " AS by_person, {member l.evidence|law} AS law, {member l.evidence|kind} AS kind, "
-	             "{member l.evidence|owner} AS owner" SOURCE " AND (");
-	event_counts_sql(sql, "l", COUNTS_DETECTED, BY_AUTOMATION);
-	buf_add(sql, " OR ");
-	event_by_person_sql(sql, "l");
-	buf_add(sql, "))");
-}
-
-static void tops_sql(struct buf *sql)
-{
-	entries_sql(sql);
-	for (int by = 0; by < DIGEST_LISTS; by++) {
-		/* Sorted by name too, so that ties are always resolved the same way. */
-		buf_addf(sql,
-		         "%s SELECT * FROM (SELECT %d AS list, %s AS name, %s AS also, count(*) AS n FROM "
-		         "m WHERE %s GROUP BY 2, 3 ORDER BY 4 DESC, 2, 3 LIMIT $4) AS t%d",
-		         by ? " UNION ALL" : "", by, groupings[by].name, groupings[by].also,
-		         groupings[by].which, by);
-	}
-}
-
-defib_err digest_tops(struct store *s, const char *watch, const struct period *p, int64_t limit,
-                      struct arena *a, struct digest_list *out, struct failure *f)
-{
-	AUTO_BUF sql = BUF_INIT;
-	struct store_rows rows;
-	tops_sql(&sql);
-	defib_err err = ask_period(s, buf_text(&sql), watch, p, &P_INT(limit), 1, a, &rows, f);
-	if (err)
-		return err;
-	for (int by = 0; by < DIGEST_LISTS; by++)
-		out[by] = (struct digest_list){ARENA_ARRAY(a, struct digest_count, limit), 0};
-	for (int i = 0; i < rows.nrows; i++) {
-		struct digest_list *list = &out[row_int(&rows, i, 0, 0)];
-		struct digest_count c = {row_text(&rows, i, 1), row_text(&rows, i, 2),
-		                         row_int(&rows, i, 3, 0)};
-		/* A watch without kinds or owners has one group, without a name. */
-		if (c.name)
-			list->items[list->n++] = c;
-	}
-	return DEFIB_OK;
-}
-
 /* ---- a trend ---- */
 
 /* The part of the period is computed in whole seconds; each part has a whole number of them. */
@@ -524,31 +423,6 @@ defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
 			.sum_ms = {row_int(&rows, i, 3, 0), row_int(&rows, i, 4, 0)},
 			.n = row_int(&rows, i, 5, 0)};
 	return DEFIB_OK;
-}
-
-static void times_sql(struct buf *sql)
-{
-	buf_add(sql, "WITH m AS MATERIALIZED (SELECT ");
-	sql_seconds_lost("l.at", sql);
-	buf_add(sql, " AS v" SOURCE " AND ");
-	event_counts_sql(sql, "l", COUNTS_RECOVERED, BY_AUTOMATION);
-	buf_add(sql, ") SELECT count(v), CAST({percentile 50|v|m} * 1000000 AS bigint), CAST(max(v) * "
-	             "1000000 AS bigint) FROM m");
-}
-
-defib_err digest_times(struct store *s, const char *watch, const struct period *p,
-                       struct digest_times *out, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	AUTO_BUF sql = BUF_INIT;
-	struct store_rows rows;
-	*out = (struct digest_times){0};
-	times_sql(&sql);
-	defib_err err = ask_period(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
-	if (!err)
-		*out = (struct digest_times){row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0),
-		                             row_int(&rows, 0, 2, 0)};
-	return err;
 }
 
 /* ---- mistakes ---- */

@@ -137,59 +137,17 @@ MUST_CHECK defib_err mistakes_note(struct store *s, const struct ledger_context 
                                    const struct ledger_entry *entries, int n, int64_t within_us,
                                    struct arena *a, int64_t *noted, struct failure *f);
 
-/* ---- digests ---- */
+/* ---- periods ---- */
 
 /*
- * Totals of one watch over a period, computed by the database: a report over a million entries
- * reads a few dozen rows.
- *
- * Every number is one statement that can use an index on (watch, at). Tables from before that index
- * give the same answers, only more slowly.
- *
- * events.h defines what counts as detected, recovered and held.
+ * Totals of one watch over a period, computed by the database. Each is one statement that can use
+ * an index on (watch, at). Tables from before that index give the same answers, only more slowly.
  */
 
 /* Microseconds since 1970; the end is exclusive. */
 struct period {
 	int64_t from_us, to_us;
 };
-
-/* Number of entries of one event on one day. */
-struct digest_event {
-	bool before;     /* in the preceding period of the same length */
-	const char *day; /* "2026-01-02", UTC */
-	const char *event;
-	const char *rule; /* only for guards, which share one event; else NULL */
-	bool judged;      /* its jobs had been found stuck */
-	bool by_hand;
-	int64_t n;
-};
-MUST_CHECK defib_err digest_events(struct store *s, const char *watch, const struct period *p,
-                                   struct arena *a, struct digest_event **out, int *n,
-                                   struct failure *f);
-
-enum digest_by {
-	DIGEST_CAUSES, /* detected, by verdict and the rule that judged */
-	DIGEST_KINDS,  /* detected, by kind */
-	DIGEST_OWNERS, /* detected, by owner */
-	DIGEST_JOBS,   /* recoveries by job */
-	DIGEST_ACTORS, /* what operators did, by name and act */
-	DIGEST_LISTS
-};
-
-/* A count for one name; `also` is the second name if there are two. */
-struct digest_count {
-	const char *name, *also; /* NULL: not known */
-	int64_t n;
-};
-struct digest_list {
-	struct digest_count *items;
-	int n;
-};
-/* The most frequent of each, up to a limit: out[DIGEST_LISTS], in one read of the period. */
-MUST_CHECK defib_err digest_tops(struct store *s, const char *watch, const struct period *p,
-                                 int64_t limit, struct arena *a, struct digest_list *out,
-                                 struct failure *f);
 
 /* How many jobs were found stuck and recovered in each of `buckets` equal parts of a period. */
 struct digest_bucket {
@@ -198,13 +156,6 @@ struct digest_bucket {
 MUST_CHECK defib_err digest_trend(struct store *s, const char *watch, const struct period *p,
                                   int buckets, struct arena *a, struct digest_bucket **out,
                                   struct failure *f);
-
-/* From lost_at to the recovery, for the recoveries for which it is known (sql_seconds_lost). */
-struct digest_times {
-	int64_t n, median_us, worst_us;
-};
-MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const struct period *p,
-                                  struct digest_times *out, struct failure *f);
 
 /* Recoveries of the period that turned out to be mistakes, whenever that was found. */
 MUST_CHECK defib_err digest_mistakes(struct store *s, const char *watch, const struct period *p,

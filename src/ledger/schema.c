@@ -162,6 +162,7 @@ static const struct right {
 	{ON_TABLE, "status", {READ, READ, ALL, READ, NULL}},
 	{ON_TABLE, "learned", {READ, ALL, ALL, READ, NULL}},
 	{ON_TABLE, "series", {READ, READ, ALL, NULL, NULL}},
+	{ON_TABLE, "digest", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "kept", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "alert", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "delivery", {READ, READ, ALL, NULL, NULL}},

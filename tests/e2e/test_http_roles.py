@@ -36,7 +36,8 @@ BODIES = {
 }
 # What the daemon writes for itself, whoever asks.
 COMMAND = "make test T=test_http_roles"
-OWN_TABLES = ("status", "leader", "daemon", "learned", "trend", "runtime", "meta", "series")
+OWN_TABLES = ("status", "leader", "daemon", "learned", "trend", "runtime", "meta", "series",
+              "digest")
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

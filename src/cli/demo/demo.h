@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "ledger/counts.h"
+#include "ledger/digest.h"
 
 #include <sys/types.h>
 
