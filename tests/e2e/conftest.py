@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every end-to-end test uses: databases, the program, and a time limit."""
 
+import collections
 import dataclasses
 import faulthandler
 import json
@@ -63,7 +64,7 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
                  "test_node_heartbeat", "test_node_docs", "test_http_abuse")
 # In `make check` a test that is written for both engines runs on one of them, by its name: on the
 # other one it is a `twin`, which `make proof` runs. These files are about what engines do
-# differently, and tests that show a case of the mission show it on both.
+# differently. Of the tests that show an id of the mission, some stay on each engine.
 BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_retention", "test_work_tables",
                       "test_work_lease", "test_work_outage", "test_work_silence", "test_bad_weather",
                       "test_database_urls", "test_api_large", "test_sql", "test_numbers")
@@ -103,9 +104,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker("patient")
         if engine_of(item) == "sqlite":
             item.add_marker("lite")
-        if is_twin(item):
-            item.add_marker("twin")
         tell_mission(item)
+    for item in list(twins(items)):
+        item.add_marker("twin")
     rank = {name: n for n, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))  # stable: files stay whole
 
@@ -127,22 +128,38 @@ def engine_of(item):
 ENGINE_PARAMETER = re.compile(r"(?<=[\[-])(postgres|sqlite)(?=[\]-])")
 
 
-def is_twin(item):
-    """Whether `make check` leaves it to the other engine: of two, the name decides."""
-    both = item.path.stem in BOTH_ENGINES_FILES or item.get_closest_marker("covers")
-    named = ENGINE_PARAMETER.search(item.name)
-    if both or not named or "db" not in item.fixturenames:
-        return False
-    name = f"{item.path.stem}::{ENGINE_PARAMETER.sub('', item.name)}"
-    return named[1] == ENGINES[zlib.crc32(name.encode()) % 2]
+def both_names(item):
+    """What a test is called on each engine, the one that `make check` runs it on first: the name
+    decides which it is. Nothing if it is written for one."""
+    if not ENGINE_PARAMETER.search(item.nodeid) or item.path.stem in BOTH_ENGINES_FILES:
+        return []
+    names = [ENGINE_PARAMETER.sub(engine, item.nodeid, count=1) for engine in ENGINES]
+    return names[::-1] if zlib.crc32(names[0].encode()) % 2 else names
+
+
+def twins(items):
+    """Those that `make check` leaves to the other engine: all that it can while each id of the
+    mission is still shown on both, if it ever is."""
+    there = {item.nodeid for item in items}
+    showing = collections.Counter((one, engine_of(item)) for item in items for one in ids_of(item))
+    for item in items:
+        names = both_names(item)
+        shows = [(one, engine_of(item)) for one in ids_of(item)]
+        if item.nodeid in names[1:] and names[0] in there and all(showing[s] > 1 for s in shows):
+            showing.subtract(shows)
+            yield item
+
+
+def ids_of(item):
+    """Of the mission."""
+    return dict.fromkeys(one for mark in item.iter_markers("covers") for one in mark.args)
 
 
 def tell_mission(item):
     """The report names the ids that a test covers, and its engine: scripts/mission.py counts them.
     """
-    ids = [one for mark in item.iter_markers("covers") for one in mark.args]
-    engine = engine_of(item)
-    item.user_properties += [("covers", one) for one in dict.fromkeys(ids)]
+    ids, engine = ids_of(item), engine_of(item)
+    item.user_properties += [("covers", one) for one in ids]
     if ids and engine:
         item.user_properties.append(("engine", engine))
 

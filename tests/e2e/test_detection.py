@@ -5,17 +5,15 @@ import collections
 import csv
 import importlib.machinery
 import importlib.util
-import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from conftest import BIN, ROOT
 
 pytestmark = pytest.mark.waits  # it computes for seconds; the rules have sanitized tests of their own
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = pathlib.Path(os.environ["DEFIB_BIN"]).resolve().parent / "detector"
+PROGRAM = BIN.parent / "detector"
 
 
 @pytest.fixture(scope="module")
