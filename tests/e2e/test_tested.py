@@ -58,7 +58,26 @@ def test_what_was_recorded_is_on_the_page(results, tmp_path):
     limits = text.partition("## What is not proven")[2]
     assert "Power loss" in limits and "### The model" in limits and "### The simulator" in limits
     assert "SPDX" not in text
-    assert re.search(r"at commit [0-9a-f]{10}\. \d+ cores \(.+\), \d+ GiB, Linux", text)
+    assert re.search(r"at commit [0-9a-f]{10} unless a row names another\. \d+ cores \(.+\), \d+ GiB, Linux", text)
+
+
+def test_a_claim_that_was_not_recorded_again_stays_with_the_commit_of_its_run(results, tmp_path):
+    page = tmp_path / "tested.md"
+    proof_results.record("an old | claim", "make proof", "0 of 7", n=7)
+    proof_results.record("a claim", "make proof", "1")
+    assert make_page(results, "--write", page).returncode == 0
+    page.write_text(re.sub(r"at commit [0-9a-f]{10}", "at commit 0123456789", page.read_text()))
+    before = claims(page.read_text())
+    for path in results.glob("*.json"):
+        path.unlink()
+    proof_results.record("a claim", "make proof", "2")
+    for _ in range(2):  # the second time nothing changes
+        assert make_page(results, "--write", page).returncode == 0
+        found = claims(page.read_text())
+        assert found["a claim"][1] == "2"
+        assert found["an old \\| claim"][1] == "0 of 7 (at 0123456789)"
+        assert found["an old \\| claim"][2] == before["an old \\| claim"][2]
+        assert len(found) == 2
 
 
 def test_of_a_claim_the_last_result_counts(results):
