@@ -80,6 +80,11 @@ pictures: all
 	@scripts/setup pictures
 	@scripts/pictures
 
+# Every view of the page, wide and narrow, light and dark, in build/screenshots.
+screenshots: all
+	@scripts/setup test
+	@/usr/bin/python3 -m pytest -q -p no:cacheprovider -m proof tests/e2e/test_looks.py
+
 # The Python package, as a wheel in build/python.
 python:
 	@scripts/setup test
@@ -91,4 +96,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench docs pictures python install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench docs pictures screenshots python install clean

@@ -4,8 +4,7 @@
  * pointer and by keyboard alone; and that who may only look finds nothing to press.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { api, enter, none, order, pressG, sees, settled, until, withPage } from "./browser.mjs";
+import { api, enter, none, order, pressG, sees, settled, test, until, withPage } from "./browser.mjs";
 
 const stateOf = async (job) => (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
 const button = (page, act) => page.locator(`main [data-act=${act}]`).first();

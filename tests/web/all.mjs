@@ -4,9 +4,10 @@
  * this order: the tour sees the wreckage before anybody mends it, and the last stops the
  * server.
  */
-import { after } from "node:test";
-import { closeBrowser } from "./browser.mjs";
+import { after, before } from "node:test";
+import { closeBrowser, launch } from "./browser.mjs";
 
+before(launch);
 after(closeBrowser);
 
 for (const name of ["tour", "night", "frame", "leave", "rooms", "acts", "tabs", "hostile", "charts", "away"]) await import(`./${name}.mjs`);

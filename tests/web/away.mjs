@@ -4,8 +4,7 @@
  * heals by itself. It runs last: the server comes back as another.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { order, sees, settled, until, withPage } from "./browser.mjs";
+import { order, sees, settled, test, until, withPage } from "./browser.mjs";
 
 test("a database that is away is told with the age of what is shown, and the page heals itself", async () => {
 	await withPage({}, async (page) => {

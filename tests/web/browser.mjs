@@ -7,6 +7,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { test as nodeTest } from "node:test";
 
 const require = createRequire(`${process.env.DEFIB_NODE_MODULES}/`);
 const { chromium } = require("playwright-core");
@@ -17,11 +18,23 @@ export const DESK = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 export const LIMIT_MS = 30000; /* for a machine that has much else to do */
 
+const wanted = process.env.DEFIB_TESTS ? new Set(JSON.parse(process.env.DEFIB_TESTS)) : null;
+
+/* A test of node's runner; skipped where $DEFIB_TESTS names others (a list in JSON). */
+export function test(name, body) {
+	return nodeTest(name, { skip: wanted && !wanted.has(name) ? "not asked for" : false }, body);
+}
+
 let browser = null;
 
+/*
+ * Chromium's build without windows: a third of the time that the whole browser takes for these
+ * tests, and it fetches no icons for tabs (which the whole browser does at some later moment, on
+ * behalf of whatever the tab shows by then).
+ */
 export async function launch() {
 	browser ??= await chromium.launch({
-		executablePath: process.env.DEFIB_CHROMIUM ?? "/usr/bin/chromium",
+		executablePath: process.env.DEFIB_CHROMIUM ?? "/usr/bin/chromium-headless-shell",
 		args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
 	});
 	return browser;
@@ -44,83 +57,57 @@ export function tokenOf(role) {
 /* What the browser itself notes of an answer that is a problem, or of none: the page tells it. */
 const REFUSED = /^Failed to load resource: (the server responded with a status of (400|401|403|404|409|422|429|503)|net::ERR_)/;
 
-/* What a page did that it should not (bad), the requests that failed (cut), whether it is gone; until off(). */
+/* What a page did that it should not (bad), the requests that failed (cut), whether it is gone. */
 function watched(page) {
-	const seen = { bad: [], cut: [], gone: false };
-	const on = {
-		console: (message) => {
-			if (message.type() === "error" && !REFUSED.test(message.text())) seen.bad.push(`console: ${message.text()}`);
-		},
-		pageerror: (error) => seen.bad.push(`error at ${page.url()}: ${error.message}`),
-		dialog: (dialog) => {
-			seen.bad.push(`dialog: ${dialog.message()}`);
-			dialog.dismiss();
-		},
-		request: (request) => {
-			if (!request.url().startsWith(`${HOME}/`)) seen.bad.push(`request: ${request.url()}`);
-		},
-		requestfailed: (request) => seen.cut.push(`${request.url()}: ${request.failure()?.errorText}`),
-		crash: () => { seen.gone = true; },
-		close: () => { seen.gone = true; },
-	};
-	for (const [name, listen] of Object.entries(on)) page.on(name, listen);
-	seen.off = () => { for (const [name, listen] of Object.entries(on)) page.off(name, listen); };
+	const seen = { page, bad: [], cut: [], gone: false };
+	page.on("console", (message) => {
+		if (message.type() === "error" && !REFUSED.test(message.text())) seen.bad.push(`console: ${message.text()}`);
+	});
+	page.on("pageerror", (error) => seen.bad.push(`error at ${page.url()}: ${error.message}`));
+	page.on("dialog", (dialog) => {
+		seen.bad.push(`dialog: ${dialog.message()}`);
+		dialog.dismiss();
+	});
+	page.on("request", (request) => {
+		if (!request.url().startsWith(`${HOME}/`)) seen.bad.push(`request: ${request.url()}`);
+	});
+	page.on("requestfailed", (request) => seen.cut.push(`${request.url()}: ${request.failure()?.errorText}`));
+	for (const end of ["crash", "close"]) page.on(end, () => { seen.gone = true; });
 	return seen;
 }
 
-const contexts = new Map(); /* by role and colours: tabs of one share what the browser has loaded */
-
 async function contextOf(role, scheme) {
-	const name = JSON.stringify([role, scheme]);
-	if (!contexts.has(name)) {
-		const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, reducedMotion: "reduce", baseURL: HOME });
-		if (role) await made.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
-		contexts.set(name, made);
-	}
-	return contexts.get(name);
-}
-
-const idle = new Map(); /* by context: tabs that a test is done with; each new one is a window of the browser */
-
-/* A tab becomes as a new one is. */
-async function keep(page, scheme) {
-	await page.unrouteAll({ behavior: "ignoreErrors" });
-	await page.evaluate(() => sessionStorage.clear());
-	await page.goto("about:blank");
-	await page.setViewportSize(DESK);
-	await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
-	idle.set(page.context(), [...(idle.get(page.context()) ?? []), page]);
+	const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, reducedMotion: "reduce", baseURL: HOME });
+	made.setDefaultTimeout(LIMIT_MS);
+	if (role) await made.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
+	return made;
 }
 
 /*
- * Runs body(page) on a tab, signed in as a role (null: nobody), and asserts that the page
- * behaved. `own`: on a tab that no other test has, which the body may close, or change for
- * good.
+ * Runs body(pages) on so many tabs of one browser, signed in as a role (null: nobody), and asserts
+ * that each behaved. They share a context that no other test has: nothing is left behind for the
+ * next (storage, routes, scripts, listeners, what was still being fetched).
  */
-export async function withPage({ role = "admin", scheme = "light", own = role === null } = {}, body) {
+export async function withTabs(n, { role = "admin", scheme = "light" }, body) {
 	const context = await contextOf(role, scheme);
-	const page = (own ? null : idle.get(context)?.pop()) ?? await context.newPage();
-	page.setDefaultTimeout(LIMIT_MS);
-	const seen = watched(page);
-	let kept = false;
+	const seen = [];
 	try {
-		await body(page);
-		none(seen.bad);
-		if (!seen.gone) assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
-		kept = !own;
+		for (let i = 0; i < n; i++) seen.push(watched(await context.newPage()));
+		await body(seen.map((one) => one.page));
+		none(seen.flatMap((one) => one.bad));
+		for (const { page } of seen.filter((one) => !one.gone))
+			assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
 	} catch (error) {
-		error.message += ["", ...seen.bad, ...seen.cut.slice(-10)].join("\n--- ");
+		error.message += ["", ...seen.flatMap((one) => [...one.bad, ...one.cut.slice(-10)])].join("\n--- ");
 		throw error;
 	} finally {
-		seen.off();
-		await (kept ? keep(page, scheme) : page.close());
+		await context.close();
 	}
 }
 
-/* Runs body(pages) on so many tabs of one browser, as withPage() does on one. */
-export async function withTabs(n, body, pages = []) {
-	if (pages.length === n) return body(pages);
-	return withPage({ own: true }, (page) => withTabs(n, body, [...pages, page]));
+/* The same on one tab. */
+export async function withPage(options, body) {
+	return withTabs(1, options, ([page]) => body(page));
 }
 
 /* What a promise gives, which is to come in time. */

@@ -4,8 +4,7 @@
  * and by keys, as a table too; and the page of a watch.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { api, enter, order, sees, settled, until, withPage } from "./browser.mjs";
+import { api, enter, order, sees, settled, test, until, withPage } from "./browser.mjs";
 
 const drawn = (page) => page.locator(".plots .plot:not(.waiting)").first().waitFor();
 const chart = (page, title) => page.locator(".plot", { has: page.getByRole("heading", { name: title, exact: true }) });
@@ -66,7 +65,7 @@ test("charts: arrow keys walk through the steps, and a screen reader is told eac
 });
 
 test("charts: the same numbers as a table, which stays chosen", async () => {
-	await withPage({ own: true }, async (page) => {
+	await withPage({}, async (page) => {
 		await page.goto("/watches/imports");
 		await drawn(page);
 		await page.getByRole("button", { name: "7 days" }).click();

@@ -4,8 +4,7 @@
  * and that the page stays honest when it is paused.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { api, live, pressG, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
+import { api, live, pressG, sees, settled, test, tokenOf, until, withPage } from "./browser.mjs";
 
 const theme = (page) => page.evaluate(() => document.documentElement.dataset.theme ?? "system");
 const background = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

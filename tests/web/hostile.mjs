@@ -5,8 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
-import { test } from "node:test";
-import { api, DESK, enter, overflow, PHONE, sees, settled, until, withPage } from "./browser.mjs";
+import { api, DESK, enter, overflow, PHONE, sees, settled, test, until, withPage } from "./browser.mjs";
 
 /* Nothing of it became an element. */
 async function harmless(page) {

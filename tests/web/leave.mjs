@@ -7,8 +7,7 @@
  * Answers are held back until the view was left, so no moment is a matter of luck.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { enter, LIMIT_MS, pressG, settled, until, within, withPage } from "./browser.mjs";
+import { enter, LIMIT_MS, pressG, settled, test, until, within, withPage } from "./browser.mjs";
 
 /* Where one comes from and goes to: it asks for nothing once it is shown. */
 const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
@@ -117,7 +116,7 @@ async function leaveEarlyAndLate(page, answers, at, rest) {
 }
 
 test("every view can be left while it waits for its first, its second or its last answer", async () => {
-	await withPage({ own: true }, async (page) => {
+	await withPage({}, async (page) => {
 		const answers = await gate(page);
 		for (const at of VIEWS) await leaveEarlyAndLate(page, answers, at, at === LEDGER.at ? REPORT : LEDGER);
 	});
@@ -140,7 +139,7 @@ const BEGUN = [
 ];
 
 test("what was begun in a view ends with it, and a dialog that looks what would happen is closed", async () => {
-	await withPage({ own: true }, async (page) => {
+	await withPage({}, async (page) => {
 		const answers = await gate(page);
 		for (const [at, way, begin, asks = anything] of BEGUN) {
 			const rest = at === LEDGER.at ? REPORT : LEDGER;

@@ -5,8 +5,7 @@
  * that match; the keyboard alone.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { api, none, pressG, sees, settled, tokenOf, until, withPage } from "./browser.mjs";
+import { api, none, pressG, sees, settled, test, tokenOf, until, withPage } from "./browser.mjs";
 
 /* Where the first element of each kind stands, from the top. */
 const tops = (page, selectors) => page.evaluate((all) => all.map((one) => document.querySelector(one)?.getBoundingClientRect().top ?? null), selectors);

@@ -5,8 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
-import { api, sees, settled, until, withPage } from "./browser.mjs";
+import { api, sees, settled, test, until, withPage } from "./browser.mjs";
 
 test("overview: the trend goes from a day to a week, and numbers lead to what they count", async () => {
 	await withPage({}, async (page) => {

@@ -7,8 +7,7 @@
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
-import { api, LIMIT_MS, live, sees, settled, tokenOf, withPage, withTabs } from "./browser.mjs";
+import { api, LIMIT_MS, live, sees, settled, test, tokenOf, withPage, withTabs } from "./browser.mjs";
 
 const PLACE = readFileSync(new URL("../../web/lib/place.js", import.meta.url));
 const all = (pages, what) => Promise.all(pages.map(what));
@@ -53,7 +52,7 @@ test("a place passes over what was seen, notices what never came, and follows a 
 });
 
 test("eight tabs load, are told what happens by one stream, and the eighth can act", async () => {
-	await withTabs(8, async (pages) => {
+	await withTabs(8, {}, async (pages) => {
 		const asked = readers(pages);
 		for (const page of pages) {
 			await page.goto("/ledger");
@@ -88,7 +87,7 @@ const ENDS = {
 };
 
 test("when the tab that reads is closed, crashes or is frozen others go on, and nothing is missed", async () => {
-	await withTabs(4, async (pages) => {
+	await withTabs(4, {}, async (pages) => {
 		const asked = readers(pages);
 		const said = [];
 		let left = pages,
@@ -115,7 +114,7 @@ test("when the tab that reads is closed, crashes or is frozen others go on, and 
 });
 
 test("a tab that reads and says nothing has the stream taken away, and is told by who took it", async () => {
-	await withTabs(2, async ([stuck, other]) => {
+	await withTabs(2, {}, async ([stuck, other]) => {
 		const asked = readers([stuck, other]);
 		await other.clock.install();
 		await stuck.goto("/ledger");
@@ -143,7 +142,7 @@ async function signIn(page, role) {
 }
 
 test("tabs with different tokens share nothing, and tabs with the same one do", async () => {
-	await withPage({ role: null }, (admin) => withPage({ role: null }, (viewer) => withPage({ role: null }, async (second) => {
+	await withTabs(3, { role: null }, async ([admin, viewer, second]) => {
 		const shown = new Set();
 		for (const page of [admin, viewer, second])
 			page.on("response", async (response) => {
@@ -156,11 +155,11 @@ test("tabs with different tokens share nothing, and tabs with the same one do", 
 		const names = await admin.evaluate(async () => (await navigator.locks.query()).held.map((lock) => lock.name));
 		assert.equal(new Set(names).size, 2);
 		assert.ok(!names.some((name) => /admin|viewer/.test(name)), "a token stands in a name");
-	})));
+	});
 });
 
 test("where tabs cannot find each other a hidden one lets go of its stream, and comes back to all that happened", async () => {
-	await withPage({ own: true }, async (page) => {
+	await withPage({}, async (page) => {
 		const asked = readers([page]);
 		const letGo = page.waitForEvent("requestfailed", isStream);
 		const hide = (hidden) => page.evaluate((now) => {
