@@ -205,7 +205,7 @@ static void pass_over(struct daemon *d, struct trace *t, const struct call *c)
 		if (by == GUARD_PASS || (by == GUARD_LOOK && d->without.look))
 			declare(t, i, c->end_ms);
 	}
-	const char *const *gone;
+	const struct gone_suspect *gone;
 	int ngone;
 	guard_end(d->guard, &gone, &ngone);
 }

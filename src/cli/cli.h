@@ -173,6 +173,8 @@ int cli_fail(const struct failure *f);
  * The same for a command of the built-in queue: if its tables are missing, says how to create them.
  */
 int cli_queue_fail(struct failure *f);
+/* Only add to the failure how to create them. */
+void cli_queue_hint(struct failure *f);
 /*
  * The same if a statement got a key from the user: a key that its type does not accept is a usage
  * error.

@@ -13,15 +13,13 @@
 
 #include <ctype.h>
 
-#define ACT_ROWS_MAX 20
-
-/* The output: one line per job, then counts by outcome; with --json one document. */
+/* The output: a row per job, then counts by outcome; with --json one document. */
 struct act_report {
 	struct cli *cli;
 	struct act_words words;
 	int ngroups;
 	int64_t njobs;                   /* of this group */
-	int64_t shown[2];                /* lines of this group: done, and others */
+	struct act_rows rows;            /* of this group, as text */
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
 	int64_t kept;                    /* restored by an undo, and held … */
 	const char *kept_watch;          /* … in this watch, the last of them */
@@ -52,7 +50,7 @@ static void act_group_begin(struct act_report *r, const struct watch *w, const s
 	struct buf out = BUF_INIT;
 	r->progress = progress_begin(r->cli, w->name, r->words.done, total);
 	r->njobs = 0;
-	r->shown[0] = r->shown[1] = 0;
+	act_rows_init(&r->rows, ACT_ROWS_MAX);
 	if (r->cli->json) {
 		buf_add(&out, r->ngroups ? ",\n" : "\n");
 		act_group_begin_json(w, d, &out);
@@ -61,19 +59,16 @@ static void act_group_begin(struct act_report *r, const struct watch *w, const s
 	out_print(&out);
 }
 
-/* As text: one line per job while they are few; problems are always shown. */
+/* As text: a row per job while they are few; problems are always shown. */
 static void act_job(void *report, const struct watch *w, const struct candidate *c)
 {
 	struct act_report *r = report;
 	struct buf out = BUF_INIT;
-	bool good = c->outcome == act_good(&r->words);
 	if (r->cli->json) {
 		buf_add(&out, r->njobs ? ",\n  " : "\n  ");
 		act_job_json(w, c, act_good(&r->words), &out);
-	} else if (r->shown[!good]++ < ACT_ROWS_MAX) {
-		progress_clear(&r->progress);
-		act_job_text(&r->words, w, c, r->cli->color_out, &out);
-		buf_add(&out, "\n");
+	} else {
+		act_job_row(&r->rows, &r->words, w, c);
 	}
 	out_print(&out);
 	progress_at(&r->progress, ++r->njobs);
@@ -87,14 +82,7 @@ static void group_end_text(const struct act_report *r, const struct watch *w,
                            const struct database *d, const struct by_hand_result *result,
                            struct buf *out)
 {
-	int64_t unseen = 0;
-	for (int i = 0; i < 2; i++)
-		unseen += r->shown[i] > ACT_ROWS_MAX ? r->shown[i] - ACT_ROWS_MAX : 0;
-	if (unseen) {
-		buf_add(out, "  … and ");
-		out_count(out, unseen);
-		buf_add(out, " more (--json lists all)\n");
-	}
+	act_rows_text(&r->rows, " (--json lists all)", r->cli->color_out, out);
 	act_counts_text(&r->words, w, d, result, out);
 	if (result->batch[0] && !text_eq(r->words.verb, "undo"))
 		buf_addf(out, "undo with: defib undo %s\n", result->batch);
@@ -109,6 +97,7 @@ static void act_group_end(struct act_report *r, const struct watch *w, const str
 		act_group_end_json(result, &out);
 	else
 		group_end_text(r, w, d, result, &out);
+	act_rows_release(&r->rows);
 	out_print(&out);
 	fflush(stdout);
 	if (result->failure.code) {
@@ -151,11 +140,16 @@ static int act_report_end(struct act_report *r)
 
 /* ---- the act ---- */
 
+bool act_of_queue(const struct act_kind *kind, const struct watch *w)
+{
+	return kind->act == ACT_CANCEL && text_eq(w->name, BUILTIN_NAME);
+}
+
 static int check_groups(const struct act_kind *kind, const struct selection *s)
 {
 	struct failure f = {0};
 	for (int i = 0; i < s->n; i++)
-		if (act_configured(kind, s->groups[i].watch, &f))
+		if (!act_of_queue(kind, s->groups[i].watch) && act_configured(kind, s->groups[i].watch, &f))
 			return cli_fail(&f);
 	return EXIT_CLEAN;
 }
@@ -207,7 +201,7 @@ static int ask(struct cli *c, const struct act_kind *kind, const struct selectio
 	return cli_confirm(c, buf_text(&question), act_reads_stdin(c));
 }
 
-static int carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s)
+int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s)
 {
 	struct act_report report = {.cli = c,
 	                            .words = {.verb = kind->verb,
@@ -230,7 +224,10 @@ static int carry_out(struct cli *c, const struct act_kind *kind, const struct se
 		const struct selected *g = &s->groups[i];
 		struct by_hand_result result = {0};
 		act_group_begin(&report, g->watch, g->database, g->njobs);
-		by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &result);
+		if (act_of_queue(kind, g->watch))
+			cancel_in_queue(c, g, &o, &result);
+		else
+			by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &result);
 		act_group_end(&report, g->watch, g->database, &result);
 	}
 	if (s->limited && !c->quiet)
@@ -254,7 +251,7 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 	int code = check_groups(kind, s);
 	if (code == EXIT_CLEAN)
 		code = ask(c, kind, s);
-	return code == EXIT_CLEAN ? carry_out(c, kind, s) : code;
+	return code == EXIT_CLEAN ? act_carry_out(c, kind, s) : code;
 }
 
 static const struct cli_option act_options[] = {

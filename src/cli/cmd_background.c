@@ -41,8 +41,7 @@ static defib_err daemon_leads(struct store *s, const struct watch *w, struct are
 
 static bool may_be_done(const struct act_kind *kind, const struct selected *g, struct failure *f)
 {
-	bool queue = text_eq(g->watch->name, BUILTIN_NAME) && kind->act == ACT_CANCEL;
-	return queue || !act_configured(kind, g->watch, f);
+	return act_of_queue(kind, g->watch) || !act_configured(kind, g->watch, f);
 }
 
 static defib_err plan_group(struct cli *c, const struct act_kind *kind, const struct selected *g,
@@ -84,8 +83,10 @@ static void print_order(const struct cli *c, const struct background_act *act,
 	}
 	out_print(&out);
 	if (!c->json && !c->quiet)
-		fprintf(stderr, "The daemon does it in the background. To follow it: defib act status %s\n",
-		        act->id);
+		fprintf(stderr,
+		        "The daemon does it in the background, at its pace. To follow it: "
+		        "defib act status %s --wait\nIt can be undone with: defib undo %s\n",
+		        act->id, act->id);
 }
 
 static int order_group(struct cli *c, const struct act_kind *kind, const struct selected *g)

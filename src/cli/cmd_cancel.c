@@ -16,75 +16,47 @@ static const struct cli_option cancel_options[] = {
 	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, ACT_BACKGROUND, {NULL, NULL, NULL},
 };
 
-struct canceller {
-	struct cli *cli;
-	struct session session;
-	struct bound bound;
-	struct carrier name; /* of the batch, in the ledger */
-};
-
-/* The outcome of one job, as a line; its state is what was written. */
-static bool print_outcome(const struct candidate *c)
-{
-	if (c->outcome == OUTCOME_RECOVERED)
-		printf("%s %s\n", c->facts.job,
-		       strstr(c->after, "\"cancelling\"") ? "cancelling" : "cancelled");
-	else
-		fprintf(stderr, "defib: job %s does not exist, has ended, or is being rolled back\n",
-		        c->facts.job);
-	return c->outcome == OUTCOME_RECOVERED;
-}
-
-static int cancel_jobs(struct canceller *x, const char *const *jobs, int n)
-{
-	const struct queue_cancel q = {.session = &x->session,
-	                               .bound = &x->bound,
-	                               .actor = x->name.actor,
-	                               .reason = cli_value(x->cli, "reason"),
-	                               .batch = x->name.name};
-	int done = 0;
-	for (int i = 0; i < n; i++) {
-		struct failure f = {0};
-		struct candidate one;
-		int64_t id;
-		if (!int_parse(jobs[i], &id))
-			return cli_usage("\"%s\" is not a job number", jobs[i]);
-		if (queue_cancel(&q, jobs[i], &x->cli->arena, &one, &f))
-			return cli_queue_fail(&f);
-		done += print_outcome(&one);
-	}
-	if (done == n)
-		return EXIT_CLEAN;
-	return done ? EXIT_PARTLY : EXIT_REFUSED;
-}
-
 /* The watch is our own and correct: the tables are missing. */
-static int no_queue(const struct failure *f)
+static void no_queue(struct failure *f)
 {
 	struct failure missing = {0};
 	fail(&missing, f->code == DEFIB_CONFIG ? DEFIB_BAD_SQL : f->code, "%s", f->what);
-	return cli_queue_fail(&missing);
+	cli_queue_hint(&missing);
+	*f = missing;
 }
 
-/* As the service does it: with an entry in the ledger, in the same transaction. */
-static int cancel_in_queue(struct cli *c, const struct database *d, const char *const *jobs, int n)
+void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_hand_options *o,
+                     struct by_hand_result *result)
 {
-	struct canceller x = {.cli = c};
-	struct failure f = {0};
-	const struct watch *queue = builtin_watch(d->engine, &c->arena);
+	struct bound bound = {0};
+	struct carrier name;
 	enum bound_ledger ledger = c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE;
-	int code = EXIT_CLEAN;
-	x.session = cli_session(d, queue, false);
-	carrier_begin(&x.name, cli_actor(c));
-	if (bound_open(&x.bound, &x.session, queue, ledger, &f)) {
-		code = no_queue(&f);
-	} else {
-		code = cancel_jobs(&x, jobs, n);
-		wake_send(x.session.store, d->url);
+	struct failure *f = &result->failure;
+	carrier_begin(&name, o->actor);
+	const struct queue_cancel q = {.session = g->session,
+	                               .bound = &bound,
+	                               .actor = o->actor,
+	                               .reason = o->reason,
+	                               .batch = name.name,
+	                               .dry_run = o->dry_run};
+	defib_err err = bound_open(&bound, g->session, g->watch, o->dry_run ? LEDGER_NONE : ledger, f);
+	if (err)
+		no_queue(f);
+	for (int i = 0; i < g->njobs && !err; i++) {
+		AUTO_ARENA a = ARENA_INIT;
+		struct candidate one;
+		err = queue_cancel(&q, g->jobs[i], &a, &one, f);
+		if (!err) {
+			result->outcomes[one.outcome]++;
+			o->job(o->ctx, g->watch, &one);
+		}
 	}
-	bound_release(&x.bound);
-	session_close(&x.session);
-	return code;
+	result->ledger = bound.ledger.ready;
+	if (result->ledger && result->outcomes[OUTCOME_RECOVERED])
+		snprintf(result->batch, sizeof result->batch, "%s", name.name);
+	if (result->outcomes[OUTCOME_RECOVERED])
+		wake_send(g->session->store, g->database->url);
+	bound_release(&bound);
 }
 
 /* A number; any single word if there is no watch that it could be a key of. */
@@ -109,40 +81,29 @@ static bool means_queue(const struct cli *c)
 	return all;
 }
 
-/* The queue has its own cancel, which handles waiting jobs and notifies workers. */
-static int cancel_group(struct cli *c, const struct selected *g)
+/* Jobs that were named by their numbers alone: nothing is looked up, and nobody is asked. */
+static int cancel_numbers(struct cli *c, const struct act_kind *kind)
 {
-	AUTO_BUF question = BUF_INIT;
-	act_question(&question, "cancel", g->njobs, g->watch, g->database);
-	int code = cli_confirm(c, buf_text(&question), act_reads_stdin(c));
-	if (code != EXIT_CLEAN)
-		return code;
-	if (!cli_flag(c, "dry-run"))
-		return cancel_in_queue(c, g->database, (const char *const *)g->jobs, g->njobs);
-	for (int i = 0; i < g->njobs; i++)
-		printf("%s would be cancelled\n", g->jobs[i]);
-	return EXIT_CLEAN;
-}
-
-static int cancel_selected(struct cli *c, struct selection *s)
-{
-	int code = EXIT_CLEAN, others = 0;
-	for (int i = 0; i < s->n && code == EXIT_CLEAN; i++) {
-		if (!text_eq(s->groups[i].watch->name, BUILTIN_NAME)) {
-			s->groups[others++] = s->groups[i];
-			continue;
-		}
-		s->total -= s->groups[i].njobs;
-		code = cancel_group(c, &s->groups[i]);
-	}
-	s->n = others;
-	if (others == 0 || code != EXIT_CLEAN)
-		return code;
-	return act_selected(c, act_kind_named("cancel"), s);
+	const struct database *d = &c->settings.databases[0];
+	const struct watch *queue = builtin_watch(d->engine, &c->arena);
+	AUTO_SESSION session = cli_session(d, queue, false);
+	struct selected group = {.watch = queue,
+	                         .database = d,
+	                         .session = &session,
+	                         .named = true,
+	                         .jobs = c->words,
+	                         .njobs = c->nwords};
+	const struct selection s = {.groups = &group, .n = 1, .total = c->nwords};
+	int64_t id;
+	for (int i = 0; i < c->nwords; i++)
+		if (!int_parse(c->words[i], &id))
+			return cli_usage("\"%s\" is not a job number", c->words[i]);
+	return act_carry_out(c, kind, &s);
 }
 
 static int cmd_cancel(struct cli *c)
 {
+	const struct act_kind *kind = act_kind_named("cancel");
 	const struct select_rules rules = {.changes = true};
 	AUTO(selection_release) struct selection s = {0};
 	int code = cli_load(c);
@@ -151,13 +112,11 @@ static int cmd_cancel(struct cli *c)
 	if (c->nwords == 0 && !cli_value(c, "where") && !cli_flag(c, "all"))
 		return cli_usage("name the jobs: their numbers, WATCH/KEY, or --where TERM");
 	if (cli_flag(c, "background"))
-		return act_in_background(c, act_kind_named("cancel"));
+		return act_in_background(c, kind);
 	if (means_queue(c))
-		return cancel_in_queue(c, &c->settings.databases[0], c->words, c->nwords);
+		return cancel_numbers(c, kind);
 	code = select_jobs(c, &rules, &s);
-	if (code == EXIT_CLEAN)
-		code = cancel_selected(c, &s);
-	return code;
+	return code == EXIT_CLEAN ? act_selected(c, kind, &s) : code;
 }
 
 COMMAND(cancel, cmd_cancel, "JOB…", "cancel waiting jobs, ask running ones to stop",

@@ -39,6 +39,7 @@ struct force_run {
 	struct worker *worker;
 	pthread_mutex_t lock; /* for output and counts: two threads claim and settle */
 	int done, failed, left;
+	int width; /* of the longest name; 0: no row has been printed */
 };
 
 static int read_options(struct force_run *r, bool *fail_them)
@@ -95,9 +96,31 @@ static int fail_jobs(struct force_run *r)
 
 /* ---- force ---- */
 
+static int outcome_width(const struct force_run *r)
+{
+	return (int)strlen(cli_flag(r->cli, "dry-run") ? "would be skipped" : "timed_out");
+}
+
+/* Rows come one by one, while jobs run. */
+static void print_head(struct force_run *r)
+{
+	AUTO_BUF out = BUF_INIT, name = BUF_INIT;
+	for (int i = 0; i < r->n; i++) {
+		buf_clear(&name);
+		job_qualified(r->picked.watch, r->jobs[i].job, &name);
+		int width = out_width(buf_text(&name));
+		r->width = width > r->width ? width : r->width;
+	}
+	out_padded(&out, "JOB", r->width);
+	buf_addf(&out, "  %-*s  DETAIL", outcome_width(r), "OUTCOME");
+	puts(buf_text(&out));
+}
+
 static void print_line(struct force_run *r, const char *job, const char *what, const char *detail)
 {
 	AUTO_BUF out = BUF_INIT, name = BUF_INIT;
+	if (!r->width && !r->cli->json)
+		print_head(r);
 	job_qualified(r->picked.watch, job, &name);
 	if (r->cli->json) {
 		buf_add(&out, "{\"job\":");
@@ -106,8 +129,8 @@ static void print_line(struct force_run *r, const char *job, const char *what, c
 		json_text(&out, "detail", detail);
 		buf_add(&out, "}");
 	} else {
-		out_padded(&out, buf_text(&name), 0);
-		buf_addf(&out, "  %s%s", what, detail[0] ? "  " : "");
+		out_padded(&out, buf_text(&name), r->width);
+		buf_addf(&out, "  %-*s  ", outcome_width(r), what);
 		out_padded(&out, detail, 0);
 	}
 	puts(buf_text(&out));

@@ -5,6 +5,7 @@
  * of their ids from there on: the id of the last line is the cursor to continue with, and no lower
  * id is ever committed later.
  */
+#include "cli/progress.h"
 #include "cli/select.h"
 
 #include "base/text.h"
@@ -217,12 +218,18 @@ static int verify_one(struct cli *c, const struct database *d, struct seal_repor
 	struct failure f = {0};
 	AUTO_SESSION session = cli_session(d, NULL, true);
 	bool exists = false;
+	int64_t top = 0; /* the first entries may have been pruned: there are at most so many */
 	session.options.statement_ms = STATEMENT_MS;
 	defib_err err = session_ready(&session, &f);
 	if (!err)
 		err = ledger_exists(session.store, &exists, &f);
 	if (!err && exists)
-		err = seal_verify(session.store, cli_value(c, "expect"), &c->arena, r, &f);
+		err = ledger_top(session.store, &top, &f);
+	struct progress bar = progress_begin(c, d->name, "checked", top);
+	if (!err && exists)
+		err = seal_verify(session.store, cli_value(c, "expect"), progress_on_count(&bar), &c->arena,
+		                  r, &f);
+	progress_clear(&bar);
 	if (err)
 		return cli_fail(&f);
 	if (!exists) {
@@ -328,6 +335,42 @@ static int read_filter(struct cli *c, struct ledger_filter *out)
 	return EXIT_CLEAN;
 }
 
+/* All that is asked for, page by page. */
+static defib_err read_pages(struct cli *c, const struct ledger_source *s,
+                            const struct ledger_filter *filter, struct ledger_row **rows, int *n,
+                            struct failure *f)
+{
+	struct progress bar = progress_begin(c, s->database->name, "read", 0);
+	struct ledger_filter page = *filter;
+	struct ledger_row *all = NULL, *more;
+	defib_err err = DEFIB_OK;
+	int got = 0, room = 0;
+	do {
+		int64_t left = filter->limit - *n;
+		page.limit = left < PAGE ? left : PAGE;
+		err = ledger_read(s->session.store, &page, &c->arena, &more, &got, f);
+		if (err || got == 0)
+			break;
+		if (*n + got > room) {
+			room = 2 * (*n + got);
+			struct ledger_row *larger = ARENA_ARRAY(&c->arena, struct ledger_row, room);
+			if (*n)
+				memcpy(larger, all, sizeof *all * (size_t)*n);
+			all = larger;
+		}
+		memcpy(all + *n, more, sizeof *all * (size_t)got);
+		*n += got;
+		if (filter->newest_first)
+			page.up_to_id = more[got - 1].id - 1;
+		else
+			page.after_id = more[got - 1].id;
+		progress_at(&bar, *n);
+	} while (got == page.limit && *n < filter->limit && page.up_to_id > 0);
+	progress_clear(&bar);
+	*rows = all;
+	return err;
+}
+
 /* The requested entries of one database, and the cursor after them. */
 static defib_err read_source(struct cli *c, struct ledger_source *s,
                              const struct ledger_filter *filter, struct ledger_row **rows, int *n,
@@ -347,9 +390,7 @@ static defib_err read_source(struct cli *c, struct ledger_source *s,
 	}
 	err = ledger_top(s->session.store, &s->cursor, f);
 	first.up_to_id = s->cursor;
-	return err || filter->limit == 0 || s->cursor == 0
-	           ? err
-	           : ledger_read(s->session.store, &first, &c->arena, rows, n, f);
+	return err || filter->limit == 0 || s->cursor == 0 ? err : read_pages(c, s, &first, rows, n, f);
 }
 
 static int by_time(const void *a, const void *b)
@@ -381,7 +422,6 @@ static void add_lines(struct cli *c, struct screen *screen, const struct ledger_
 static void print_screen(struct cli *c, struct screen *screen, const struct ledger_filter *filter)
 {
 	struct ledger_lines lines = {.settings = &c->settings, .json = c->json};
-	struct buf out = BUF_INIT;
 	int skip = screen->n > filter->limit ? screen->n - (int)filter->limit : 0;
 	/* A single ledger is in the order of its ids, even if a clock was set back. */
 	if (c->settings.ndatabases > 1 && screen->n)
@@ -392,8 +432,17 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 			screen->lines[i] = screen->lines[screen->n - 1 - i];
 			screen->lines[screen->n - 1 - i] = line;
 		}
-	ledger_lines_text(&lines, screen->lines + skip, screen->n - skip, &out);
-	out_print(&out);
+	struct progress bar = progress_begin(c, "ledger", "written", screen->n - skip);
+	ledger_lines_measure(&lines, screen->lines + skip, screen->n - skip);
+	for (int at = skip; at < screen->n && !ferror(stdout); at += PAGE) {
+		struct buf out = BUF_INIT;
+		ledger_lines_text(&lines, screen->lines + at, screen->n - at < PAGE ? screen->n - at : PAGE,
+		                  &out);
+		out_print(&out);
+		if (!c->tty_out) /* there the lines themselves show it */
+			progress_at(&bar, at - skip);
+	}
+	progress_clear(&bar);
 }
 
 static int show(struct cli *c, struct ledger_source *sources, const struct ledger_filter *filter)

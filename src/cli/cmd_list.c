@@ -10,6 +10,7 @@
  * `defib explain`: one job: every fact, what it was compared with, which rule fires or why none
  * does, what holds it back, and what would happen next.
  */
+#include "cli/progress.h"
 #include "cli/select.h"
 
 #include "base/clock.h"
@@ -145,6 +146,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 	struct failure f = {0};
 	struct browsed *rows = NULL;
 	int n = 0;
+	struct progress bar = progress_begin(c, g->watch->name, "read", 0);
 	enum list_sort sort = l->sort < 0 ? browse_sort(g->terms, g->nterms) : (enum list_sort)l->sort;
 	struct browse ask = {
 		.terms = g->terms,
@@ -156,6 +158,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 		.after = begins ? &l->begin.at : NULL,
 		.limit = l->selection.limit - l->shown,
 		.facts = !l->ids,
+		.on_count = progress_on_count(&bar),
 	};
 	if (begins &&
 	    (l->begin.sort != sort || l->begin.desc != l->desc || l->begin.nkeys != g->watch->key.n))
@@ -163,6 +166,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 	defib_err err = selected_bind(c, g, b, &f);
 	if (!err)
 		err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &rows, &n, &l->more, &f);
+	progress_clear(&bar);
 	if (!err) {
 		print_page(l, g, b->store, sort, rows, n);
 		return EXIT_CLEAN;

@@ -5,9 +5,8 @@
  * if the brake of a daemon holds a watch, most of its workers fell silent at once and are probably
  * cut off rather than dead; recovering those anyway requires an option, and the ledger records it.
  */
-#include "cli/cli.h"
+#include "cli/progress.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "recover/census.h"
@@ -37,9 +36,7 @@ struct scan_report {
 	int64_t njobs;                                                /* of this watch */
 	struct scan_rows rows;                                        /* of this watch */
 	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
-	int64_t progress_ms; /* when the progress line was last drawn */
-	int64_t begun_ms;
-	bool progress_shown;
+	struct progress progress;                                     /* of this watch */
 };
 
 static void report_begin(struct scan_report *r, struct cli *c, bool fix)
@@ -56,8 +53,7 @@ static void report_watch_begin(struct scan_report *r, const struct watch *w,
 	r->njobs = 0;
 	r->rows.n = 0;
 	r->rows.seen = 0;
-	r->begun_ms = clock_boot_ms();
-	r->progress_ms = r->begun_ms;
+	r->progress = progress_begin(r->cli, w->name, r->rows.fix ? "recovered" : "found", 0);
 	arena_clear(&r->rows.arena);
 	if (r->cli->json) {
 		buf_add(&out, r->nwatches ? ",\n" : "\n");
@@ -84,19 +80,9 @@ static void report_job(void *ctx, const struct watch *w, const struct candidate 
 static void report_progress(void *ctx, const struct watch *w, const struct scan_result *s)
 {
 	struct scan_report *r = ctx;
-	int64_t now = clock_boot_ms();
-	if (!r->cli->tty_err || r->cli->quiet || now - r->begun_ms < 1000 || now - r->progress_ms < 100)
-		return;
-	AUTO_BUF out = BUF_INIT;
-	buf_addf(&out, "\r\033[K%s: ", w->name);
-	out_count(&out, s->found);
-	buf_add(&out, " found, ");
-	out_count(&out, s->outcomes[OUTCOME_RECOVERED]);
-	buf_addf(&out, " recovered, %lld/s", (long long)(s->found * 1000 / (now - r->begun_ms)));
-	fputs(buf_text(&out), stderr);
-	fflush(stderr);
-	r->progress_ms = now;
-	r->progress_shown = true;
+	(void)w;
+	r->progress.of.total = s->goal;
+	progress_at(&r->progress, r->rows.fix ? s->outcomes[OUTCOME_RECOVERED] : s->found);
 }
 
 static void report_notes(const struct scan_report *r, const struct watch *w,
@@ -128,9 +114,7 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 static void report_watch_end(struct scan_report *r, const struct watch *w, const struct database *d,
                              const struct scan_result *s)
 {
-	if (r->progress_shown)
-		fputs("\r\033[K", stderr);
-	r->progress_shown = false;
+	progress_clear(&r->progress);
 	struct buf out = BUF_INIT;
 	if (r->cli->json) {
 		scan_end_json(s, &out);
@@ -228,6 +212,7 @@ static int read_options(struct run *run)
 		.actor = cli_actor(c),
 		.ledger_off = c->settings.ledger == LEDGER_OFF,
 		.override_guard = cli_flag(c, "override-guard"),
+		.expects = c->tty_err && !c->quiet,
 		.observer = {report_job, report_progress, &run->report},
 	};
 	if (!cli_int(c, "limit", &run->options.limit))

@@ -53,7 +53,7 @@ int cli_key_fail(struct failure *f)
 	return cli_fail(f);
 }
 
-int cli_queue_fail(struct failure *f)
+void cli_queue_hint(struct failure *f)
 {
 	/* Our own statements are correct: the tables, or their whole schema, are missing. */
 	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
@@ -61,6 +61,11 @@ int cli_queue_fail(struct failure *f)
 		fail_next(f, "defib init creates and upgrades the queue's tables");
 	if (f->code == DEFIB_PERMISSION && !f->next[0])
 		schema_refused(f, "the role may not use the queue's tables");
+}
+
+int cli_queue_fail(struct failure *f)
+{
+	cli_queue_hint(f);
 	return cli_fail(f);
 }
 

@@ -29,6 +29,16 @@ void progress_at(struct progress *p, int64_t n)
 	p->shown = true;
 }
 
+static void counted(void *progress, int64_t n)
+{
+	progress_at(progress, n);
+}
+
+struct on_count progress_on_count(struct progress *p)
+{
+	return (struct on_count){counted, p};
+}
+
 void progress_clear(struct progress *p)
 {
 	if (!p->shown)

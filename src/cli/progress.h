@@ -5,6 +5,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
+#include "base/on_count.h"
 #include "cli/cli.h"
 #include "view/progress.h"
 
@@ -18,6 +19,8 @@ struct progress progress_begin(const struct cli *c, const char *name, const char
                                int64_t total);
 /* So many so far. Cheap: it draws at most ten times a second. */
 void progress_at(struct progress *p, int64_t n);
+/* The same for what reads page by page. */
+struct on_count progress_on_count(struct progress *p);
 /* Remove the line, before other output or at the end. */
 void progress_clear(struct progress *p);
 

@@ -30,7 +30,7 @@
 	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""}, \
 	{"where", "TERM", "only jobs with state=NAME, verdict=silent, stuck, age>10m, …"}, \
 	{"limit", "N", "at most N jobs"}
-#define SELECTOR_ALL {"all", NULL, "all jobs, where nothing else says which"}
+#define SELECTOR_ALL {"all", NULL, "all jobs; required if neither names nor --where are given"}
 /* clang-format on */
 
 /* The jobs of one watch. */
@@ -132,7 +132,7 @@ int pick_former(struct cli *c, const struct watch **w, const struct database **d
 #define ACT_OVERRIDE \
 	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}
 #define ACT_BACKGROUND \
-	{"background", NULL, "have the daemon do it to all that match; see defib act status"}
+	{"background", NULL, "let the daemon do it, at its pace; follow it with defib act status"}
 /* clang-format on */
 
 /* --background: order the act for all jobs that match (cmd_background.c). */
@@ -140,6 +140,14 @@ int act_in_background(struct cli *c, const struct act_kind *kind);
 
 /* Check, ask, and do it. */
 int act_selected(struct cli *c, const struct act_kind *kind, const struct selection *s);
+
+/* The same without asking. */
+int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s);
+/* Whether the built-in queue does it its own way: it notifies workers of what is cancelled. */
+bool act_of_queue(const struct act_kind *kind, const struct watch *w);
+/* That act (cmd_cancel.c), reported as by_hand() does. */
+void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_hand_options *o,
+                     struct by_hand_result *result);
 
 /* Whether ids come from stdin: the word "-". */
 bool act_reads_stdin(const struct cli *c);

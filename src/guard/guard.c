@@ -48,6 +48,7 @@ const char *const guard_names[] = {
 
 struct suspect {
 	const char *job, *owner;
+	enum sign sign;
 	int64_t sign_us;
 	int64_t seen_us, seen_boot_us; /* first sighting: the database's clock and our own */
 	bool confirmed;                /* by a second look */
@@ -62,7 +63,7 @@ struct suspects {
 	struct suspect *next;   /* in this pass */
 	int nknown, nnext, cap_known, cap_next;
 	bool open;
-	const char **gone;
+	struct gone_suspect *gone;
 	int cap_gone;
 };
 
@@ -126,11 +127,16 @@ static struct suspect *find(const struct suspects *s, const char *job)
 
 /* This job is silent: its entry, new if its owner or sign has changed; NULL: no room. */
 static struct suspect *suspects_see(struct suspects *s, const char *job, const char *owner,
-                                    int64_t sign_us, int64_t now_us, int64_t boot_us)
+                                    enum sign sign, int64_t sign_us, int64_t now_us,
+                                    int64_t boot_us)
 {
 	struct suspect *old = find(s, job);
-	struct suspect first = {
-		.job = job, .owner = owner, .sign_us = sign_us, .seen_us = now_us, .seen_boot_us = boot_us};
+	struct suspect first = {.job = job,
+	                        .owner = owner,
+	                        .sign = sign,
+	                        .sign_us = sign_us,
+	                        .seen_us = now_us,
+	                        .seen_boot_us = boot_us};
 	assert(s->open && job != NULL);
 	if (old)
 		old->met = true;
@@ -139,7 +145,7 @@ static struct suspect *suspects_see(struct suspects *s, const char *job, const c
 }
 
 /* The pass saw all jobs: suspects that it did not see are gone. Texts live until the next begin. */
-static void suspects_end(struct suspects *s, const char *const **gone, int *ngone)
+static void suspects_end(struct suspects *s, const struct gone_suspect **gone, int *ngone)
 {
 	assert(s->open);
 	int n = 0;
@@ -149,7 +155,8 @@ static void suspects_end(struct suspects *s, const char *const **gone, int *ngon
 	}
 	for (int i = 0; i < s->nknown; i++)
 		if (!s->known[i].met && !s->known[i].passed)
-			s->gone[n++] = s->known[i].job;
+			s->gone[n++] = (struct gone_suspect){s->known[i].job, s->known[i].owner,
+			                                     s->known[i].sign, s->known[i].sign_us};
 	*gone = s->gone;
 	*ngone = n;
 	turn_over(s);
@@ -350,7 +357,8 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	bool old = sign_us + j->limit_us < g->first_us && j->sign != SIGN_EXPIRES;
 	if (a.by != GUARD_PASS || g->beat_us == 0 || old)
 		return a;
-	*suspect = suspects_see(&g->suspects, f->job, f->owner, sign_us, g->now_us, g->boot_us);
+	*suspect =
+		suspects_see(&g->suspects, f->job, f->owner, j->sign, sign_us, g->now_us, g->boot_us);
 	/* Sightings also count under the brake: a job that it releases was seen for long enough. */
 	if (*suspect)
 		a = confirm(g, *suspect);
@@ -414,7 +422,13 @@ void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed)
 	g->pace_us += took_us;
 }
 
-void guard_end(struct guard *g, const char *const **gone, int *ngone)
+bool heard_again(const struct gone_suspect *was, const struct facts *now)
+{
+	bool same = now->has_sign[was->sign] && now->sign_us[was->sign] == was->sign_us;
+	return !same || !text_eq(now->owner, was->owner) || now->owner_alive == KNOWN_YES;
+}
+
+void guard_end(struct guard *g, const struct gone_suspect **gone, int *ngone)
 {
 	suspects_end(&g->suspects, gone, ngone);
 	g->doubt = NULL;

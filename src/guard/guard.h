@@ -93,12 +93,24 @@ struct guard_report {
 	int64_t again_us; /* when another pass could let a job through; 0: not known */
 };
 
+/* A suspect that a pass did not see again: its owner and sign of life when it was last seen. */
+struct gone_suspect {
+	const char *job, *owner;
+	enum sign sign;
+	int64_t sign_us;
+};
 /*
- * The pass saw everything that is stuck. Suspects that were not seen again are returned; their
- * texts are valid until the next begin. A pass that failed half-way is not ended: the next begin
- * keeps what it saw, and the suspects that it did not reach.
+ * Whether the job gave a sign of life since, or has another owner. One that looks well only because
+ * the database's clock was set back, or a threshold raised, was not heard.
  */
-void guard_end(struct guard *g, const char *const **gone, int *ngone);
+bool heard_again(const struct gone_suspect *was, const struct facts *now);
+
+/*
+ * The pass saw everything that is stuck. Suspects that were not seen again are returned, by job;
+ * their texts are valid until the next begin. A pass that failed half-way is not ended: the next
+ * begin keeps what it saw, and the suspects that it did not reach.
+ */
+void guard_end(struct guard *g, const struct gone_suspect **gone, int *ngone);
 void guard_report(const struct guard *g, struct guard_report *out);
 /*
  * "held 412 of 430, because 19 of 20 owners fell silent within 2m; releases when they return or

@@ -151,14 +151,36 @@ static void suspects_that_are_not_asked_about_are_handed_out_once(void **state)
 	assert_by(ask(b, "a", "x0", 0), GUARD_LOOK);
 	end(b);
 	assert_int_equal(b->ngone, 1);
-	assert_string_equal(b->gone[0], "b");
+	assert_string_equal(b->gone[0].job, "b");
 	begin(b, 66);
 	end(b);
 	assert_int_equal(b->ngone, 1);
-	assert_string_equal(b->gone[0], "a");
+	assert_string_equal(b->gone[0].job, "a");
 	begin(b, 67);
 	end(b);
 	assert_int_equal(b->ngone, 0);
+}
+
+static void who_looks_well_by_a_clock_set_back_was_not_heard_again(void **state)
+{
+	struct bench *b = *state;
+	calm(b);
+	begin(b, 61);
+	assert_by(ask(b, "a", "x0", 0), GUARD_LOOK);
+	end(b);
+	b->ahead_s = -30; /* now its sign of life is only 32 s old */
+	begin(b, 62);
+	end(b);
+	assert_int_equal(b->ngone, 1);
+	struct facts now = {.job = "a", .owner = "x0", .owner_alive = KNOWN_NOT};
+	now.has_sign[SIGN_ALIVE] = true;
+	now.sign_us[SIGN_ALIVE] = at(0);
+	assert_false(heard_again(&b->gone[0], &now));
+	now.sign_us[SIGN_ALIVE] = at(-1); /* written by the new clock */
+	assert_true(heard_again(&b->gone[0], &now));
+	now.sign_us[SIGN_ALIVE] = at(0);
+	now.owner = "x1";
+	assert_true(heard_again(&b->gone[0], &now));
 }
 
 static void a_suspect_that_was_let_through_is_not_missed(void **state)
@@ -446,6 +468,7 @@ int main(void)
 		TEST(a_database_clock_set_forward_is_no_second_look),
 		TEST(a_database_clock_set_back_costs_one_more_beat),
 		TEST(suspects_that_are_not_asked_about_are_handed_out_once),
+		TEST(who_looks_well_by_a_clock_set_back_was_not_heard_again),
 		TEST(a_suspect_that_was_let_through_is_not_missed),
 		TEST(a_confirmed_job_that_could_not_be_written_passes_again),
 		TEST(a_pass_that_broke_off_forgets_nobody),

@@ -28,7 +28,7 @@ struct bench {
 	struct census_row census[OWNERS];
 	char names[OWNERS][16];
 	int n;
-	const char *const *gone;
+	const struct gone_suspect *gone;
 	int ngone;
 };
 

@@ -101,6 +101,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 struct check {
 	struct store *store;
 	const char *expected;
+	struct on_count on_count;
 	struct seal_report *report;
 	struct arena *keep; /* what the report points to */
 	struct arena page;
@@ -273,6 +274,7 @@ static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
 	err = check_anchor(c, &seals[0], f);
 	while (!err && (more || behind) && !c->report->broken) {
 		err = check_page(c, behind, &more, f);
+		count_tell(&c->on_count, c->report->entries);
 		behind = 0;
 		if (!err && !more)
 			err = first_behind(c, &behind, f);
@@ -294,8 +296,8 @@ static defib_err was_pruned(struct check *c, int64_t anchor_id, bool *pruned, st
 	return err;
 }
 
-defib_err seal_verify(struct store *s, const char *expected, struct arena *a,
-                      struct seal_report *out, struct failure *f)
+defib_err seal_verify(struct store *s, const char *expected, struct on_count on_count,
+                      struct arena *a, struct seal_report *out, struct failure *f)
 {
 	bool again = true;
 	*out = (struct seal_report){0};
@@ -303,7 +305,8 @@ defib_err seal_verify(struct store *s, const char *expected, struct arena *a,
 	if (err || !out->sealed)
 		return err;
 	while (!err && again) {
-		struct check c = {.store = s, .expected = expected, .report = out, .keep = a};
+		struct check c = {
+			.store = s, .expected = expected, .on_count = on_count, .report = out, .keep = a};
 		int64_t anchor_id = 0;
 		*out = (struct seal_report){.sealed = true};
 		err = walk(&c, &anchor_id, f);

@@ -16,6 +16,7 @@
 #define LEDGER_SEAL_H
 
 #include "base/hash.h"
+#include "base/on_count.h"
 #include "store/store.h"
 
 /* Seal what this transaction added (SQLite; PostgreSQL has sealed it already). */
@@ -33,9 +34,9 @@ struct seal_report {
 };
 /*
  * Read the whole chain and recompute it. `expected` is a seal that was kept elsewhere; NULL: none.
- * A broken chain is a result, not a failure.
+ * A broken chain is a result, not a failure. `on_count` receives the number of checked entries.
  */
-MUST_CHECK defib_err seal_verify(struct store *s, const char *expected, struct arena *a,
-                                 struct seal_report *out, struct failure *f);
+MUST_CHECK defib_err seal_verify(struct store *s, const char *expected, struct on_count on_count,
+                                 struct arena *a, struct seal_report *out, struct failure *f);
 
 #endif

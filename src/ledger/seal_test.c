@@ -10,7 +10,7 @@ static struct seal_report verified(struct place *p, const char *expected)
 {
 	struct seal_report r;
 	struct failure f = {0};
-	if (seal_verify(p->store, expected, &p->arena, &r, &f))
+	if (seal_verify(p->store, expected, (struct on_count){0}, &p->arena, &r, &f))
 		fail_msg("%s", f.what);
 	return r;
 }

@@ -233,6 +233,7 @@ static defib_err read_part(struct reading *r, struct list_query *l, struct failu
 			decode(w, &rows, rows.nrows - 1, r->arena, &last);
 			go_on(l, &last.at);
 		}
+		count_tell(&r->ask->on_count, r->n);
 	} while (!err && !l->keys && rows.nrows == l->limit && !full(r));
 	return err;
 }

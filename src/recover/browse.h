@@ -8,6 +8,7 @@
 #ifndef RECOVER_BROWSE_H
 #define RECOVER_BROWSE_H
 
+#include "base/on_count.h"
 #include "recover/judge.h"
 #include "recover/look.h"
 #include "watch/list_sql.h"
@@ -45,6 +46,7 @@ struct browse {
 	int64_t limit;                       /* 0: all */
 	bool facts;                          /* read them; otherwise only if a term needs them */
 	struct browse_bound *bound;          /* NULL: no time limit */
+	struct on_count on_count;            /* jobs that were found */
 };
 
 /* Running jobs come oldest first, as in a scan; otherwise the key is the cheapest order. */

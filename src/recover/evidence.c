@@ -63,7 +63,7 @@ static const char *state_name(const struct watch *w, const char *column, const c
 void shown_value(const struct watch *w, const char *column, const char *value, struct buf *out)
 {
 	const char *name = state_name(w, column, value);
-	if (name)
+	if (name && !text_eq(name, value))
 		buf_addf(out, "%s (%s)", name, value);
 	else
 		mask_value(w, column, value, out);

@@ -207,7 +207,7 @@ static void pass_runs(struct world *w)
 {
 	struct census_row census[MEN_MOST];
 	struct guard_report r;
-	const char *const *gone;
+	const struct gone_suspect *gone;
 	int ngone;
 	bool failing = chance(w, (int)w->failing_percent);
 	int64_t let = w->let;

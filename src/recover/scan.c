@@ -18,6 +18,7 @@
 #include "recover/held.h"
 #include "recover/late.h"
 #include "recover/look.h"
+#include "recover/near_misses.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 
@@ -203,24 +204,18 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 }
 
 /* Suspects that are gone: those that beat again were near misses. */
-#define GONE_MAX 1000
 static defib_err end_guard(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
-	const char *const *gone = NULL;
-	struct facts *facts;
-	int ngone = 0, n = 0;
+	const struct gone_suspect *gone = NULL;
+	int ngone = 0;
 	if (!o->guard)
 		return DEFIB_OK;
 	/* Only a pass that reached all jobs can tell which suspects are gone. */
 	if (!p->paced && !p->result->stopped && !p->result->limited)
 		guard_end(o->guard, &gone, &ngone);
-	ngone = ngone < GONE_MAX ? ngone : GONE_MAX;
-	defib_err err = look_jobs(p->session->store, &p->bound.sql, &p->bound.ledger, gone, ngone,
-	                          &p->page, &facts, &n, f);
-	for (int i = 0; !err && i < n; i++)
-		p->result->near_misses +=
-			facts[i].running && judge(p->watch, &facts[i]).verdict == VERDICT_NONE;
+	defib_err err = near_misses(p->session->store, &p->bound.sql, &p->bound.ledger, gone, ngone,
+	                            &p->page, &p->result->near_misses, f);
 	if (!err && p->paced)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->left, f);
 	return err;
@@ -363,6 +358,14 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 	return err;
 }
 
+/* Beyond ROWS_COUNT_MAX nobody has counted. */
+static int64_t goal_of(int64_t stuck, int64_t limit)
+{
+	if (limit && limit < stuck)
+		return limit;
+	return stuck < ROWS_COUNT_MAX ? stuck : 0;
+}
+
 static defib_err all_pages(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
@@ -373,8 +376,10 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	int n = 0;
 
 	/* A limit applies to the jobs that are read, not to the counts of the table. */
-	if (limit)
+	if (limit || o->expects)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
+	if (!err)
+		p->result->goal = goal_of(p->result->stuck, limit);
 	for (int page = 0; !err && goes_on(p); page++) {
 		int64_t want = PAGE_ROWS;
 		if (limit && limit - p->result->found < want)
@@ -394,7 +399,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	err = take_done(p, true, err, f);
 	lanes_close(p->lanes);
 	p->lanes = NULL;
-	if (p->result->stuck < p->result->found)
+	if (p->result->stuck < p->result->found || !limit)
 		p->result->stuck = p->result->found;
 	p->result->limited = limit && !err && p->result->stuck > p->result->found;
 	arena_release(&position[0]);

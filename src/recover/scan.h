@@ -26,6 +26,7 @@ struct scan_result {
 	bool row_security;   /* then: row-level security applies to this role */
 	int64_t found;
 	int64_t stuck; /* more than found if there is a limit; ROWS_COUNT_MAX: that many or more */
+	int64_t goal;  /* so many are expected to be found; 0: not known */
 	int64_t outcomes[OUTCOME_COUNT];
 	int64_t held_before;    /* of those held: already on hold, so that nothing was done */
 	int64_t oldest_sign_us; /* of those not: age of the oldest sign of life */
@@ -64,6 +65,7 @@ struct scan_options {
 	/* What delays a remedy; NULL: a one-shot scan, which acts after one look. */
 	struct guard *guard;
 	struct absence *absence; /* from the database; used with `guard` */
+	bool expects;            /* find out `goal` first, for an observer that shows progress */
 	bool override_guard;     /* an operator overrides doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);

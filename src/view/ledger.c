@@ -119,8 +119,7 @@ static void add_titles(const struct ledger_lines *l, struct buf *out)
 	buf_add(out, "BATCH\n");
 }
 
-void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
-                       struct buf *out)
+void ledger_lines_measure(struct ledger_lines *l, const struct ledger_line *lines, int n)
 {
 	const char *cells[LEDGER_COLUMNS];
 	AUTO_BUF why = BUF_INIT;
@@ -134,6 +133,14 @@ void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, 
 				l->widths[k] = width;
 		}
 	}
+}
+
+void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
+                       struct buf *out)
+{
+	const char *cells[LEDGER_COLUMNS];
+	AUTO_BUF why = BUF_INIT;
+	ledger_lines_measure(l, lines, n);
 	if (n && !l->json && !l->begun) {
 		add_titles(l, out);
 		l->begun = true;

@@ -47,6 +47,8 @@ struct ledger_lines {
 };
 
 /* In this order. */
+/* Make the columns as wide as these need; for lines that are printed in several parts. */
+void ledger_lines_measure(struct ledger_lines *l, const struct ledger_line *lines, int n);
 void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
                        struct buf *out);
 

@@ -173,7 +173,7 @@ void table_cell(struct table *t, enum color color, const char *text)
 	bool first = t->n % t->ncols == 0;
 	const char *copy = text && *text ? arena_strdup(&t->arena, text) : NULL;
 	t->colors[t->n] = color;
-	t->cells[t->n++] = copy && !first ? cut(t, copy) : copy;
+	t->cells[t->n++] = copy && !first && !t->whole ? cut(t, copy) : copy;
 }
 
 void table_take(struct table *t, enum color color, struct buf *text)

@@ -50,6 +50,7 @@ struct table {
 	const char **cells; /* rows of ncols; NULL: nothing */
 	enum color *colors;
 	int n, room; /* cells */
+	bool whole;  /* no cell is cut */
 	struct arena arena;
 };
 

@@ -288,30 +288,49 @@ void act_question(struct buf *out, const char *verb, int64_t n, const struct wat
 	buf_add(out, ")");
 }
 
-void act_job_text(const struct act_words *r, const struct watch *w, const struct candidate *c,
-                  bool color, struct buf *out)
+void act_rows_init(struct act_rows *r, int most)
+{
+	*r = (struct act_rows){.most = most};
+	table_init(&r->table);
+	r->table.whole = true;
+	table_columns(&r->table, "JOB OUTCOME DETAIL");
+}
+
+void act_job_row(struct act_rows *rows, const struct act_words *r, const struct watch *w,
+                 const struct candidate *c)
 {
 	bool good = c->outcome == act_good(r);
+	const char *why = c->refusal ? c->refusal : good ? c->warning : NULL;
 	AUTO_BUF part = BUF_INIT;
+	if (rows->seen[!good]++ >= rows->most)
+		return;
 	job_qualified(w, c->facts.job, &part);
-	buf_add(out, "  ");
-	out_padded(out, buf_text(&part), 0);
-	buf_clear(&part);
+	table_take(&rows->table, COLOR_NONE, &part);
 	outcome_text(r, c->outcome, &part);
-	buf_add(out, "  ");
-	out_color(out, color, good ? COLOR_GREEN : COLOR_YELLOW, buf_text(&part));
-	if (c->refusal) {
-		buf_add(out, ": ");
-		out_padded(out, c->refusal, 0);
-	}
-	if (good && c->warning) {
-		buf_add(out, ": ");
-		out_padded(out, c->warning, 0);
-	}
-	buf_clear(&part);
+	if (why)
+		buf_addf(&part, ": %s", why);
+	table_take(&rows->table, good ? COLOR_GREEN : COLOR_YELLOW, &part);
 	act_detail(w, c, &part);
-	buf_add(out, part.len ? "  " : "");
-	out_padded(out, buf_text(&part), 0);
+	table_take(&rows->table, COLOR_NONE, &part);
+}
+
+void act_rows_text(const struct act_rows *rows, const char *where, bool color, struct buf *out)
+{
+	int64_t unseen = 0;
+	for (int i = 0; i < 2; i++)
+		unseen += rows->seen[i] > rows->most ? rows->seen[i] - rows->most : 0;
+	if (rows->table.n)
+		table_print(&rows->table, color, out);
+	if (unseen) {
+		buf_add(out, "… and ");
+		out_count(out, unseen);
+		buf_addf(out, " more%s\n", where);
+	}
+}
+
+void act_rows_release(struct act_rows *r)
+{
+	table_release(&r->table);
 }
 
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,

@@ -61,9 +61,19 @@ enum outcome act_good(const struct act_words *r);
 /* "requeue 12 jobs of watch pages in database main (postgres://…)"; several are joined by "; ". */
 void act_question(struct buf *out, const char *verb, int64_t n, const struct watch *w,
                   const struct database *d);
-/* "  pages/17  requeued": one job and its outcome. */
-void act_job_text(const struct act_words *r, const struct watch *w, const struct candidate *c,
-                  bool color, struct buf *out);
+/* The first jobs of an act and their outcomes, as a table; done and others are counted apart. */
+#define ACT_ROWS_MAX 20
+struct act_rows {
+	struct table table;
+	int most;        /* of each; the rest is only counted */
+	int64_t seen[2]; /* done, and others */
+};
+void act_rows_init(struct act_rows *r, int most);
+void act_job_row(struct act_rows *rows, const struct act_words *r, const struct watch *w,
+                 const struct candidate *c);
+/* With "… and 12 more" below; `where`, such as " (--json lists all)", follows that. */
+void act_rows_text(const struct act_rows *rows, const char *where, bool color, struct buf *out);
+void act_rows_release(struct act_rows *r);
 /* "main/pages: 12 requeued, 1 refused", as a line; "" if there was nothing. */
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
                      const struct by_hand_result *result, struct buf *out);

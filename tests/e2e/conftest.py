@@ -39,7 +39,7 @@ WAITING_FILES = ("test_bad_weather", "test_work_outage", "test_work_lease", "tes
                  "test_demo", "test_strangers", "test_library", "test_hardened", "test_secrets",
                  "test_python_package", "test_python_worker", "test_python_watches",
                  "test_python_docs", "test_app_ruvon", "test_app_octolab", "test_app_scrapersky",
-                 "test_app_scristill", "test_background", "test_example_pages")
+                 "test_app_scristill", "test_background", "test_example_pages", "test_progress")
 # These wait as much, compute much in the server and in Spin, or start many processes of commands
 # that other tests run under sanitizers. They run under sanitizers in `make proof`.
 PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",

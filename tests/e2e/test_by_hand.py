@@ -48,6 +48,16 @@ def test_a_job_is_named_with_what_changed(jobs):
     assert "jobs/1  requeued  owner=w1  status: running -> queued\n" in ran.out
 
 
+def test_the_columns_have_titles_also_for_what_was_refused(jobs):
+    jobs.add("failed")
+    jobs.add("running", age_s=1)
+    lines = jobs("requeue", 1, 2, 77, "--yes").out.splitlines()
+    assert lines[0].split() == ["JOB", "OUTCOME", "DETAIL"]
+    assert [line.index("requeued") for line in lines if line.startswith("jobs/1")] == [
+        lines[0].index("OUTCOME")]
+    assert "refused: " in lines[2] and lines[3] == "jobs/77  not found"
+
+
 def test_without_a_reason_the_row_says_it_was_by_hand(jobs):
     job = jobs.add("running")
     jobs("fail", job, "--yes")
@@ -129,10 +139,12 @@ def test_many_jobs_are_summed_up_and_still_all_done(jobs):
     assert "… and 25 more" in ran.out and "main/jobs: 45 requeued" in ran.out
 
 
-def test_more_jobs_than_a_transaction_takes_are_one_batch_to_undo(db, defib):
-    jobs = Jobs(db, defib, batch="10")
-    jobs.add(*["failed"] * 25)
+def test_several_thousand_jobs_are_one_batch_to_undo(db, defib):
+    jobs = Jobs(db, defib)
+    stuck_jobs.fill(db, 4800)
+    db.sql("UPDATE jobs SET status = 'failed'")
     ran = jobs("requeue", "--all", "--yes")
+    assert "main/jobs: 4,800 requeued" in ran.out and ran.out.count("undo with") == 1
     assert ran.code == 0 and set(jobs.statuses()) == {"queued"}
     assert jobs("undo", batch_of(ran), "--yes").code == 0
     assert set(jobs.statuses()) == {"failed"}

@@ -52,7 +52,7 @@ def test_force_runs_the_teardown_of_the_oldest_here_and_now(octolab):
     assert ran.code == 0, ran.err
     assert octolab.lines("torn") == [first, second]
     assert states(octolab) == ["finished", "finished", "ending", "ending"]
-    assert f"labs/{first}  done  in " in ran.out and f"labs/{second}  done  in " in ran.out
+    assert all(f"labs/{lab}  done       in " in ran.out for lab in (first, second)), ran.out
     assert third not in ran.out and young not in ran.out
     assert "main/labs: 2 done, 0 failed, 0 skipped" in ran.out
     assert "tearing down" in ran.err
@@ -74,7 +74,7 @@ def test_a_teardown_that_fails_is_named_with_what_it_said_and_tried_once(octolab
               "echo no network >&2; exit 3")
     ran = force(octolab, "labs", "--action", "force", "--yes", run=script)
     assert ran.code == 6
-    assert f"labs/{first}  failed  in " in ran.out and "no network" in ran.out
+    assert f"labs/{first}  failed     in " in ran.out and "no network" in ran.out
     assert states(octolab) == ["failed", "finished"]
     assert len(octolab.lines("tries")) == 2
 
@@ -97,7 +97,8 @@ def test_a_lab_that_a_living_worker_has_is_skipped_and_named(octolab):
     eventually((octolab.dir / "up").exists)
     ran = force(octolab, "labs", "--action", "force", "--yes")
     assert ran.code == 6
-    assert f"labs/{first}  skipped  a live worker has it" in ran.out
+    assert f"labs/{first}  skipped    a live worker has it" in ran.out
+    assert ran.out.startswith("JOB ") and ran.out.count("OUTCOME") == 1
     assert octolab.lines("torn") == [second]
     (octolab.dir / "go").touch()
     octolab.until("SELECT count(*) FROM labs WHERE status = 'finished'", 2)

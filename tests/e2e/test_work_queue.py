@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the queue promises: order, delay, unique keys, attempts, cancel, bulk, waking up."""
 
+import json
+
 import pytest
 from workers import eventually
 
@@ -137,7 +139,7 @@ def test_backoff_grows_with_the_attempts_up_to_an_hour(queue):
 def test_cancel_of_a_waiting_job(queue):
     queued, delayed = queue.enqueue(), queue.enqueue("--delay", "1h")
     ran = queue.program("cancel", queued, delayed, db=queue.db)
-    assert (ran.code, ran.out) == (0, f"{queued} cancelled\n{delayed} cancelled\n")
+    assert (ran.code, ran.out.count("  cancelled  ")) == (0, 2), ran.out
     queue.drain(run=LOG_ORDER)
     assert not (queue.program.dir / "order").exists()
 
@@ -148,7 +150,7 @@ def test_cancel_of_a_running_job_reaches_its_worker(queue):
     queue.work("--poll", "60s", run="trap 'touch told; exit 1' TERM; touch up; sleep 600 & wait")
     eventually((queue.program.dir / "up").exists)
     ran = queue.program("cancel", job, db=queue.db)
-    assert (ran.code, ran.out) == (0, f"{job} cancelling\n")
+    assert ran.code == 0 and "state: running -> cancelling" in ran.out
     queue.wait_state(job, "cancelled")
     assert (queue.program.dir / "told").exists()
     assert queue.one(job, "owner") is None and queue.one(job, "finished_at") is not None
@@ -181,8 +183,18 @@ def test_cancel_of_what_is_not_there_or_over_is_refused(queue):
     queue.drain()
     ran = queue.program("cancel", 999, job, db=queue.db)
     assert ran.code == 5
-    assert "999" in ran.err and f"{job} does not exist, has ended" in ran.err
+    assert "queue/999  not found" in ran.out
+    assert f"queue/{job}    refused: it is done already" in ran.out
     assert queue.state(job) == "done"
+
+
+def test_cancel_answers_in_json_and_names_the_batch(queue):
+    job = queue.enqueue()
+    ran = queue.program("cancel", job, "--json", db=queue.db)
+    group, = json.loads(ran.out)["watches"]
+    assert [(j["job"], j["outcome"]) for j in group["jobs"]] == [(f"queue/{job}", "done")]
+    assert queue.program("undo", group["batch"], "--yes", db=queue.db).code == 0
+    assert queue.state(job) == "queued"
 
 
 def test_cancel_of_some_is_partly_done(queue):

@@ -110,7 +110,7 @@ static bool is_let(struct sim *s, struct process *p, const struct call *c, struc
 void pass_judge(struct sim *s, struct process *p, const struct call *c, bool silent,
                 struct call *next)
 {
-	const char *const *gone;
+	const struct gone_suspect *gone;
 	int ngone;
 	for (int i = 0; i < c->nseen; i++) {
 		struct seen one = c->seen[i];

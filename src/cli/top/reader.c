@@ -101,24 +101,21 @@ static defib_err show_story(struct top_view *v, struct top_action *e, struct fai
 struct act_shown {
 	struct top_action *action;
 	struct act_words words;
-	int shown;
+	struct act_rows rows;
 };
 
 static void show_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct act_shown *t = ctx;
-	if (t->shown++ >= JOBS_SHOWN)
-		return;
-	act_job_text(&t->words, w, c, false, &t->action->text);
-	buf_add(&t->action->text, "\n");
+	act_job_row(&t->rows, &t->words, w, c);
 }
 
 static void show_result(struct top_view *v, struct act_shown *t,
                         const struct by_hand_result *result)
 {
 	struct top_action *e = t->action;
-	if (t->shown > JOBS_SHOWN)
-		buf_addf(&e->text, "  and %d more\n", t->shown - JOBS_SHOWN);
+	act_rows_text(&t->rows, "", false, &e->text);
+	act_rows_release(&t->rows);
 	act_counts_text(&t->words, v->watches[e->watch].watch, v->database, result, &e->text);
 	e->good = result->outcomes[e->dry_run ? OUTCOME_LEFT : t->words.good];
 	snprintf(e->made, sizeof e->made, "%s", e->dry_run ? "" : result->batch);
@@ -143,6 +140,7 @@ static defib_err do_act(struct top_view *v, struct top_action *e, struct failure
 	defib_err err = act_configured(e->kind, w, f);
 	if (err)
 		return err;
+	act_rows_init(&t.rows, JOBS_SHOWN);
 	err = by_hand(&v->writes, w, &o, (const char *const *)e->jobs, e->njobs, &result);
 	show_result(v, &t, &result);
 	if (err)
@@ -163,6 +161,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 	                         .done = show_job,
 	                         .ctx = &t};
 	struct by_hand_result sum = {0};
+	act_rows_init(&t.rows, JOBS_SHOWN);
 	for (int i = 0; i < (e->batch ? 1 : e->njobs); i++) {
 		struct by_hand_result one = {0};
 		o.job = e->batch ? NULL : e->jobs[i];
@@ -172,7 +171,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 			sum.outcomes[k] += one.outcomes[k];
 	}
 	show_result(v, &t, &sum);
-	if (t.shown == 0 && !f->code)
+	if (t.rows.seen[0] + t.rows.seen[1] == 0 && !f->code)
 		fail(f, DEFIB_REFUSED, "there is nothing to undo");
 	return f->code;
 }
