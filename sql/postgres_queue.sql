@@ -142,9 +142,53 @@ CREATE TABLE IF NOT EXISTS defib.step (
     error       text,
     started_at  timestamptz,
     finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    attempt     integer, -- the number of the attempt that finished it; null: not known, or none
+    worker      text,
     PRIMARY KEY (watch, job, step),
     CHECK (state IN ('done', 'undone', 'undo_failed', 'again'))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+
+-- Attempts at steps that the step's own record does not describe: those that did not finish it, and
+-- the finished run of a step that was undone, or that is to run again. The newest 20 of a step are
+-- kept. An attempt that ended with its worker is in the ledger.
+CREATE TABLE IF NOT EXISTS defib.step_attempt (
+    watch       text NOT NULL,
+    job         text NOT NULL,
+    step        text NOT NULL,
+    epoch       bigint NOT NULL,
+    position    integer NOT NULL,
+    attempt     integer,
+    undo        boolean NOT NULL DEFAULT false,
+    worker      text,
+    outcome     text NOT NULL, -- as of defib.settle()
+    error       text,
+    started_at  timestamptz,
+    ended_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (watch, job, step, epoch)
+) WITH (autovacuum_vacuum_scale_factor = 0.01);
+CREATE INDEX IF NOT EXISTS step_attempt_at ON defib.step_attempt (ended_at) WHERE watch <> 'queue';
+-- In an older installation: roles that use the steps may use their attempts too.
+DO $$
+DECLARE
+    given record;
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.step'::regclass
+                   AND a.attname = 'attempt') THEN
+        ALTER TABLE defib.step ADD COLUMN attempt integer, ADD COLUMN worker text;
+    END IF;
+    IF (SELECT c.relacl IS NULL FROM pg_class c WHERE c.oid = 'defib.step_attempt'::regclass) THEN
+        FOR given IN
+            SELECT g.privilege_type AS privilege,
+                   CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE g.grantee::regrole::text END AS role
+            FROM pg_class c, aclexplode(c.relacl) g
+            WHERE c.oid = 'defib.step'::regclass AND g.grantee <> c.relowner
+        LOOP
+            EXECUTE format('GRANT %s ON defib.step_attempt TO %s', given.privilege, given.role);
+        END LOOP;
+    END IF;
+    DROP FUNCTION IF EXISTS defib.record_step(
+        text, text, bigint, timestamptz, text, text, jsonb, jsonb, text);
+END $$;
 
 -- The lease of a job in a user's own table: one row per job, kept for its epoch. It contains the
 -- last settlement, so that one whose reply was lost can be repeated.
@@ -361,36 +405,84 @@ RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         END
 $$;
 
--- Record a step that was run or undone, and those that `passed` with it.
-CREATE OR REPLACE FUNCTION defib.record_step(
-    of_watch text, of_job text, of_epoch bigint, began timestamptz, after text, outcome text,
-    ended jsonb, output jsonb, error text)
+-- Record an attempt at a step that the step's own record will not describe. Before an undo changes
+-- that record, the run in it is kept as an attempt.
+CREATE OR REPLACE FUNCTION defib.record_attempt(
+    worker_name text, j defib.job, after text, outcome text, ended jsonb, error text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
 #variable_conflict use_column
+DECLARE
+    of_job text := j.id::text;
+    undo boolean := (ended->>'undo')::boolean;
+    settles boolean := undo AND after IN ('next', 'rolled_back'); -- as undone or undo_failed
 BEGIN
-    IF (ended->>'undo')::boolean AND after = 'again' THEN
+    IF undo AND (settles OR after = 'again') THEN
+        INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, worker, outcome,
+                                        started_at, ended_at)
+        SELECT s.watch, s.job, s.step, s.epoch, s.position, s.attempt, s.worker, 'done',
+               s.started_at, s.finished_at
+        FROM defib.step s
+        WHERE s.watch = 'queue' AND s.job = of_job AND s.state = 'done' AND s.error IS NULL
+          AND (s.step = ended->>'step' OR settles AND s.step IN (
+               SELECT p.step FROM jsonb_to_recordset(coalesce(ended->'passed', '[]'))
+                   AS p(step text)))
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF outcome <> 'done' AND NOT settles AND ended->>'step' IS NOT NULL THEN
+        INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker,
+                                        outcome, error, started_at)
+        VALUES ('queue', of_job, ended->>'step', j.epoch, (ended->>'position')::integer, j.attempts,
+                undo, worker_name, outcome, record_attempt.error, j.claimed_at)
+        ON CONFLICT DO NOTHING;
+        DELETE FROM defib.step_attempt a
+        WHERE a.watch = 'queue' AND a.job = of_job AND a.step = ended->>'step' AND a.epoch <= (
+            SELECT o.epoch FROM defib.step_attempt o
+            WHERE o.watch = 'queue' AND o.job = of_job AND o.step = ended->>'step'
+            ORDER BY o.epoch DESC OFFSET 20 LIMIT 1);
+    END IF;
+END $$;
+
+-- Record a step that was run or undone, and those that `passed` with it; or an attempt at it.
+CREATE OR REPLACE FUNCTION defib.record_step(
+    worker bigint, j defib.job, after text, outcome text, ended jsonb, output jsonb, error text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    undo boolean := (ended->>'undo')::boolean;
+    worker_name text := (SELECT w.name FROM defib.worker w WHERE w.id = worker);
+BEGIN
+    IF undo OR outcome <> 'done' THEN
+        PERFORM defib.record_attempt(worker_name, j, after, outcome, ended, error);
+    END IF;
+    IF undo AND after = 'again' THEN
         UPDATE defib.step s
-        SET error = coalesce(record_step.error, outcome), epoch = of_epoch
-        WHERE s.watch = of_watch AND s.job = of_job AND s.step = ended->>'step';
-    ELSIF (ended->>'undo')::boolean AND after IN ('next', 'rolled_back') THEN
+        SET error = coalesce(record_step.error, outcome), epoch = j.epoch
+        WHERE s.watch = 'queue' AND s.job = j.id::text AND s.step = ended->>'step';
+    ELSIF undo AND after IN ('next', 'rolled_back') THEN
         UPDATE defib.step s
-        SET state = e.state, error = e.error, epoch = of_epoch, finished_at = clock_timestamp()
+        SET state = e.state, error = e.error, epoch = j.epoch, finished_at = clock_timestamp(),
+            started_at = CASE WHEN e.ran THEN j.claimed_at END,
+            attempt = CASE WHEN e.ran THEN j.attempts END,
+            worker = CASE WHEN e.ran THEN worker_name END
         FROM (SELECT ended->>'step', CASE outcome WHEN 'done' THEN 'undone' ELSE 'undo_failed' END,
-                     CASE WHEN outcome <> 'done' THEN coalesce(record_step.error, outcome) END
+                     CASE WHEN outcome <> 'done' THEN coalesce(record_step.error, outcome) END, true
               UNION ALL
-              SELECT p.step, p.state, p.error
+              SELECT p.step, p.state, p.error, false
               FROM jsonb_to_recordset(coalesce(ended->'passed', '[]'))
-                  AS p(step text, state text, error text)) AS e(step, state, error)
-        WHERE s.watch = of_watch AND s.job = of_job AND s.step = e.step AND s.state = 'done';
-    ELSIF NOT (ended->>'undo')::boolean AND outcome = 'done' AND ended->>'step' IS NOT NULL THEN
-        INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at)
-        VALUES (of_watch, of_job, ended->>'step', (ended->>'position')::integer, 'done', of_epoch,
-                record_step.output, began)
+                  AS p(step text, state text, error text)) AS e(step, state, error, ran)
+        WHERE s.watch = 'queue' AND s.job = j.id::text AND s.step = e.step AND s.state = 'done';
+    ELSIF NOT undo AND outcome = 'done' AND ended->>'step' IS NOT NULL THEN
+        INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at,
+                                attempt, worker)
+        VALUES ('queue', j.id::text, ended->>'step', (ended->>'position')::integer, 'done', j.epoch,
+                record_step.output, j.claimed_at, j.attempts, worker_name)
         ON CONFLICT (watch, job, step) DO UPDATE
             SET position = excluded.position, state = 'done', epoch = excluded.epoch,
                 output = excluded.output, error = NULL, started_at = excluded.started_at,
-                finished_at = clock_timestamp();
+                finished_at = clock_timestamp(), attempt = excluded.attempt,
+                worker = excluded.worker;
     END IF;
 END $$;
 
@@ -463,8 +555,7 @@ BEGIN
         FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         after := defib.step_after(g.outcome, g.step, j);
-        PERFORM defib.record_step('queue', j.id::text, j.epoch, j.claimed_at, after, g.outcome,
-                                  g.step, g.result, g.error);
+        PERFORM defib.record_step(worker, j, after, g.outcome, g.step, g.result, g.error);
         PERFORM defib.move_after_step(j, after, g.outcome, g.step, g.error, g.delay_ms);
         IF after = 'done' AND g.result IS NOT NULL THEN
             INSERT INTO defib.job_data (job, result) VALUES (j.id, g.result)

@@ -91,8 +91,26 @@ CREATE TABLE IF NOT EXISTS defib_step (
     error       TEXT,
     started_at  INTEGER,
     finished_at INTEGER NOT NULL,
+    attempt     INTEGER,
+    worker      TEXT,
     PRIMARY KEY (watch, job, step),
     CHECK (state = 'done' OR state = 'undone' OR state = 'undo_failed' OR state = 'again')
+);
+
+CREATE TABLE IF NOT EXISTS defib_step_attempt (
+    watch       TEXT NOT NULL,
+    job         TEXT NOT NULL,
+    step        TEXT NOT NULL,
+    epoch       INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    attempt     INTEGER,
+    undo        INTEGER NOT NULL DEFAULT 0,
+    worker      TEXT,
+    outcome     TEXT NOT NULL,
+    error       TEXT,
+    started_at  INTEGER,
+    ended_at    INTEGER NOT NULL,
+    PRIMARY KEY (watch, job, step, epoch)
 );
 
 CREATE TABLE IF NOT EXISTS defib_lease (
@@ -116,3 +134,5 @@ CREATE INDEX IF NOT EXISTS defib_job_failed_at ON defib_job (finished_at)
 CREATE INDEX IF NOT EXISTS defib_worker_ended_at ON defib_worker (ended_at) WHERE state <> 'alive';
 CREATE INDEX IF NOT EXISTS defib_lease_free_at ON defib_lease (claimed_at) WHERE owner IS NULL;
 CREATE INDEX IF NOT EXISTS defib_step_at ON defib_step (finished_at) WHERE watch <> 'queue';
+CREATE INDEX IF NOT EXISTS defib_step_attempt_at ON defib_step_attempt (ended_at)
+    WHERE watch <> 'queue';

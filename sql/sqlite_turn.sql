@@ -81,13 +81,41 @@ SELECT state = 'cancelling', attempts < max_attempts, saga, undoing, attempts,
 FROM defib.job WHERE id = $1 AND epoch = $2 AND owner = $3;
 
 -- @record_run
-INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at, finished_at)
-SELECT 'queue', $1, $6, $7, 'done', $2, $9, claimed_at, {now}
+INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at, finished_at,
+                        attempt, worker)
+SELECT 'queue', $1, $6, $7, 'done', $2, $9, claimed_at, {now}, $14,
+       (SELECT w.name FROM defib.worker w WHERE w.id = $3)
 FROM defib.job WHERE id = $1 AND $6 IS NOT NULL
 ON CONFLICT (watch, job, step) DO UPDATE
     SET position = excluded.position, state = 'done', epoch = excluded.epoch,
         output = excluded.output, error = NULL, started_at = excluded.started_at,
-        finished_at = excluded.finished_at;
+        finished_at = excluded.finished_at, attempt = excluded.attempt, worker = excluded.worker;
+
+-- As defib.record_attempt(): the run in a step's record, before an undo changes it.
+-- @keep_run
+INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, worker, outcome,
+                                started_at, ended_at)
+SELECT watch, job, step, epoch, position, attempt, worker, 'done', started_at, finished_at
+FROM defib.step
+WHERE watch = 'queue' AND job = $1 AND state = 'done' AND error IS NULL
+  AND (step = $6 OR $4 <> 'again' AND step IN (SELECT value ->> 'step'
+                                               FROM json_each(coalesce($12, '[]'))))
+ON CONFLICT DO NOTHING;
+
+-- @record_attempt
+INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker, outcome,
+                                error, started_at, ended_at)
+SELECT 'queue', $1, $6, $2, $7, $14, $13, (SELECT w.name FROM defib.worker w WHERE w.id = $3), $5,
+       $10, claimed_at, {now}
+FROM defib.job WHERE id = $1 AND $6 IS NOT NULL
+ON CONFLICT DO NOTHING;
+
+-- @drop_attempts
+DELETE FROM defib.step_attempt
+WHERE watch = 'queue' AND job = $1 AND step = $6 AND epoch <= (
+    SELECT o.epoch FROM defib.step_attempt o
+    WHERE o.watch = 'queue' AND o.job = $1 AND o.step = $6
+    ORDER BY o.epoch DESC LIMIT 1 OFFSET 20);
 
 -- @record_undo_again
 UPDATE defib.step SET error = coalesce($10, $5), epoch = $2
@@ -95,11 +123,14 @@ WHERE watch = 'queue' AND job = $1 AND step = $6;
 
 -- @record_undo
 UPDATE defib.step AS s
-SET state = e.state, error = e.error, epoch = $2, finished_at = {now}
+SET state = e.state, error = e.error, epoch = $2, finished_at = {now},
+    started_at = CASE WHEN e.ran THEN (SELECT claimed_at FROM defib.job WHERE id = $1) END,
+    attempt = CASE WHEN e.ran THEN $14 END,
+    worker = CASE WHEN e.ran THEN (SELECT w.name FROM defib.worker w WHERE w.id = $3) END
 FROM (SELECT $6 AS step, CASE $5 WHEN 'done' THEN 'undone' ELSE 'undo_failed' END AS state,
-             CASE WHEN $5 <> 'done' THEN coalesce($10, $5) END AS error
+             CASE WHEN $5 <> 'done' THEN coalesce($10, $5) END AS error, 1 AS ran
       UNION ALL
-      SELECT value ->> 'step', value ->> 'state', value ->> 'error'
+      SELECT value ->> 'step', value ->> 'state', value ->> 'error', 0
       FROM json_each(coalesce($12, '[]'))) AS e
 WHERE s.watch = 'queue' AND s.job = $1 AND s.step = e.step AND s.state = 'done';
 

@@ -62,6 +62,9 @@ static const struct keep_rule {
          "t.job AND o.finished_at >= " OLD ") AND NOT EXISTS (SELECT 1 FROM defib.lease l WHERE "
          "l.watch = t.watch AND l.job = t.job AND l.owner IS NOT NULL)" NOT_WAITING,
          "step_at"},
+	/* Each is history on its own: none of them decides what runs. */
+	[RETAIN_ATTEMPTS] = {"step_attempt", offsetof(struct retention, leases_us), "ended_at",
+                         "t.watch <> 'queue'", "", "step_attempt_at"},
 	[RETAIN_WORKERS] =
 		{"worker", offsetof(struct retention, workers_us), "ended_at", "t.state <> 'alive'",
          " AND NOT EXISTS (SELECT 1 FROM defib.job j WHERE j.owner = t.id AND (j.state = "
@@ -93,6 +96,7 @@ static const struct {
 	{"job_data", "job", "", false},
 	{"progress", "job", "", false},
 	{"step", "job", " AND watch = 'queue'", true},
+	{"step_attempt", "job", " AND watch = 'queue'", true},
 	{"hold", "job", " AND watch = 'queue'", true},
 	{"retry", "job", " AND watch = 'queue'", true},
 	{"job", "id", "", false},
@@ -327,9 +331,9 @@ static defib_err do_rule(struct round *x, enum retention_rule rule, struct failu
 static defib_err ready(struct store *s, bool *there, struct failure *f)
 {
 	bool queue = false;
-	defib_err err = schema_has(s, "kept", there, f);
-	if (!err && !*there)
-		err = schema_has(s, "job", &queue, f);
+	defib_err err = schema_has(s, "job", &queue, f);
+	if (!err) /* the newest table */
+		err = schema_has(s, queue ? "step_attempt" : "kept", there, f);
 	if (!err && !*there) {
 		err = schema_install(s, queue ? SCHEMA_QUEUE : SCHEMA_DAEMON, f);
 		*there = !err;

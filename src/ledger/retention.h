@@ -22,6 +22,7 @@
 	X(FAILED, "failed", "failed jobs")                                                             \
 	X(LEASES, "leases", "leases of other tables")                                                  \
 	X(STEPS, "steps", "steps of other tables")                                                     \
+	X(ATTEMPTS, "attempts", "attempts at steps of other tables")                                   \
 	X(WORKERS, "workers", "ended workers")                                                         \
 	X(PROGRAMS, "programs", "ended programs")                                                      \
 	X(TOKENS, "tokens", "tokens of spooled jobs")                                                  \

@@ -59,7 +59,8 @@ static void open_queue(struct place *p, enum store_engine engine)
 {
 	static const char *const tables[] = {
 		"job",      "job_data", "worker", "lease", "step",   "progress", "enqueued", "meta",
-		"delivery", "learned",  "kept",   "alert", "status", "setting",  "leader",   "act"};
+		"delivery", "learned",  "kept",   "alert", "status", "setting",  "leader",   "act",
+		"step_attempt"};
 	struct failure f = {0};
 	open_place(p, engine);
 	for (size_t i = 0; engine == STORE_SQLITE && i < sizeof tables / sizeof *tables; i++)
@@ -94,6 +95,10 @@ static void put_job(struct place *p, int id, const char *state, int minutes)
 	                            "INSERT INTO @step (watch, job, step, position, state, epoch, "
 	                            "finished_at) VALUES ('queue', '%d', 's', 1, 'done', 1, {%d})",
 	                            id, minutes)));
+	run(p, both(p, arena_printf(&p->arena,
+	                            "INSERT INTO @step_attempt (watch, job, step, position, outcome, "
+	                            "epoch, ended_at) VALUES ('queue', '%d', 's', 1, 'failed', 1, {%d})",
+	                            id, minutes)));
 }
 
 static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)
@@ -118,6 +123,7 @@ static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)
 	assert_int_equal(number(&p, "SELECT count(*) FROM @job_data"), id - 3);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @progress"), id - 3);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @step"), id - 3);
+	assert_int_equal(number(&p, "SELECT count(*) FROM @step_attempt"), id - 3);
 	close_place(&p);
 }
 
@@ -169,6 +175,21 @@ static void leases_leave_their_epoch_as_a_floor(enum store_engine engine)
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 1);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @lease WHERE job = 'old'"), 0);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @lease"), 3);
+	close_place(&p);
+}
+
+static void attempts_at_steps_of_other_tables_go_by_their_age(enum store_engine engine)
+{
+	struct place p;
+	open_queue(&p, engine);
+	for (int i = 1; i <= 2; i++)
+		run(&p, both(&p, arena_printf(&p.arena,
+		                              "INSERT INTO @step_attempt (watch, job, step, position, "
+		                              "outcome, epoch, ended_at) VALUES ('w', '1', 's', 1, "
+		                              "'failed', %d, {%d})",
+		                              i, 100 - 40 * i)));
+	assert_int_equal(round_of(&p, true).removed[RETAIN_ATTEMPTS], 1);
+	assert_int_equal(number(&p, "SELECT epoch FROM @step_attempt"), 2);
 	close_place(&p);
 }
 
@@ -290,6 +311,7 @@ static void the_ledger_is_pruned_when_it_is_a_day_late(enum store_engine engine)
 	X(ids_go_on_after_the_last_job_went)                                                           \
 	X(leases_leave_their_epoch_as_a_floor)                                                         \
 	X(steps_of_a_job_go_together_or_stay)                                                          \
+	X(attempts_at_steps_of_other_tables_go_by_their_age)                                           \
 	X(workers_go_when_nothing_is_theirs)                                                           \
 	X(tokens_and_messages_go_by_their_age)                                                         \
 	X(a_round_is_done_by_one_and_leaves_its_numbers)                                               \

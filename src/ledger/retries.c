@@ -168,10 +168,31 @@ defib_err steps_put(struct store *s, const char *watch, const char *job,
 	return err;
 }
 
+/* What the records say about attempts, before the steps run again. */
+static defib_err keep_finished(struct store *s, const char *watch, const char *job,
+                               const char *step, struct arena *a, struct failure *f)
+{
+	static const char sql[] =
+		"INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker, "
+		"outcome, error, started_at, ended_at) SELECT watch, job, step, epoch, position, attempt, "
+		"state <> 'done', worker, CASE state WHEN "
+		"'undo_failed' THEN 'failed' ELSE 'done' END, error, started_at, finished_at FROM "
+		"defib.step WHERE watch = $1 AND job = $2 AND attempt IS NOT NULL AND (state IN ('undone', "
+		"'undo_failed') OR state = 'done' AND error IS NULL) AND position >= (SELECT position FROM "
+		"defib.step WHERE watch = $1 AND job = $2 AND step = $3) ON CONFLICT DO NOTHING";
+	struct store_rows rows;
+	bool there = false;
+	defib_err err = schema_has(s, "step_attempt", &there, f);
+	return err || !there ? err : run(s, sql, watch, job, step, a, &rows, f);
+}
+
 defib_err steps_again(struct store *s, const char *watch, const char *job, const char *step,
                       struct arena *a, struct failure *f)
 {
 	struct store_rows rows;
+	defib_err err = keep_finished(s, watch, job, step, a, f);
+	if (err)
+		return err;
 	return run(
 		s,
 		"UPDATE defib.step SET state = 'again' WHERE watch = $1 AND job = $2 AND position >= "

@@ -175,6 +175,7 @@ static const struct right {
 	{ON_TABLE, "enqueued", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "progress", {READ, READ, ALL, ALL, NULL}},
 	{ON_TABLE, "step", {READ, CHANGE, ALL, ALL, CHANGE}},
+	{ON_TABLE, "step_attempt", {READ, CHANGE, ALL, ALL, CHANGE}},
 	{ON_TABLE, "lease", {READ, CHANGE, ALL, ALL, CHANGE}},
 	{ON_TABLE, "claimed_by", {READ, ALL, ALL, READ, ALL}},
 	{ON_TABLE, "program", {READ, READ, ALL, READ, ALL}},

@@ -105,6 +105,7 @@ static void lists_of_an_older_installation_are_exchanged_and_hold(void **state)
 	install(s);
 	assert_int_equal(number(s, lists), 0);
 	assert_int_equal(number(s, "SELECT count(*) FROM defib_job WHERE unique_key = 'one'"), 1);
+	assert_int_equal(number(s, "SELECT count(attempt) + count(worker) FROM defib_step"), 0);
 	assert_int_equal(number(s, "SELECT integrity_check = 'ok' FROM pragma_integrity_check"), 1);
 	/* In a session that was open meanwhile, and in this one, the same is refused as before. */
 	assert_int_equal(schema_run(other, insert, &f), DEFIB_CONSTRAINT);

@@ -82,6 +82,8 @@ static const struct {
 	{"defib_worker", "serves", "ALTER TABLE defib_worker ADD COLUMN serves TEXT"},
 	{"defib_worker", "info", "ALTER TABLE defib_worker ADD COLUMN info TEXT"},
 	{"defib_worker", "secret", "ALTER TABLE defib_worker ADD COLUMN secret TEXT"},
+	{"defib_step", "attempt", "ALTER TABLE defib_step ADD COLUMN attempt INTEGER"},
+	{"defib_step", "worker", "ALTER TABLE defib_step ADD COLUMN worker TEXT"},
 };
 
 static defib_err add_later_columns(struct store *s, struct failure *f)

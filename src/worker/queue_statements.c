@@ -23,6 +23,9 @@
 	X(note_late)                                                                                   \
 	X(step_facts)                                                                                  \
 	X(record_run)                                                                                  \
+	X(keep_run)                                                                                    \
+	X(record_attempt)                                                                              \
+	X(drop_attempts)                                                                               \
 	X(record_undo_again)                                                                           \
 	X(record_undo)                                                                                 \
 	X(record_result)                                                                               \
@@ -252,10 +255,24 @@ static defib_err decide_step(struct ending *e, bool *ours, struct failure *f)
 	return DEFIB_OK;
 }
 
+/* An attempt that the step's own record will not describe. */
+static defib_err record_attempt(const struct ending *e, bool moves_on, struct failure *f)
+{
+	defib_err err = DEFIB_OK;
+	if (e->undoing && (moves_on || e->after == AFTER_RETRY))
+		err = run_step(e, &statements(e->s)->keep_run, NULL, f);
+	if (err || e->given->as == SETTLE_DONE || (e->undoing && moves_on))
+		return err;
+	err = run_step(e, &statements(e->s)->record_attempt, NULL, f);
+	return err ? err : run_step(e, &statements(e->s)->drop_attempts, NULL, f);
+}
+
 static defib_err record(const struct ending *e, struct failure *f)
 {
 	bool moves_on = e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK;
-	defib_err err = DEFIB_OK;
+	defib_err err = record_attempt(e, moves_on, f);
+	if (err)
+		return err;
 	if (e->undoing && e->after == AFTER_RETRY)
 		return run_step(e, &statements(e->s)->record_undo_again, NULL, f);
 	if (e->undoing)

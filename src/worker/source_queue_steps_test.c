@@ -10,6 +10,7 @@
 #include <stdarg.h>
 
 #define STEPS "PG(defib.step|defib_step)"
+#define ATTEMPTS "PG(defib.step_attempt|defib_step_attempt)"
 
 static const struct step_end run_a = {STEP_SIDE_RUN, "a", 0, true, true, NULL};
 static const struct step_end run_b = {STEP_SIDE_RUN, "b", 1, true, true, NULL};
@@ -81,6 +82,14 @@ static bool step_is(struct bench *b, const char *name, const char *condition)
 {
 	return count(b, STEPS " WHERE watch = 'queue' AND job = '1' AND step = '%s' AND %s", name,
 	             condition) == 1;
+}
+
+static bool attempt_is(struct bench *b, const char *step, int64_t epoch, const char *condition)
+{
+	return count(b,
+	             ATTEMPTS " WHERE watch = 'queue' AND job = '1' AND step = '%s' AND epoch = %lld "
+	                      "AND started_at <= ended_at AND worker IS NOT NULL AND %s",
+	             step, (long long)epoch, condition) == 1;
 }
 
 static int64_t noted(struct bench *b, const char *event, const char *like)
@@ -216,6 +225,58 @@ static void cancelled_job_keeps_the_step_that_was_done(void **state)
 	assert_true(settle(b, w, &job, SETTLE_DONE, &run_a, NULL));
 	assert_true(job_is(b, "state = 'cancelled' AND finished_at IS NOT NULL"));
 	assert_true(step_is(b, "a", "state = 'done'"));
+}
+
+/* ---- attempts ---- */
+
+static void attempts_that_finish_no_step_are_kept_with_their_errors(void **state)
+{
+	int64_t w;
+	struct bench *b = flow_of(state, 3, &w);
+	step(b, w, SETTLE_FAILED, &run_a, "a: e");
+	step(b, w, SETTLE_STOPPED, &run_a, NULL);
+	step(b, w, SETTLE_TIMED_OUT, &run_a, "a: slow");
+	step(b, w, SETTLE_DONE, &run_a, "1");
+	step(b, w, SETTLE_PERMANENT, &plain_b, "b: no");
+	assert_true(attempt_is(b, "a", 1, "attempt = 1 AND outcome = 'failed' AND error = 'a: e'"));
+	assert_true(attempt_is(b, "a", 2, "attempt = 2 AND outcome = 'stopped' AND error IS NULL"));
+	assert_true(attempt_is(b, "a", 3, "attempt = 2 AND outcome = 'timed_out'"));
+	assert_true(step_is(b, "a", "epoch = 4 AND attempt = 3 AND worker IS NOT NULL"));
+	assert_true(attempt_is(b, "b", 5, "attempt = 1 AND position = 1 AND outcome = 'permanent'"));
+	assert_int_equal(count(b, ATTEMPTS " WHERE NOT undo"), 4);
+}
+
+static void newest_20_attempts_of_a_step_are_kept(void **state)
+{
+	int64_t w;
+	struct bench *b = flow_of(state, 3, &w);
+	step(b, w, SETTLE_RETRY, &run_a, "a: e");
+	step(b, w, SETTLE_DONE, &run_a, NULL);
+	for (int i = 0; i < 21; i++)
+		step(b, w, SETTLE_RETRY, &run_b, "b: e");
+	assert_int_equal(count(b, ATTEMPTS " WHERE step = 'b' AND epoch > 3"), 20);
+	assert_int_equal(count(b, ATTEMPTS " WHERE step = 'a'"), 1);
+}
+
+static void run_of_an_undone_step_is_kept_beside_its_undos(void **state)
+{
+	static const struct step_end rest = {STEP_SIDE_UNDO, "b", 1, false, true,
+	                                     "[{\"step\":\"a\",\"state\":\"undone\",\"error\":null}]"};
+	int64_t w;
+	struct bench *b = flow_of(state, 3, &w);
+	begin_rollback(b, w);
+	step(b, w, SETTLE_STOPPED, &rest, NULL);
+	assert_int_equal(count(b, ATTEMPTS " WHERE outcome = 'done'"), 0);
+	step(b, w, SETTLE_FAILED, &rest, "closed");
+	assert_true(attempt_is(b, "b", 2, "attempt = 1 AND NOT undo AND outcome = 'done'"));
+	assert_true(attempt_is(b, "b", 5, "attempt = 1 AND undo AND error = 'closed'"));
+	assert_int_equal(count(b, ATTEMPTS " WHERE step = 'a'"), 0);
+	step(b, w, SETTLE_PERMANENT, &rest, "no");
+	assert_true(step_is(b, "b", "state = 'undo_failed' AND error = 'no' AND epoch = 6 AND "
+	                            "attempt = 2 AND started_at IS NOT NULL"));
+	assert_true(step_is(b, "a", "state = 'undone' AND attempt IS NULL AND started_at IS NULL"));
+	assert_true(attempt_is(b, "a", 1, "NOT undo AND outcome = 'done'"));
+	assert_int_equal(count(b, ATTEMPTS), 5);
 }
 
 /* ---- backward ---- */
@@ -438,6 +499,9 @@ int main(void)
 		BOTH(step_marked_again_is_recorded_anew),
 		BOTH(released_step_is_given_back_as_it_was),
 		BOTH(cancelled_job_keeps_the_step_that_was_done),
+		BOTH(attempts_that_finish_no_step_are_kept_with_their_errors),
+		BOTH(newest_20_attempts_of_a_step_are_kept),
+		BOTH(run_of_an_undone_step_is_kept_beside_its_undos),
 		BOTH(failure_for_good_begins_a_rollback),
 		BOTH(undo_goes_on_until_the_job_is_rolled_back),
 		BOTH(failing_undo_is_tried_again_and_keeps_why_it_began),

@@ -64,7 +64,10 @@ struct table_sql {
 	struct write_sql lists[LIST_NONE]; /* sql is NULL where the watch has none */
 	const char *steps;                 /* relation of job: enum step_column */
 	const char *record_runs;           /* relation of runs */
-	const char *record_undos;          /* relation of undos */
+	const char *keep_runs;             /* relation of undos */
+	const char *record_undos;          /* the same */
+	const char *record_attempts;       /* relation of attempts */
+	const char *drop_attempts;         /* the same */
 	int nbeat, nafter;
 	struct write_sql *beat, *after;
 };
@@ -80,11 +83,12 @@ MUST_CHECK defib_err table_sql_compile(const struct watch *w, const char *kind, 
 /* Relations over which statements on our own tables run. */
 enum own_rows {
 	ROWS_NONE,
-	ROWS_GIVEN, /* pos, job, epoch of settlements */
-	ROWS_JOBS,  /* job */
-	ROWS_RUNS,  /* job, step, position, epoch, output: finished steps */
-	ROWS_UNDOS, /* job, step, state, error, epoch: new states of finished steps */
-	ROWS_ENDED, /* job, settled (its epoch, or null if it was refused), attempts, pause_ms */
+	ROWS_GIVEN,    /* pos, job, epoch of settlements */
+	ROWS_JOBS,     /* job */
+	ROWS_RUNS,     /* job, step, position, epoch, output: finished steps */
+	ROWS_UNDOS,    /* job, step, state, error, epoch, ran: new states of finished steps */
+	ROWS_ATTEMPTS, /* job, step, position, epoch, undo, outcome, error: what finished no step */
+	ROWS_ENDED,    /* job, settled (its epoch, or null if it was refused), attempts, pause_ms */
 };
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r);
 
@@ -144,12 +148,20 @@ struct work_row *work_find(const struct work_index *x, const struct store_rows *
 MUST_CHECK defib_err steps_plan_rows(const struct table_source *src, struct store *s,
                                      int64_t worker, struct work_row **rows, int *n,
                                      struct arena *a, struct failure *f);
-/* What a settlement changes in the step records of its job. */
+/* What a settlement changes in the records of its job's steps, each with a statement of its own. */
+enum step_mark_kind {
+	MARK_RUN,     /* a step was finished: recorded anew */
+	MARK_UNDO,    /* a step recorded as done is changed */
+	MARK_ATTEMPT, /* an attempt that the step's own record does not describe */
+};
 struct step_mark {
+	enum step_mark_kind kind;
 	const char *job, *step, *output, *error;
 	enum step_state state;
+	enum settle_as as; /* of an attempt */
+	bool undo;         /* of an attempt: it was to undo the step */
+	bool passed;       /* of an undo: nothing was run */
 	int64_t position, epoch;
-	bool ran; /* it was run: recorded anew; else only a step recorded as done is changed */
 };
 struct step_marks {
 	int n, cap;

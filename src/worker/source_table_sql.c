@@ -59,13 +59,15 @@ static void value(const struct binding *b, const struct sql_text *sql, const cha
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r)
 {
 	/* Alternating names and types. */
-	static const char *const columns[][11] = {
+	static const char *const columns[][15] = {
 		[ROWS_GIVEN] = {"pos", "bigint", "job", "text", "epoch", "bigint"},
 		[ROWS_JOBS] = {"job", "text"},
 		[ROWS_RUNS] = {"job", "text", "step", "text", "position", "bigint", "epoch", "bigint",
 	                   "output", "jsonb"},
 		[ROWS_UNDOS] = {"job", "text", "step", "text", "state", "text", "error", "text", "epoch",
-	                    "bigint"},
+	                    "bigint", "ran", "bigint"},
+		[ROWS_ATTEMPTS] = {"job", "text", "step", "text", "position", "bigint", "epoch", "bigint",
+	                       "undo", "bigint", "outcome", "text", "error", "text"},
 		[ROWS_ENDED] = {"job", "text", "settled", "bigint", "attempts", "bigint", "pause_ms",
 	                    "bigint"},
 	};
@@ -84,6 +86,11 @@ void own_relation(enum own_rows of, enum store_engine engine, struct relation *r
 	"JOIN defib.worker AS w ON w.id = l.owner"
 #define OWN_LEASES                                                                                 \
 	"SELECT l.job, l.epoch FROM defib.lease AS l WHERE l.watch = @watch AND l.owner = $1::bigint"
+
+/* The lease and the worker of each row. */
+#define OF_LEASE                                                                                   \
+	" JOIN defib.lease AS l ON l.watch = @watch AND l.job = g.job LEFT JOIN defib.worker AS w ON " \
+	"w.id = l.owner"
 
 /* @watch is the watch's name, @rows the SELECT of the relation; the rest needs translation. */
 static const struct own_statement {
@@ -136,16 +143,42 @@ static const struct own_statement {
      NULL},
 	{M(record_runs), ROWS_RUNS,
      "INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at, "
-     "finished_at)\nSELECT l.watch, g.job, g.step, g.position, 'done', g.epoch, g.output, "
-     "l.claimed_at, {now} FROM (@rows) AS g JOIN defib.lease AS l ON l.watch = @watch AND l.job = "
-     "g.job WHERE true\nON CONFLICT (watch, job, step) DO UPDATE SET position = excluded.position, "
+     "finished_at, attempt, worker)\nSELECT l.watch, g.job, g.step, g.position, 'done', g.epoch, "
+     "g.output, l.claimed_at, {now}, l.attempts, w.name FROM (@rows) AS g" OF_LEASE
+     " WHERE true\nON CONFLICT (watch, job, step) DO UPDATE SET position = excluded.position, "
      "state = excluded.state, epoch = excluded.epoch, output = excluded.output, error = NULL, "
-     "started_at = excluded.started_at, finished_at = excluded.finished_at",
+     "started_at = excluded.started_at, finished_at = excluded.finished_at, attempt = "
+     "excluded.attempt, worker = excluded.worker",
+     NULL},
+	/* The run in a step's record, before an undo changes it. */
+	{M(keep_runs), ROWS_UNDOS,
+     "INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, worker, outcome, "
+     "started_at, ended_at)\nSELECT s.watch, s.job, s.step, s.epoch, s.position, s.attempt, "
+     "s.worker, 'done', s.started_at, s.finished_at FROM (@rows) AS g JOIN defib.step AS s ON "
+     "s.watch = @watch AND s.job = g.job AND s.step = g.step WHERE s.state = 'done' AND s.error IS "
+     "NULL\nON CONFLICT DO NOTHING",
      NULL},
 	{M(record_undos), ROWS_UNDOS,
-     "UPDATE defib.step AS s SET state = g.state, error = g.error, epoch = g.epoch,\n  finished_at "
-     "= CASE WHEN g.state = 'done' THEN s.finished_at ELSE {now} END\nFROM (@rows) AS g WHERE "
-     "s.watch = @watch AND s.job = g.job AND s.step = g.step AND s.state = 'done'",
+     "UPDATE defib.step AS s SET state = u.state, error = u.error, epoch = u.epoch,\n  finished_at "
+     "= CASE WHEN u.state = 'done' THEN s.finished_at ELSE {now} END,\n  started_at = CASE WHEN "
+     "u.state = 'done' THEN s.started_at WHEN u.ran = 1 THEN u.claimed_at END,\n  attempt = CASE "
+     "WHEN u.state = 'done' THEN s.attempt WHEN u.ran = 1 THEN u.attempts END,\n  worker = CASE "
+     "WHEN u.state = 'done' THEN s.worker WHEN u.ran = 1 THEN u.name END\nFROM (SELECT g.*, "
+     "l.claimed_at, l.attempts, w.name FROM (@rows) AS g" OF_LEASE ") AS u WHERE s.watch = @watch "
+     "AND s.job = u.job AND s.step = u.step AND s.state = 'done'",
+     NULL},
+	{M(record_attempts), ROWS_ATTEMPTS,
+     "INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker, "
+     "outcome, error, started_at, ended_at)\nSELECT l.watch, g.job, g.step, g.epoch, g.position, "
+     "l.attempts, g.undo = 1, w.name, g.outcome, g.error, l.claimed_at, {now} FROM (@rows) AS "
+     "g" OF_LEASE " WHERE true\nON CONFLICT DO NOTHING",
+     NULL},
+	{M(drop_attempts), ROWS_ATTEMPTS,
+     "DELETE FROM defib.step_attempt WHERE (watch, job, step, epoch) IN (SELECT a.watch, a.job, "
+     "a.step, a.epoch FROM (@rows) AS g JOIN defib.step_attempt AS a ON a.watch = @watch AND a.job "
+     "= g.job AND a.step = g.step WHERE (SELECT count(*) FROM defib.step_attempt AS o WHERE "
+     "o.watch "
+     "= a.watch AND o.job = a.job AND o.step = a.step AND o.epoch > a.epoch) >= 20)",
      NULL},
 #undef M
 };

@@ -228,7 +228,8 @@ static void mark_passed(const struct settlement *g, const struct work_row *row, 
 		const char *step = json_string_value(json_object_get(one, "step"));
 		const char *state = json_string_value(json_object_get(one, "state"));
 		const char *error = json_string_value(json_object_get(one, "error"));
-		struct step_mark mark = {.job = row->job, .epoch = g->epoch};
+		struct step_mark mark = {
+			.kind = MARK_UNDO, .job = row->job, .epoch = g->epoch, .passed = true};
 		mark.step = step ? arena_strdup(a, step) : NULL;
 		mark.error = error ? arena_strdup(a, error) : NULL;
 		mark.state = state && text_eq(state, step_state_names[STEP_UNDO_FAILED]) ? STEP_UNDO_FAILED
@@ -245,19 +246,27 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 	bool undo = g->step.side == STEP_SIDE_UNDO, done = g->as == SETTLE_DONE;
 	bool over = after == AFTER_NEXT || after == AFTER_ROLLED_BACK;
 	struct step_mark mark = {
+		.kind = MARK_ATTEMPT,
 		.job = row->job,
 		.step = g->step.name,
 		.position = g->step.position,
 		.epoch = g->epoch,
-		.ran = !undo,
+		.as = g->as,
+		.undo = undo,
+		.error = row->error,
 	};
+	/* An undo that failed permanently is in the step's own record. */
+	if (mark.step && !done && !(undo && over))
+		add_mark(out, &mark, a);
 	if (undo && !over && after != AFTER_RETRY)
 		return;
+	mark.kind = undo ? MARK_UNDO : MARK_RUN;
 	if (undo) {
 		mark.state = !over ? STEP_DONE : done ? STEP_UNDONE : STEP_UNDO_FAILED;
 		mark.error = done ? NULL : row->error ? row->error : settle_names[g->as];
 	} else {
 		mark.state = STEP_DONE;
+		mark.error = NULL;
 		mark.output = row->result;
 	}
 	if (mark.step && (undo || done))
@@ -266,40 +275,66 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 		mark_passed(g, row, a, out);
 }
 
-static defib_err record(const struct table_sql *q, struct store *s, const struct step_marks *marks,
-                        bool ran, struct arena *a, struct failure *f)
+static void add_row(struct relation *r, const struct step_mark *m)
 {
+	relation_text(r, m->job);
+	relation_text(r, m->step);
+	switch (m->kind) {
+	case MARK_RUN:
+		relation_int(r, m->position);
+		relation_int(r, m->epoch);
+		relation_text(r, m->output);
+		break;
+	case MARK_UNDO:
+		relation_text(r, step_state_names[m->state]);
+		relation_text(r, m->error);
+		relation_int(r, m->epoch);
+		relation_int(r, !m->passed);
+		break;
+	case MARK_ATTEMPT:
+		relation_int(r, m->position);
+		relation_int(r, m->epoch);
+		relation_int(r, m->undo);
+		relation_text(r, settle_names[m->as]);
+		relation_text(r, m->error);
+		break;
+	}
+	relation_end_row(r);
+}
+
+/* One statement over the marks of a kind, if there are any. */
+static defib_err record(struct store *s, const char *sql, const struct step_marks *marks,
+                        enum step_mark_kind kind, struct arena *a, struct failure *f)
+{
+	static const enum own_rows rows[] = {
+		[MARK_RUN] = ROWS_RUNS, [MARK_UNDO] = ROWS_UNDOS, [MARK_ATTEMPT] = ROWS_ATTEMPTS};
 	AUTO_RELATION r = {0};
 	int n = 0;
-	own_relation(ran ? ROWS_RUNS : ROWS_UNDOS, s->engine, &r);
+	own_relation(rows[kind], s->engine, &r);
 	for (int i = 0; i < marks->n; i++) {
-		const struct step_mark *m = &marks->items[i];
-		if (m->ran != ran)
+		if (marks->items[i].kind != kind)
 			continue;
-		relation_text(&r, m->job);
-		relation_text(&r, m->step);
-		if (ran) {
-			relation_int(&r, m->position);
-			relation_int(&r, m->epoch);
-			relation_text(&r, m->output);
-		} else {
-			relation_text(&r, step_state_names[m->state]);
-			relation_text(&r, m->error);
-			relation_int(&r, m->epoch);
-		}
-		relation_end_row(&r);
+		add_row(&r, &marks->items[i]);
 		n++;
 	}
-	if (n > 0)
-		return work_over(s, ran ? q->record_runs : q->record_undos, 0, &r, a, NULL, f);
-	return DEFIB_OK;
+	return n > 0 ? work_over(s, sql, 0, &r, a, NULL, f) : DEFIB_OK;
 }
 
 defib_err steps_record(const struct table_sql *q, struct store *s, const struct step_marks *marks,
                        struct arena *a, struct failure *f)
 {
-	defib_err err = record(q, s, marks, true, a, f);
-	return err ? err : record(q, s, marks, false, a, f);
+	const struct {
+		enum step_mark_kind kind;
+		const char *sql;
+	} writes[] = {
+		{MARK_RUN, q->record_runs},       {MARK_UNDO, q->keep_runs},
+		{MARK_UNDO, q->record_undos},     {MARK_ATTEMPT, q->record_attempts},
+		{MARK_ATTEMPT, q->drop_attempts},
+	};
+	defib_err err = DEFIB_OK;
+	for (size_t i = 0; i < sizeof writes / sizeof *writes && !err; i++)
+		err = record(s, writes[i].sql, marks, writes[i].kind, a, f);
+	return err;
 }
 
 /* ---- a completed rollback ---- */
@@ -308,7 +343,8 @@ static const struct step_mark *mark_of(const struct step_marks *marks, const cha
                                        const char *step)
 {
 	for (int i = 0; i < marks->n; i++)
-		if (text_eq(marks->items[i].job, job) && text_eq(marks->items[i].step, step))
+		if (marks->items[i].kind != MARK_ATTEMPT && text_eq(marks->items[i].job, job) &&
+		    text_eq(marks->items[i].step, step))
 			return &marks->items[i];
 	return NULL;
 }

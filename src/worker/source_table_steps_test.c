@@ -7,6 +7,7 @@
 #include "worker/workflow.h"
 
 #define STEPS "PG(defib.step|defib_step)"
+#define ATTEMPTS "PG(defib.step_attempt|defib_step_attempt)"
 
 /* ---- a table of orders ---- */
 
@@ -226,6 +227,53 @@ static void released_step_is_the_next_one_again(void **state)
 	is(b, "status = 'running' AND step = 'reserve'");
 }
 
+/* ---- attempts ---- */
+
+static void tried(struct bench *b, const char *step, int n, const char *condition)
+{
+	char sql[512];
+	snprintf(sql, sizeof sql,
+	         "SELECT count(*) FROM " ATTEMPTS " WHERE watch = 'orders' AND job = '1' AND step = "
+	         "'%s' AND started_at <= ended_at AND worker IS NOT NULL AND %s",
+	         step, condition);
+	assert_int_equal(bench_number(b, sql), n);
+}
+
+static void newest_20_attempts_that_finish_no_step_are_kept(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_orders(b);
+	int64_t w = bench_worker(b);
+	for (int i = 0; i < 22; i++) {
+		struct claimed c = bench_one(b, w);
+		assert_true(end_step(b, w, &c, i ? SETTLE_RELEASED : SETTLE_FAILED, NULL, "busy"));
+		if (i == 0)
+			tried(b, "reserve", 1, "epoch = 1 AND attempt = 1 AND outcome = 'failed' AND error = "
+			                       "'busy' AND NOT undo");
+		no_wait(b);
+	}
+	tried(b, "reserve", 20, "epoch > 2 AND outcome = 'released'");
+	tried(b, "reserve", 0, "epoch <= 2");
+}
+
+static void run_of_an_undone_step_is_kept_beside_its_undos(void **state)
+{
+	struct bench *b = bench_of(state);
+	int64_t w = open_failed(b);
+	struct claimed c = bench_one(b, w);
+	tried(b, "ship", 1, "outcome = 'permanent' AND error = 'no such address'");
+	assert_true(end_step(b, w, &c, SETTLE_FAILED, NULL, "bank is closed"));
+	tried(b, "charge", 1, "NOT undo AND outcome = 'done' AND epoch = 2");
+	tried(b, "charge", 1, "undo AND outcome = 'failed' AND epoch = 4 AND error = 'bank is closed'");
+	no_wait(b);
+	run_one(b, w, NULL);
+	tried(b, "charge", 2, "true");
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " STEPS " WHERE step = 'charge' AND "
+	                                 "state = 'undone' AND attempt = 2 AND epoch = 5 AND worker IS "
+	                                 "NOT NULL"),
+	                 1);
+}
+
 /* ---- undoing ---- */
 
 static void failed_row_is_undone_backwards_under_its_lease_alone(void **state)
@@ -413,6 +461,8 @@ int main(void)
 		BOTH(step_of_a_lost_lease_is_not_recorded),
 		BOTH(repeated_settlement_of_a_step_is_accepted_once),
 		BOTH(released_step_is_the_next_one_again),
+		BOTH(newest_20_attempts_that_finish_no_step_are_kept),
+		BOTH(run_of_an_undone_step_is_kept_beside_its_undos),
 		BOTH(failed_row_is_undone_backwards_under_its_lease_alone),
 		BOTH(rollback_of_a_dead_worker_goes_on_where_it_was),
 		BOTH(undo_that_fails_for_good_is_told_and_the_rest_goes_on),

@@ -437,6 +437,7 @@ def test_a_kind_that_is_no_workflow_needs_a_program(flow):
 
 OLDER_POSTGRES = """
 DROP TABLE defib.step;
+DROP TABLE defib.step_attempt;
 ALTER TABLE defib.job DROP COLUMN saga, DROP COLUMN undoing;
 DROP FUNCTION defib.claim(bigint, text, integer, text, integer, bigint, text[]);
 DROP FUNCTION defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[], jsonb[]);
@@ -449,6 +450,7 @@ RETURNS TABLE (id bigint, accepted boolean) LANGUAGE sql AS 'SELECT 1::bigint, t
 """
 OLDER_SQLITE = """
 DROP TABLE defib_step;
+DROP TABLE defib_step_attempt;
 ALTER TABLE defib_job DROP COLUMN saga;
 ALTER TABLE defib_job DROP COLUMN undoing;
 """

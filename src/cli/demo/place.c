@@ -296,6 +296,8 @@ static void remove_rows(struct demo *d)
 		"DELETE FROM defib.progress WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
 		("DELETE FROM defib.step WHERE watch = 'queue' AND job IN (SELECT CAST(id AS text) FROM "
 	     "defib.job WHERE queue = $1)"),
+		("DELETE FROM defib.step_attempt WHERE watch = 'queue' AND job IN (SELECT CAST(id AS text) "
+	     "FROM defib.job WHERE queue = $1)"),
 		"DELETE FROM defib.job WHERE queue = $1",
 		"DELETE FROM defib.worker WHERE name LIKE $1 || '-%'",
 	};
