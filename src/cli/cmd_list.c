@@ -302,8 +302,8 @@ static int show(struct shown *x, const struct selected *g)
 	bool found = false;
 	defib_err err = selected_bind(c, g, b, &f);
 	if (!err)
-		err = story_read(b->store, &b->sql, &b->ledger, g->jobs[0], &c->arena, &x->sheet.story,
-		                 &found, &f);
+		err = story_read(b->store, &b->sql, &b->ledger, &c->settings.workflows, g->jobs[0],
+		                 &c->arena, &x->sheet.story, &found, &f);
 	if (err)
 		return cli_key_fail(&f);
 	if (!found)

@@ -125,6 +125,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 {
 	const struct top_context ctx = {.actor = cli_actor(c),
 	                                .ledger_off = c->settings.ledger == LEDGER_OFF,
+	                                .workflows = &c->settings.workflows,
 	                                .every_ms = every_ms,
 	                                .ascii = top_screen_is_ascii(),
 	                                .wake_fd = wake_pipe[1]};

@@ -232,8 +232,8 @@ static void show_job(struct api_call *c)
 	struct api_watch *w;
 	bool found = false;
 	if (!job || !api_bound(c, &w) ||
-	    story_read(c->session->store, &w->sql, &w->ledger, job, &c->arena, story, &found,
-	               &c->failure))
+	    story_read(c->session->store, &w->sql, &w->ledger, &c->setup->settings.workflows, job,
+	               &c->arena, story, &found, &c->failure))
 		return;
 	if (!found) {
 		api_problem(c, 404, "there is no job %s/%s: table %s of database %s has no such row",

@@ -3,6 +3,7 @@
 #include "insight/story.h"
 
 #include "base/text.h"
+#include "insight/step_attempts.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
 #include "watch/timesql.h"
@@ -11,6 +12,7 @@ struct telling {
 	struct store *store;
 	const struct watch_sql *sql;
 	const struct ledger *ledger;
+	const struct workflow_list *flows;
 	const char *job, *key[WATCH_KEYS_MAX];
 	struct arena *arena;
 };
@@ -76,7 +78,7 @@ static defib_err read_moments(struct telling *t, struct story *out, struct failu
 
 /* Which of our own tables exist and may be read. */
 struct own_tables {
-	bool step, progress, job_data;
+	bool step, step_attempt, progress, job_data;
 };
 
 static defib_err tables_there(struct telling *t, struct own_tables *out, struct failure *f)
@@ -84,18 +86,24 @@ static defib_err tables_there(struct telling *t, struct own_tables *out, struct 
 	const struct {
 		const char *name;
 		bool *there;
-	} tables[] = {{"step", &out->step}, {"progress", &out->progress}, {"job_data", &out->job_data}};
+	} tables[] = {{"step", &out->step},
+	              {"step_attempt", &out->step_attempt},
+	              {"progress", &out->progress},
+	              {"job_data", &out->job_data}};
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; !err && i < sizeof tables / sizeof *tables; i++)
 		err = dialect_own_table(t->store, tables[i].name, tables[i].there, f);
 	return err;
 }
 
-static defib_err read_steps(struct telling *t, struct story *out, struct failure *f)
+/* `numbered`: in tables of the current version. */
+static defib_err read_steps(struct telling *t, bool numbered, struct story *out, struct failure *f)
 {
-	static const char sql[] =
-		"SELECT step, position, state, epoch, output, error, {us started_at}, {us finished_at} "
-		"FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step";
+	const char *sql = arena_printf(
+		t->arena,
+		"SELECT step, position, state, epoch, output, error, {us started_at}, {us finished_at}%s "
+		"FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step",
+		numbered ? ", attempt, worker" : ", NULL, NULL");
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(t->sql->binding->watch->name), P_TEXT(t->job)};
 	defib_err err = dialect_exec(t->store, sql, params, 2, t->arena, &rows, f);
@@ -113,7 +121,10 @@ static defib_err read_steps(struct telling *t, struct story *out, struct failure
 			.error = row_text(&rows, i, 5),
 			.has_started = row_text(&rows, i, 6) != NULL,
 			.started_us = row_int(&rows, i, 6, 0),
+			.has_finished = true,
 			.finished_us = row_int(&rows, i, 7, 0),
+			.attempt = row_int(&rows, i, 8, 0),
+			.worker = row_text(&rows, i, 9),
 		};
 	return DEFIB_OK;
 }
@@ -161,13 +172,25 @@ static bool is_queue(const struct watch *w)
 	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
 }
 
+static const struct workflow *workflow_of(const struct telling *t, const struct story *s)
+{
+	const struct watch *w = t->sql->binding->watch;
+	const char *kind = s->row.facts.kind;
+	if (is_queue(w))
+		return t->flows && kind ? workflow_named(t->flows, kind) : NULL;
+	return work_workflow(&w->work, kind);
+}
+
 static defib_err read_work(struct telling *t, struct story *out, struct failure *f)
 {
 	struct own_tables own = {0};
-	bool queue = is_queue(t->sql->binding->watch);
+	const struct watch *w = t->sql->binding->watch;
+	bool queue = is_queue(w);
 	defib_err err = tables_there(t, &own, f);
 	if (!err && own.step)
-		err = read_steps(t, out, f);
+		err = read_steps(t, own.step_attempt, out, f);
+	if (!err && own.step_attempt)
+		err = step_attempts_read(t->store, w, queue, workflow_of(t, out), t->arena, out, f);
 	if (!err && own.progress && queue)
 		err = read_progress(t, out, f);
 	if (!err && own.job_data && queue)
@@ -207,10 +230,10 @@ static defib_err read_ledger(struct telling *t, struct story *out, struct failur
 }
 
 defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                     const char *job, struct arena *a, struct story *out, bool *found,
-                     struct failure *f)
+                     const struct workflow_list *flows, const char *job, struct arena *a,
+                     struct story *out, bool *found, struct failure *f)
 {
-	struct telling t = {.store = s, .sql = q, .ledger = l, .arena = a};
+	struct telling t = {.store = s, .sql = q, .ledger = l, .flows = flows, .arena = a};
 	struct browse one = {.jobs = &job, .njobs = 1, .facts = true};
 	struct browsed *rows = NULL;
 	bool more;
@@ -229,8 +252,8 @@ defib_err story_read(struct store *s, const struct watch_sql *q, const struct le
 	if (!err)
 		err = read_moments(&t, out, f);
 	if (!err)
-		err = read_work(&t, out, f);
+		err = read_ledger(&t, out, f);
 	if (!err)
-		err = claim_of(s, q->binding->watch, t.job, a, &out->claim, &out->has_claim, f);
-	return err ? err : read_ledger(&t, out, f);
+		err = read_work(&t, out, f);
+	return err ? err : claim_of(s, q->binding->watch, t.job, a, &out->claim, &out->has_claim, f);
 }

@@ -8,15 +8,34 @@
 #include "ledger/retries.h"
 #include "recover/attach.h"
 #include "recover/browse.h"
+#include "watch/workflow.h"
 
 /* Times that the row itself records. */
 enum moment { MOMENT_CREATED, MOMENT_STARTED, MOMENT_FINISHED, MOMENT_COUNT };
 
+/* Outcomes of attempts besides those of settlements … */
+#define STORY_LOST "lost" /* it ended with its worker */
+#define STORY_RUNNING "running"
+/* … and the state of a step without a record, if it is not running. */
+#define STORY_UNFINISHED "unfinished"
+
+struct story_attempt {
+	const char *outcome, *error;
+	const char *worker; /* its name; NULL: not known */
+	int64_t number;     /* 0: not known */
+	bool undo;          /* it was to undo the step */
+	bool recorded;      /* the step's own record describes it */
+	bool has_epoch, has_started, has_ended;
+	int64_t epoch, started_us, ended_us;
+};
+
 struct story_step {
-	const char *name, *state, *output, *error;
-	int64_t position, epoch;
-	bool has_started;
+	const char *name, *state, *output, *error, *worker;
+	int64_t position, epoch, attempt; /* attempt 0: not known, or none */
+	bool has_started, has_finished;   /* not finished: there is no record of it */
 	int64_t started_us, finished_us;
+	int nattempts;
+	struct story_attempt *attempts; /* in order of time; see step_attempts.h */
 };
 
 struct story_progress {
@@ -55,9 +74,12 @@ struct story {
 	struct claim claim;
 };
 
-/* *found is false if there is no such row. */
+/*
+ * *found is false if there is no such row. `flows` are the workflows of the built-in queue, which
+ * name the step that a job is at; NULL: not known.
+ */
 MUST_CHECK defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                                const char *job, struct arena *a, struct story *out, bool *found,
-                                struct failure *f);
+                                const struct workflow_list *flows, const char *job, struct arena *a,
+                                struct story *out, bool *found, struct failure *f);
 
 #endif

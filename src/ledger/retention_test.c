@@ -57,10 +57,10 @@ static int64_t number(struct place *p, const char *text)
 
 static void open_queue(struct place *p, enum store_engine engine)
 {
-	static const char *const tables[] = {
-		"job",      "job_data", "worker", "lease", "step",   "progress", "enqueued", "meta",
-		"delivery", "learned",  "kept",   "alert", "status", "setting",  "leader",   "act",
-		"step_attempt"};
+	static const char *const tables[] = {"job",      "job_data",    "worker", "lease",    "step",
+	                                     "progress", "enqueued",    "meta",   "delivery", "learned",
+	                                     "kept",     "alert",       "status", "setting",  "leader",
+	                                     "act",      "step_attempt"};
 	struct failure f = {0};
 	open_place(p, engine);
 	for (size_t i = 0; engine == STORE_SQLITE && i < sizeof tables / sizeof *tables; i++)
@@ -95,10 +95,11 @@ static void put_job(struct place *p, int id, const char *state, int minutes)
 	                            "INSERT INTO @step (watch, job, step, position, state, epoch, "
 	                            "finished_at) VALUES ('queue', '%d', 's', 1, 'done', 1, {%d})",
 	                            id, minutes)));
-	run(p, both(p, arena_printf(&p->arena,
-	                            "INSERT INTO @step_attempt (watch, job, step, position, outcome, "
-	                            "epoch, ended_at) VALUES ('queue', '%d', 's', 1, 'failed', 1, {%d})",
-	                            id, minutes)));
+	run(p,
+	    both(p, arena_printf(&p->arena,
+	                         "INSERT INTO @step_attempt (watch, job, step, position, outcome, "
+	                         "epoch, ended_at) VALUES ('queue', '%d', 's', 1, 'failed', 1, {%d})",
+	                         id, minutes)));
 }
 
 static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)

@@ -11,6 +11,7 @@
 #include "view/job.h"
 #include "view/ledger.h"
 #include "view/output.h"
+#include "view/story_steps.h"
 #include "watch/terms.h"
 
 #include <jansson.h>
@@ -38,25 +39,6 @@ static void add_row(const struct watch *w, const struct story *s, const struct s
 		json_value(out, s->values[i] ? buf_text(&value) : NULL);
 	}
 	buf_add(out, "}");
-}
-
-static void add_steps(const struct watch *w, const struct story *s, const struct secrets *secrets,
-                      struct buf *out)
-{
-	buf_add(out, ",\"steps\":[");
-	for (int i = 0; i < s->nsteps; i++) {
-		const struct story_step *step = &s->steps[i];
-		buf_addf(out, "%s{\"position\":%lld", i ? "," : "", (long long)step->position);
-		json_text(out, "step", step->name);
-		json_text(out, "state", step->state);
-		json_number(out, "epoch", true, step->epoch);
-		json_document(w, secrets, "output", step->output, out);
-		masked_member(w, secrets, "error", step->error, out);
-		json_time(out, "started_at", step->has_started, step->started_us);
-		json_time(out, "finished_at", true, step->finished_us);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
 }
 
 static void add_progress(const struct watch *w, const struct story_progress *p,
@@ -336,7 +318,7 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	for (int m = 0; m < MOMENT_COUNT; m++)
 		json_time(out, moments[m], s->has[m], s->at_us[m]);
 	add_row(w, s, &secrets, out);
-	add_steps(w, s, &secrets, out);
+	steps_json(w, s, &secrets, out);
 	add_progress(w, &s->progress, &secrets, out);
 	add_data(w, &s->data, &secrets, out);
 	add_guards(w, s, &secrets, out);
@@ -388,21 +370,6 @@ static const char *started_words(struct story_sheet *x)
 	return arena_strdup(x->arena, buf_text(&text));
 }
 
-static const char *step_words(struct story_sheet *x, const struct story_step *s)
-{
-	AUTO_BUF text = BUF_INIT;
-	buf_addf(&text, "step %s: %s", s->name, s->state);
-	if (s->has_started) {
-		buf_add(&text, ", took ");
-		duration_text(s->finished_us - s->started_us, &text);
-	}
-	if (s->error) {
-		buf_add(&text, ": ");
-		masked_free_text(x->watch, NULL, s->error, &text);
-	}
-	return arena_strdup(x->arena, buf_text(&text));
-}
-
 static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
 {
 	AUTO_BUF text = BUF_INIT, change = BUF_INIT;
@@ -417,18 +384,43 @@ static const char *entry_line(struct story_sheet *x, const struct ledger_row *r)
 	return arena_strdup(x->arena, buf_text(&text));
 }
 
+/* Its record, and the attempts that this does not describe; returns how many. */
+static int step_happenings(struct story_sheet *x, const struct story_step *s, struct happening *out)
+{
+	AUTO_BUF text = BUF_INIT;
+	AUTO_SECRETS secrets = {0};
+	int n = 0;
+	story_secrets(x->watch, &x->story, &secrets);
+	if (s->has_finished) {
+		step_words(x->watch, s, &secrets, &text);
+		out[n++] = happened(x, s->finished_us, arena_strdup(x->arena, buf_text(&text)));
+	}
+	for (int i = 0; i < s->nattempts; i++) {
+		const struct story_attempt *one = &s->attempts[i];
+		if (one->recorded)
+			continue;
+		buf_clear(&text);
+		attempt_words(x->watch, s, one, &secrets, &text);
+		out[n++] = happened(x, one->has_ended ? one->ended_us : one->started_us,
+		                    arena_strdup(x->arena, buf_text(&text)));
+	}
+	return n;
+}
+
 /* All of it, sorted; returns how many. */
 static int happenings(struct story_sheet *x, struct happening **out)
 {
 	const struct story *s = &x->story;
 	const char *const moments[] = {"created", started_words(x), "finished"};
-	int n = 0;
-	*out = ARENA_ARRAY(x->arena, struct happening, MOMENT_COUNT + s->nsteps + s->nentries + 2);
+	int n = 0, most = MOMENT_COUNT + s->nsteps + s->nentries + 2;
+	for (int i = 0; i < s->nsteps; i++)
+		most += s->steps[i].nattempts;
+	*out = ARENA_ARRAY(x->arena, struct happening, most);
 	for (int m = 0; m < MOMENT_COUNT; m++)
 		if (s->has[m])
 			(*out)[n++] = happened(x, s->at_us[m], moments[m]);
 	for (int i = 0; i < s->nsteps; i++)
-		(*out)[n++] = happened(x, s->steps[i].finished_us, step_words(x, &s->steps[i]));
+		n += step_happenings(x, &s->steps[i], *out + n);
 	if (s->progress.there)
 		(*out)[n++] = happened(x, s->progress.at_us,
 		                       arena_printf(x->arena, "progress: %s%s%s",

@@ -260,8 +260,9 @@ static void newest_20_attempts_of_a_step_are_kept(void **state)
 
 static void run_of_an_undone_step_is_kept_beside_its_undos(void **state)
 {
-	static const struct step_end rest = {STEP_SIDE_UNDO, "b", 1, false, true,
-	                                     "[{\"step\":\"a\",\"state\":\"undone\",\"error\":null}]"};
+	static const struct step_end rest = {
+		STEP_SIDE_UNDO, "b",  1,
+		false,          true, "[{\"step\":\"a\",\"state\":\"undone\",\"error\":null}]"};
 	int64_t w;
 	struct bench *b = flow_of(state, 3, &w);
 	begin_rollback(b, w);
@@ -272,8 +273,9 @@ static void run_of_an_undone_step_is_kept_beside_its_undos(void **state)
 	assert_true(attempt_is(b, "b", 5, "attempt = 1 AND undo AND error = 'closed'"));
 	assert_int_equal(count(b, ATTEMPTS " WHERE step = 'a'"), 0);
 	step(b, w, SETTLE_PERMANENT, &rest, "no");
-	assert_true(step_is(b, "b", "state = 'undo_failed' AND error = 'no' AND epoch = 6 AND "
-	                            "attempt = 2 AND started_at IS NOT NULL"));
+	assert_true(step_is(b, "b",
+	                    "state = 'undo_failed' AND error = 'no' AND epoch = 6 AND "
+	                    "attempt = 2 AND started_at IS NOT NULL"));
 	assert_true(step_is(b, "a", "state = 'undone' AND attempt IS NULL AND started_at IS NULL"));
 	assert_true(attempt_is(b, "a", 1, "NOT undo AND outcome = 'done'"));
 	assert_int_equal(count(b, ATTEMPTS), 5);

@@ -4,6 +4,7 @@
  * source_table.c         claiming, queries about leases, and the user's statements while a job is
  *                        in hand and at its end
  * source_table_settle.c  recording how jobs ended
+ * source_table_own.c     the statements on defib's own tables
  * source_table_steps.c   the steps of workflows: what is next, what is recorded
  * source_table_sql.c     the statements: with the user's SQL, and on defib's own tables
  */
@@ -90,7 +91,9 @@ enum own_rows {
 	ROWS_ATTEMPTS, /* job, step, position, epoch, undo, outcome, error: what finished no step */
 	ROWS_ENDED,    /* job, settled (its epoch, or null if it was refused), attempts, pause_ms */
 };
+/* source_table_own.c */
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r);
+void own_statements_compile(const struct binding *b, struct arena *a, struct table_sql *out);
 
 struct table_source {
 	struct source base;

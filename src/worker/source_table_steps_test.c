@@ -248,8 +248,9 @@ static void newest_20_attempts_that_finish_no_step_are_kept(void **state)
 		struct claimed c = bench_one(b, w);
 		assert_true(end_step(b, w, &c, i ? SETTLE_RELEASED : SETTLE_FAILED, NULL, "busy"));
 		if (i == 0)
-			tried(b, "reserve", 1, "epoch = 1 AND attempt = 1 AND outcome = 'failed' AND error = "
-			                       "'busy' AND NOT undo");
+			tried(b, "reserve", 1,
+			      "epoch = 1 AND attempt = 1 AND outcome = 'failed' AND error = "
+			      "'busy' AND NOT undo");
 		no_wait(b);
 	}
 	tried(b, "reserve", 20, "epoch > 2 AND outcome = 'released'");

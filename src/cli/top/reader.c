@@ -84,8 +84,8 @@ static defib_err show_story(struct top_view *v, struct top_action *e, struct fai
 	bool found = false;
 	defib_err err = top_ready(v, e->watch, f);
 	if (!err)
-		err = story_read(v->reads.store, &b->bound.sql, &b->bound.ledger, e->jobs[0], &e->arena,
-		                 &sheet.story, &found, f);
+		err = story_read(v->reads.store, &b->bound.sql, &b->bound.ledger, v->ctx->workflows,
+		                 e->jobs[0], &e->arena, &sheet.story, &found, f);
 	if (err)
 		return err;
 	if (!found)

@@ -133,6 +133,7 @@ int top_targets(const struct top_model *m, const struct top_row **out, int room)
 struct top_context {
 	const char *actor;
 	bool ledger_off;
+	const struct workflow_list *workflows; /* of the configuration */
 	int64_t every_ms;
 	bool ascii;  /* of the terminal */
 	int wake_fd; /* written to when there is something to take */
