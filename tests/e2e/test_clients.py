@@ -340,8 +340,8 @@ def test_every_sql_function_is_documented():
     """docs/clients.md names each function with its arguments."""
     sql = (ROOT / "sql" / "postgres_queue.sql").read_text()
     text = (ROOT / "docs" / "clients.md").read_text()
-    internal = {"must_live", "note_refused", "settle_refused", "backoff_ms", "step_after", "steps_of", "record_step", "record_attempt",
-                "not_undone", "move_after_step", "settle_steps", "repeated_steps", "note_steps",
+    internal = {"must_live", "note_refused", "settle_refused", "backoff_ms", "step_after", "steps_of", "record_step",
+                "record_attempt", "not_undone", "move_after_step", "settle_steps", "repeated_steps", "note_steps",
                 "next_job_id", "worker_id"}
     names = set(re.findall(r"CREATE OR REPLACE FUNCTION (defib\.\w+)\(", sql))
     names -= {f"defib.{name}" for name in internal}

@@ -76,6 +76,31 @@ test("job: one line of life has attempts, verdicts with what was measured, remed
 	});
 });
 
+test("job: the waterfall has a bar for each attempt at a step, with its outcome and error beside it", async () => {
+	const { jobs } = (await api("GET", "/watches/queue/jobs?limit=1&state=rolled_back&where=kind%3Dorder")).json;
+	const { steps } = (await api("GET", `/watches/queue/jobs/${jobs[0].key}`)).json;
+	await withPage({}, async (page) => {
+		await page.goto(`/jobs/queue/${jobs[0].key}`);
+		await sees(page, "Attempt 1 failed permanently", "there is no such address", "Undo, attempt 1 finished");
+		const bars = await page.locator(".waterfall .attempt").evaluateAll((rows) => rows.map((row) => {
+			const [bar, track] = [row.querySelector(".bar"), row.querySelector(".track")].map((one) => one.getBoundingClientRect());
+			return bar.width >= 3 && bar.left >= track.left - 1 && bar.right <= track.right + 5;
+		}));
+		assert.deepEqual(bars, steps.flatMap((step) => step.attempts).map(() => true));
+		const drawn = await page.evaluate(async () => {
+			const { attemptList, rescale, scaleRow } = await import("/assets/lib/waterfall.js");
+			const at = (s) => new Date(Date.UTC(2026, 0, 2, 3, 4, s)).toISOString();
+			const one = (outcome, from, to, error) => ({ outcome, attempt: 1, started_at: at(from), ended_at: to === null ? null : at(to), worker: "w1", error });
+			const root = document.createElement("div");
+			root.append(scaleRow(), attemptList({ step: "a", attempts: [one("lost", 0, 10, "x".repeat(900)), one("running", 20, null, null)] }));
+			rescale(root, Date.parse(at(40)));
+			return [root.querySelector("summary").textContent.length, root.querySelector(".scale").lastChild.textContent,
+				...[...root.querySelectorAll(".bar")].flatMap((bar) => [bar.style.getPropertyValue("--from"), bar.style.getPropertyValue("--width"), bar.classList.contains("open")])];
+		});
+		assert.deepEqual(drawn, [161, "+ 40s", "0.000%", "25.000%", false, "50.000%", "50.000%", true]);
+	});
+});
+
 test("job: a result that came after the job was given back is told on its line of life", async () => {
 	const { jobs } = (await api("GET", "/watches/queue/jobs?limit=9&where=kind%3Dfetch")).json;
 	await withPage({}, async (page) => {

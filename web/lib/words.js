@@ -189,6 +189,10 @@ const LOOKS = {
 	ending: ["warn", "none"],
 	undoing: ["warn", "undo"],
 	rolled_back: ["idle", "undo"],
+	unfinished: ["warn", "none"],
+	undone: ["idle", "undo"],
+	undo_failed: ["bad", "cross"],
+	again: ["warn", "redo"],
 	stuck: ["bad", "alert"],
 	/* remedies and outcomes */
 	requeue: ["busy", "redo"],

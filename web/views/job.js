@@ -16,6 +16,7 @@ import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { patch } from "../lib/patch.js";
 import { drawLife, lifeOf, lifeWords } from "../lib/timeline.js";
+import { attemptList, rescale, scaleRow } from "../lib/waterfall.js";
 import { ago, chip, duration, EVENTS, plural, stamp, stampText, tone } from "../lib/words.js";
 
 export const title = "Job";
@@ -126,17 +127,18 @@ function documentsCard(job) {
 
 function stepRow(job, step, acts) {
 	const took = step.started_at && step.finished_at ? (new Date(step.finished_at) - new Date(step.started_at)) / 1000 : null;
-	const again = acts.includes("retry") && may("operator") && !job.running
+	const again = acts.includes("retry") && may("operator") && !job.running && step.finished_at
 		? h("button", { type: "button", class: "small", onclick: () => confirm("retry", [job], { fromStep: step.step }) }, icon("redo"), "Retry from here") : null;
 	return h("li", { class: "stack" },
 		h("div", { class: "spread" }, h("span", { class: "row" }, h("strong", `${step.position + 1}. `, user(step.step)), chip(step.state), took !== null ? h("span", { class: "muted" }, duration(took)) : null), again),
-		step.error ? h("p", { class: "bad-text" }, user(step.error)) : null,
+		attemptList(step),
+		step.error && !step.attempts.some((one) => one.error === step.error) ? h("p", { class: "bad-text" }, user(step.error)) : null,
 		step.output !== null && step.output !== undefined ? documentBox("Output", step.output, `${fileName(job)}-${step.step}.json`) : null);
 }
 
 function stepsCard(job, acts) {
 	if (!job.steps?.length) return null;
-	return card("Steps", h("div", { class: "card-body" }, h("ol", { class: "plain stack" }, job.steps.map((step) => stepRow(job, step, acts)))));
+	return card("Steps", h("div", { class: "card-body stack" }, scaleRow(), h("ol", { class: "plain stack waterfall" }, job.steps.map((step) => stepRow(job, step, acts)))));
 }
 
 /* ---- the raw row ---- */
@@ -249,6 +251,7 @@ class JobView {
 		const life = lifeOf(job, explained, [...this.beats.values()], now);
 		this.#part("life", [ledger, steps, job.running, job.verdict, explained?.evidence, [...this.beats.keys()], facts.finished_at, this.all], () => this.#life(life, limits), true);
 		this.#part("steps", [steps, job.running], () => stepsCard(job, this.acts));
+		rescale(this.parts.get("steps").place, new Date(now).getTime());
 		this.#part("documents", [payload, result, tags], () => documentsCard(job));
 		this.#part("facts", facts, () => factsCard(job, this.details.builtin), true);
 		this.#part("errors", errorsOf(job), () => errorsCard(job));
@@ -269,7 +272,7 @@ class JobView {
 
 	/* They stay as they are under the pointer, but act on the current job. */
 	#buttons(job) {
-		const acts = [...this.acts.filter((act) => act !== "rollback" || !this.details.builtin || job.steps?.length), ...(job.ledger?.some(isUndoable) ? ["undo"] : [])];
+		const acts = [...this.acts.filter((act) => act !== "rollback" || !this.details.builtin || job.steps?.some((step) => step.finished_at)), ...(job.ledger?.some(isUndoable) ? ["undo"] : [])];
 		const named = JSON.stringify([isHeld(job), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);
 		if (this.named === named) return;
 		this.named = named;
