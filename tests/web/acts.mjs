@@ -4,7 +4,7 @@
  * pointer and by keyboard alone; and that who may only look finds nothing to press.
  */
 import assert from "node:assert/strict";
-import { api, enter, none, order, pressG, sees, settled, test, until, withPage } from "./browser.mjs";
+import { api, enter, none, order, pressG, sees, settled, tabTo, test, until, withPage } from "./browser.mjs";
 
 const stateOf = async (job) => (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
 const button = (page, act) => page.locator(`main [data-act=${act}]`).first();
@@ -154,14 +154,6 @@ test("many jobs that are being done can be stopped: what was done is told, the o
 });
 
 /* ---- the keyboard ---- */
-
-async function tabTo(page, what, given, most = 60) {
-	for (let i = 0; i < most; i++) {
-		if (await page.evaluate(what, given)) return;
-		await page.keyboard.press("Tab");
-	}
-	assert.fail(`not within ${most} tabs: ${what} ${given}`);
-}
 
 test("by the keyboard alone: to a stuck job, requeue it with a reason, and take it back", async () => {
 	await withPage({ role: "operator" }, async (page) => {

@@ -160,6 +160,15 @@ export function pressG(page, letter) {
 	return Promise.all(["g", letter].map((key) => page.keyboard.press(key)));
 }
 
+/* Tab is pressed until what(given) holds in the page: what has the focus. */
+export async function tabTo(page, what, given, most = 60) {
+	for (let i = 0; i < most; i++) {
+		if (await page.evaluate(what, given)) return;
+		await page.keyboard.press("Tab");
+	}
+	assert.fail(`not within ${most} tabs: ${what} ${given}`);
+}
+
 /* The page never scrolls sideways. */
 export async function overflow(page) {
 	return page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);

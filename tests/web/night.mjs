@@ -5,7 +5,7 @@
  * that match; the keyboard alone.
  */
 import assert from "node:assert/strict";
-import { api, none, pressG, sees, settled, test, tokenOf, until, withPage } from "./browser.mjs";
+import { api, none, pressG, sees, settled, tabTo, test, tokenOf, until, withPage } from "./browser.mjs";
 
 /* Where the first element of each kind stands, from the top. */
 const tops = (page, selectors) => page.evaluate((all) => all.map((one) => document.querySelector(one)?.getBoundingClientRect().top ?? null), selectors);
@@ -13,7 +13,7 @@ const tops = (page, selectors) => page.evaluate((all) => all.map((one) => docume
 test("overview: firing alerts come first, then what needs a person, then numbers", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/");
-		await sees(page, "fires since", "is held", "as poison");
+		await sees(page, "started firing", "is held", "as poison");
 		const order = await tops(page, ["[aria-label=Alerts] li", "[aria-label='Needs you'] li", "main .tiles"]);
 		assert.deepEqual(order, [...order].sort((a, b) => a - b));
 		assert.ok(!order.includes(null));
@@ -208,11 +208,39 @@ test("by keyboard alone: from the overview to a stuck job, selected, held and re
 		await until(page, () => document.activeElement === document.querySelector("main tbody tr"));
 		await key("x");
 		await page.locator(".bulk strong", { hasText: "1 job selected" }).waitFor();
-		await key("x", "Enter");
-		await page.waitForURL((url) => /^\/jobs\/\w+\//.test(url.pathname));
+		await key("x");
+		await page.locator(".bulk strong").waitFor({ state: "hidden" });
 		await key("?");
-		await page.getByRole("dialog", { name: "Keyboard" }).waitFor();
+		const help = page.getByRole("dialog", { name: "Keyboard" });
+		await help.waitFor();
 		await key("Escape");
+		await help.waitFor({ state: "detached" });
+		await pressG(page, "s");
+		await sees(page, "crawler-0");
+		await settled(page);
+		await key("j");
+		const job = await page.evaluate(() => document.activeElement.querySelector("a").textContent);
+		assert.match(job, /^crawl\//);
+		await key("Enter");
+		await page.waitForURL(`**/jobs/${job}`);
+		const now = async () => {
+			const { held, ledger } = (await api("GET", `/watches/${job.replace("/", "/jobs/")}`)).json;
+			return [held !== null, ledger.at(-1).actor, ledger.at(-1).reason];
+		};
+		const press = async (act, reason) => {
+			await page.locator(`main [data-act=${act}]`).waitFor();
+			await tabTo(page, (name) => document.activeElement.dataset.act === name, act);
+			await key("Enter");
+			await page.getByRole("dialog").getByText("1 applies").waitFor();
+			await page.keyboard.type(reason);
+			await tabTo(page, () => document.activeElement.type === "submit" && document.activeElement.closest("dialog"), null, 10);
+			await key("Enter");
+			await page.getByRole("dialog").waitFor({ state: "detached" });
+		};
+		await press("hold", "held by keys");
+		assert.deepEqual(await now(), [true, "web:operator", "held by keys"]);
+		await press("release", "released by keys");
+		assert.deepEqual(await now(), [false, "web:operator", "released by keys"]);
 	});
 });
 

@@ -157,7 +157,7 @@ export function alertLines(alerts) {
 	const shown = firing.slice(0, SHOWN_ALERTS);
 	return [
 		...shown.map((a) => call(shades[a.severity] ?? "warn", "bell", ["/alerts", "Details"],
-			h("strong", user(a.rule), a.watch && a.watch !== "*" ? [" on ", user(a.watch)] : null), " fires since ", ago(a.fired_at ?? a.since),
+			h("strong", user(a.rule), a.watch && a.watch !== "*" ? [" on ", user(a.watch)] : null), " started firing ", ago(a.fired_at ?? a.since),
 			a.text ? [": ", user(a.text)] : null)),
 		firing.length > shown.length ? call("warn", "bell", ["/alerts", "All alerts"], `${count(firing.length - shown.length)} more alerts are firing.`) : null,
 	].filter(Boolean);

@@ -105,7 +105,7 @@ function guardBar(watch) {
 	if (lines.length === 0) return null;
 	return h("div", { class: "guard-line" }, icon("shield"),
 		h("span", lines.map(([said, until], i) => [i ? " · " : "", h("strong", said), until ?? ""]),
-			watch.info.guarded?.total > 0 && watch.info.guard ? [". ", user(guardWords(watch.info.guard))] : null));
+			watch.info.guarded?.total > 0 && watch.info.guard ? [": ", user(guardWords(watch.info.guard))] : null));
 }
 
 const COLUMNS = [
