@@ -82,6 +82,16 @@ def test_a_stuck_job_is_given_back(queue, run):
     assert events(queue, job) == ["REQUEUED"]
 
 
+@which(lambda q, _: q.preset not in ("pgmq", "solid-queue", "laravel"))
+def test_what_was_given_back_is_counted_as_waiting_and_what_runs_is_not(queue, run):
+    queue.living()
+    queue.stuck()
+    assert run("stats", "--json").json["watches"][0]["waiting"] == 0
+    fix(run)
+    told = run("stats", "--json").json["watches"][0]
+    assert told["waiting"] == 1 and told["oldest_waiting_s"] >= 0, told
+
+
 @every
 @pytest.mark.covers("F1")
 def test_a_living_job_is_left_alone(queue, run):
