@@ -17,6 +17,7 @@ export const HOME = process.env.DEFIB_URL;
 export const DESK = { width: 1440, height: 900 };
 export const PHONE = { width: 390, height: 844 };
 export const LIMIT_MS = 30000; /* for a machine that has much else to do */
+const POLL_MS = 50; /* not at each frame: that would draw frames that nobody looks at */
 
 const wanted = process.env.DEFIB_TESTS ? new Set(JSON.parse(process.env.DEFIB_TESTS)) : null;
 
@@ -122,7 +123,7 @@ export async function within(promise, told) {
 /* Until what(…) holds in the page; the failure has what is shown instead. */
 export async function until(page, what, given = null, told = String(what)) {
 	try {
-		await page.waitForFunction(what, given, { timeout: LIMIT_MS });
+		await page.waitForFunction(what, given, { timeout: LIMIT_MS, polling: POLL_MS });
 	} catch {
 		const shown = await page.evaluate(() => document.body.innerText.slice(0, 3000));
 		assert.fail(`${page.url()}: not within ${LIMIT_MS} ms: ${told}\n--- shown:\n${shown}`);

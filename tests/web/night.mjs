@@ -5,7 +5,7 @@
  * that match; the keyboard alone.
  */
 import assert from "node:assert/strict";
-import { api, none, pressG, sees, settled, tabTo, test, tokenOf, until, withPage } from "./browser.mjs";
+import { api, enter, none, pressG, sees, settled, tabTo, test, tokenOf, until, withPage } from "./browser.mjs";
 
 /* Where the first element of each kind stands, from the top. */
 const tops = (page, selectors) => page.evaluate((all) => all.map((one) => document.querySelector(one)?.getBoundingClientRect().top ?? null), selectors);
@@ -108,11 +108,11 @@ const FOUND = [["resize", "resize"], ["encoder-3", "encode"], ["bomb.png", "resi
 test("jobs: one search finds kind, worker, payload and error", async () => {
 	await withPage({}, async (page) => {
 		for (const [words, kind] of FOUND) {
-			await page.goto(`/jobs?watch=queue&database=main&any=${words}`);
+			await enter(page, `/jobs?watch=queue&database=main&any=${words}`);
 			await settled(page);
 			await until(page, (wanted) => [...document.querySelectorAll("main td.kind")].some((cell) => cell.innerText === wanted), kind, `${words} finds ${kind}`);
 		}
-		await page.goto("/jobs?watch=queue&database=main&any=no-such-thing-anywhere");
+		await enter(page, "/jobs?watch=queue&database=main&any=no-such-thing-anywhere");
 		await sees(page, "No job matches.");
 		await page.getByRole("link", { name: "Remove all filters" }).click();
 		await sees(page, "queue/");
