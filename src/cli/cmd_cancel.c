@@ -49,6 +49,10 @@ void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_ha
 		if (!err) {
 			result->outcomes[one.outcome]++;
 			o->job(o->ctx, g->watch, &one);
+			if (one.outcome != OUTCOME_RECOVERED)
+				fprintf(stderr,
+				        "defib: job %s does not exist, has ended, or is being rolled back\n",
+				        one.facts.job);
 		}
 	}
 	result->ledger = bound.ledger.ready;
