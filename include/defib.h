@@ -518,7 +518,10 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const ch
                                                 defib_result *result, defib_message *message);
 /*
  * Clean up the jobs of instances that have ended, by the watch's `startup`; does nothing if that
- * is off. Call it at start, before your own workers claim. It always writes.
+ * is off. Call it at start, before your own workers claim. It always writes. It takes every running
+ * job only if instances of the watch were registered before and none of them lives. Where no
+ * instance ever registered, the workers may be foreign and alive: young jobs are left to their
+ * threshold. To treat all of them as left behind, start an instance (defib_instance_start).
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_startup(defib_watches *watches, const char *watch,
                                                    defib_result *result, defib_message *message);

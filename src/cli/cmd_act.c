@@ -215,6 +215,7 @@ int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selec
 		.step = cli_value(c, "from-step"),
 		.dry_run = report.words.dry_run,
 		.override_guard = cli_flag(c, "override-guard"),
+		.running_only = cli_flag(c, "running-only"),
 		.ledger_off = c->settings.ledger == LEDGER_OFF,
 		.job = act_job,
 		.ctx = &report,

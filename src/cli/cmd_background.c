@@ -121,6 +121,8 @@ int act_in_background(struct cli *c, const struct act_kind *kind)
 	if (c->nwords > 0 || cli_value(c, "limit"))
 		return cli_usage("--background is for all jobs that match --where or --all, not for names "
 		                 "or --limit");
+	if (cli_flag(c, "running-only"))
+		return cli_usage("--running-only does not go with --background");
 	int code = select_read(c, &rules, &s);
 	for (int i = 0; code == EXIT_CLEAN && i < s.n; i++)
 		code = order_group(c, kind, &s.groups[i]);

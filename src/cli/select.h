@@ -130,7 +130,8 @@ int pick_former(struct cli *c, const struct watch **w, const struct database **d
 	{"yes", NULL, "do not ask; required without a terminal"}, \
 	{"reason", "TEXT", "the reason, for the row and the ledger"}
 #define ACT_OVERRIDE \
-	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}
+	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}, \
+	{"running-only", NULL, "not jobs that wait or have ended: for a result that may be late"}
 #define ACT_BACKGROUND \
 	{"background", NULL, "let the daemon do it, at its pace; follow it with defib act status"}
 /* clang-format on */

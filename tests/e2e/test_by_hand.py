@@ -240,6 +240,14 @@ def test_the_guard_can_be_overridden_and_the_ledger_says_so(jobs):
     assert jobs.evidence()["override_guard"] is True
 
 
+def test_a_late_result_leaves_a_job_alone_that_has_ended(jobs):
+    done = jobs.add("done")
+    ran = jobs("fail", done, "--override-guard", "--running-only", "--yes")
+    assert ran.code == 5 and "refused" in ran.out, ran.out
+    assert jobs.status(done) == "done"
+    assert jobs("fail", done, "--override-guard", "--yes").code == 0
+
+
 def test_some_done_and_some_refused_is_partly_done(jobs):
     stuck = jobs.add("running")
     live = jobs.add("running", age_s=1)

@@ -215,6 +215,8 @@ export interface ActOptions {
 	step?: string
 	dryRun?: boolean
 	overrideGuard?: boolean
+	/** Not jobs that wait or have ended: for a result that may come late. */
+	runningOnly?: boolean
 }
 
 export class Watches {

@@ -36,11 +36,13 @@ class Watches {
 		return (await runJson(args, this.options, { accept: [0, STUCK, PARTLY] })).value
 	}
 
-	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs.
-	async act(watch, act, keys, { reason, step, dryRun = false, overrideGuard = false } = {}) {
+	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs. `runningOnly`: not to
+	// jobs that wait or have ended, for a result that may come late.
+	async act(watch, act, keys, { reason, step, dryRun = false, overrideGuard = false,
+		runningOnly = false } = {}) {
 		const args = [act, ...[keys].flat().map((key) => jobOf(watch, key)), ...optionsOf({
 			yes: !dryRun, 'dry-run': dryRun, reason, 'from-step': step,
-			'override-guard': overrideGuard,
+			'override-guard': overrideGuard, 'running-only': runningOnly,
 		})]
 		const ran = await orNotFound(runJson(args, this.options, { accept: [0, STUCK, PARTLY] }))
 		return ran.value.watches[0]
