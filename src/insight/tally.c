@@ -60,8 +60,8 @@ static void count_states(struct store *s, const struct watch_sql *q,
 		out->nstates = rows.nrows;
 		out->states = ARENA_ARRAY(a, struct tally_count, STATS_STATES_MAX);
 		for (int i = 0; i < rows.nrows; i++)
-			out->states[i] = (struct tally_count){row_text(&rows, i, 0),
-			                                      scaled(row_int(&rows, i, 1, 0), sample)};
+			out->states[i] = (struct tally_count){
+				row_text(&rows, i, 0), scaled(row_int(&rows, i, 1, 0), sample), sample->share > 0};
 	}
 }
 
@@ -71,9 +71,9 @@ static void put_state(struct tally *out, const char *name, int64_t n)
 	while (at < out->nstates && !text_eq(out->states[at].name, name))
 		at++;
 	if (at == out->nstates && out->nstates < STATS_STATES_MAX)
-		out->states[out->nstates++] = (struct tally_count){name, 0};
+		out->states[out->nstates++] = (struct tally_count){.name = name};
 	if (at < out->nstates)
-		out->states[at].n = n;
+		out->states[at] = (struct tally_count){out->states[at].name, n, false};
 }
 
 /*
@@ -93,7 +93,7 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 		for (int i = 0; i < out->nstates; i++)
 			for (int k = 0; k < indexed->n; k++)
 				if (text_eq(out->states[i].name, indexed->items[k]))
-					out->states[i].n = 0;
+					put_state(out, indexed->items[k], 0);
 		for (int i = 0; i < rows.nrows; i++) {
 			put_state(out, row_text(&rows, i, 0), row_int(&rows, i, 1, 0));
 			failed += row_int(&rows, i, 2, 0);

@@ -15,6 +15,7 @@
 struct tally_count {
 	const char *name; /* NULL: null */
 	int64_t n;
+	bool estimated; /* from a sample */
 };
 
 /* Recent ledger entries of an event. */

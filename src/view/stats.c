@@ -22,6 +22,7 @@ static void json_states(const struct watch *w, const struct tally *t, struct buf
 		buf_addf(out, "%s{\"n\":%lld", i ? "," : "", (long long)t->states[i].n);
 		json_text(out, "state", t->states[i].name);
 		json_text(out, "name", state_named(w, t->states[i].name));
+		json_bool(out, "estimated", t->states[i].estimated);
 		buf_add(out, "}");
 	}
 	buf_add(out, "]");

@@ -190,6 +190,7 @@ def test_what_needs_a_person_is_counted_and_never_estimated(large):
     said = states(stats)
     assert (said["held"], said["failed"], said["queued"], stats["failed"]) == (7, 13, 10, 13)
     assert abs(said["done"] - (ROWS - 30)) < ROWS / 5
+    assert {one["state"] for one in stats["states"] if one["estimated"]} == {"done"}
 
 
 def test_states_of_the_queue_are_found_by_an_index(large):

@@ -205,10 +205,13 @@ async function readStats(watches, signal) {
 }
 
 /* {n, capped, estimated} over all watches; n null: not known. */
-function number(stats, of, capped = () => false) {
+function number(stats, of, capped = () => false, estimated = () => false) {
 	const known = stats.map(of).filter((n) => n !== null && n !== undefined);
-	return { n: known.length ? known.reduce((a, b) => a + b, 0) : null, capped: stats.some(capped), estimated: stats.some((one) => one.estimated && of(one) > 100) };
+	return { n: known.length ? known.reduce((a, b) => a + b, 0) : null, capped: stats.some(capped), estimated: stats.some((one) => estimated(one) && of(one) > 100) };
 }
+
+/* Whether one of these states was counted in a sample. */
+const sampled = (which) => (one) => (one.states ?? []).some((s) => s.estimated && which(s.state));
 
 function stateTabs(stats) {
 	const states = new Map();
@@ -216,16 +219,16 @@ function stateTabs(stats) {
 		if (one.state) states.set(one.state, one.name && one.name !== one.state ? `${one.name} (${one.state})` : one.state);
 	const of = (state) => (one) => (one.states ?? []).filter((s) => s.state === state).reduce((sum, s) => sum + s.n, 0);
 	return [...states].filter(([state]) => !["running", "held"].includes(state.toLowerCase()))
-		.map(([state, name]) => [human(name), { state }, number(stats, of(state))]);
+		.map(([state, name]) => [human(name), { state }, number(stats, of(state), undefined, sampled((one) => one === state))]);
 }
 
 /* Links, so that a tab has an address; the one in force is the current page. */
 function tabs(filters, stats) {
 	const numbers = {
-		All: number(stats, (one) => (one.states_error ? null : (one.states ?? []).reduce((sum, s) => sum + s.n, 0))),
+		All: number(stats, (one) => (one.states_error ? null : (one.states ?? []).reduce((sum, s) => sum + s.n, 0)), undefined, sampled(() => true)),
 		Running: number(stats, (one) => one.running, (one) => one.running_capped),
 		Stuck: number(stats, (one) => (one.stuck_total === null || one.stuck_total === undefined ? null : Math.max(0, one.stuck_total - (one.held_running ?? 0))), (one) => one.stuck_total_capped),
-		Held: number(stats, (one) => Math.max(one.held ?? 0, (one.states ?? []).filter((s) => s.state === "held").reduce((sum, s) => sum + s.n, 0))),
+		Held: number(stats, (one) => Math.max(one.held ?? 0, (one.states ?? []).filter((s) => s.state === "held").reduce((sum, s) => sum + s.n, 0)), undefined, sampled((state) => state === "held")),
 	};
 	const all = [...TABS.map(([name, terms]) => [name, terms, numbers[name]]), ...stateTabs(stats)];
 	return all.map(([name, terms, { n, capped, estimated }]) => {
