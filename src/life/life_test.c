@@ -99,6 +99,22 @@ static void a_registration_that_fails_is_tried_again_and_nothing_else_is_done(vo
 	life_release(&w.life);
 }
 
+/* Between two sessions others saw no lock: a fresh sign outweighs it, within their grace. */
+static void a_new_session_renews_at_once(void **state)
+{
+	struct world w;
+	(void)state;
+	live(&w, 3);
+	run(&w, 1000); /* the next renewal is seconds away */
+	memset(w.done, 0, sizeof w.done);
+	tell(&w, &(struct life_event){.what = LIFE_OPENED, .locks = true});
+	run(&w, 0);
+	assert_int_equal(w.done[LIFE_LOCK], 1);
+	assert_int_equal(w.done[LIFE_RENEW], 1);
+	assert_int_equal(w.rows[SELF - 1].stamp_us, w.now_ms * 1000 + w.clock_us);
+	life_release(&w.life);
+}
+
 /* Its old session lingers with the lock, and ends at some time. */
 static void a_lock_that_an_old_session_has_is_tried_for_and_renewed_beside(void **state)
 {
@@ -457,6 +473,7 @@ int main(void)
 		cmocka_unit_test(a_renewal_that_fails_is_tried_again_and_contact_is_lost_meanwhile),
 		cmocka_unit_test(who_was_declared_dead_says_so_and_registers_anew),
 		cmocka_unit_test(a_registration_that_fails_is_tried_again_and_nothing_else_is_done),
+		cmocka_unit_test(a_new_session_renews_at_once),
 		cmocka_unit_test(a_lock_that_an_old_session_has_is_tried_for_and_renewed_beside),
 		cmocka_unit_test(jobs_are_compared_when_counts_differ_for_two_beats),
 		cmocka_unit_test(one_that_falls_silent_is_declared_dead_after_its_lease),
