@@ -62,6 +62,7 @@ const calls = {
   all: () => watches.reset('one'),
   stats: () => watches.stats('one'),
   undo: async () => watches.undo((await watches.act('one', 'requeue', [3])).batch),
+  late: () => watches.act('one', 'requeue', 1, { runningOnly: true }),
   unknown: () => watches.scan({ watch: 'ones' }),
   hostile: () => watches.status('one', "1'; DROP TABLE one; --"),
 }
@@ -81,8 +82,8 @@ def test_acts_and_statistics(db, defib):
         db.sql("INSERT INTO one (status, beat_at) VALUES ('running', '2020-01-01 00:00:00')")
     nodes = NodePrograms(defib)
     try:
-        program = nodes.run(CALLS, "scan", "status", "explain", "missing", "unknown", "hostile", "reset", "stats",
-                            "undo", "all")
+        program = nodes.run(CALLS, "scan", "status", "explain", "missing", "unknown", "hostile", "reset", "late",
+                            "stats", "undo", "all")
         assert program.wait() == 0, program.log
         said = {line[0]: line[1:] for line in program.said()}
         assert (said["scan"][0]["found"], said["scan"][0]["recovered"]) == (3, 0)
@@ -94,6 +95,7 @@ def test_acts_and_statistics(db, defib):
         assert said["hostile"][0] == ("NotFound" if db.engine == "sqlite" else "UsageError")
         assert said["unknown"][0] == "UsageError" and "did you mean" in said["unknown"][1]
         assert said["reset"][0]["recovered"] == 1
+        assert said["late"][0] == "Refused"  # the job waits again
         assert (said["stats"][0]["running"], said["stats"][0]["recovered"]["day"]) == (2, 1)
         # What was undone is on hold.
         assert (said["all"][0]["recovered"], said["all"][0]["held"]) == (1, 1)
