@@ -11,8 +11,9 @@
 struct progress progress_begin(const struct cli *c, const char *name, const char *done,
                                int64_t total)
 {
+	bool mixed = c->json && c->tty_out; /* with values, on one screen */
 	return (struct progress){.of = {.name = name, .done = done, .total = total},
-	                         .on = c->tty_err && !c->quiet,
+	                         .on = c->tty_err && !c->quiet && !mixed,
 	                         .begun_ms = clock_boot_ms()};
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * progress.h: one line on stderr that shows how far a long command has come. It appears after a
- * second, only on a terminal and without --quiet, and is gone when the command ends.
+ * second, only on a terminal, not with --quiet nor between values of --json, and is gone when the
+ * command ends.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H

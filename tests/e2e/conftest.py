@@ -65,18 +65,19 @@ PATIENT_FILES = ("test_startup", "test_failover", "test_grants", "test_rights",
 # In `make check` a test that is written for both engines runs on one of them, by its name: on the
 # other one it is a `twin`, which `make proof` runs. These files are about what engines do
 # differently. Of the tests that show an id of the mission, some stay on each engine.
-BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_retention", "test_work_tables",
-                      "test_work_lease", "test_work_outage", "test_work_silence", "test_bad_weather",
-                      "test_database_urls", "test_api_large", "test_sql", "test_numbers")
+BOTH_ENGINES_FILES = ("test_races", "test_chaos", "test_crash", "test_database_urls",
+                      "test_api_large", "test_sql", "test_numbers")
 # Files that take longest, longest first, so that they do not end last.
-LONG_FILES = ("test_work_silence", "test_app_scrapersky", "test_chaos", "test_app_ruvon",
-              "test_scan_plans", "test_replay_scristill", "test_background", "test_python_worker",
-              "test_work_outage", "test_brake_workers", "test_work_sweeps",
-              "test_bad_weather", "test_startup", "test_replay_scrapersky", "test_work_tables",
-              "test_system_c", "test_install_cron", "test_work_program", "test_replay_octolab",
-              "test_clients", "test_workflow", "test_alerts_live", "test_set_aside",
-              "test_work_lease", "test_work_scrapersky", "test_brake", "test_words", "test_outbox",
-              "test_retention", "test_work_queue", "test_service", "test_doubt")
+LONG_FILES = ("test_bad_weather", "test_app_ruvon", "test_work_silence", "test_work_outage",
+              "test_replay_scrapersky", "test_app_scrapersky", "test_work_sweeps",
+              "test_work_lease", "test_system_c", "test_python_worker", "test_scan_plans",
+              "test_replay_octolab", "test_clients", "test_alerts", "test_replay_scristill",
+              "test_words", "test_service", "test_retention", "test_brake", "test_brake_workers",
+              "test_chaos", "test_doubt", "test_attach", "test_work_scrapersky",
+              "test_install_cron", "test_startup", "test_by_hand", "test_workflow",
+              "test_app_scristill", "test_work_program", "test_deploy", "test_work_queue",
+              "test_replay_ruvon", "test_work_tables", "test_background", "test_completion",
+              "test_crash", "test_app_octolab", "test_outbox")
 SANITIZER_SAYS = ("AddressSanitizer", "LeakSanitizer", "ThreadSanitizer", "runtime error:")
 
 

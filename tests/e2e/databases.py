@@ -9,6 +9,7 @@ import sqlite3
 import time
 
 import psycopg2.sql
+from pgserver import signal_all
 
 _numbers = itertools.count(1)
 
@@ -74,9 +75,9 @@ class PgDatabase:
             cursor.execute(query, params or None)
             return cursor.fetchall() if cursor.description else []
 
-    def freeze(self, worker):
-        """Stop its process."""
-        worker.signal(signal.SIGSTOP)
+    def freeze(self, worker, *others):
+        """Stop its process, and these."""
+        signal_all([worker.pid, *others], signal.SIGSTOP)
 
     def hang_up(self):
         """The next query opens a new session, as it must after a restart of the server."""
@@ -122,14 +123,14 @@ class LiteDatabase:
         cursor = self._session.execute(query.replace("%s", "?") if params else query, params)
         return cursor.fetchall()
 
-    def freeze(self, worker):
-        """Stop its process, but not during a write: no other session could write until it
-        continues. It cannot be in one while we are."""
+    def freeze(self, worker, *others):
+        """Stop its process, and these, but not during a write: no other session could write until
+        it continues. It cannot be in one while we are."""
         session = self.connect()
         try:
             session.execute("BEGIN IMMEDIATE")
-            worker.signal(signal.SIGSTOP)
-            while not stopped(worker.pid):
+            signal_all([worker.pid, *others], signal.SIGSTOP)
+            while not all(map(stopped, [worker.pid, *others])):
                 time.sleep(0.001)
         finally:
             session.close()

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 from conftest import SANITIZER_SAYS
+from pgserver import signal_all
 from workers import LIMIT_S, eventually
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "clients" / "node"
@@ -98,5 +99,7 @@ class NodePrograms:
 
     def close(self):
         for one in self.programs:
+            if one.process.poll() is None:
+                signal_all(one.children(), signal.SIGCONT)  # what is stopped would not see the end
             one.kill()
             assert not [word for word in SANITIZER_SAYS if word in one.log], one.log

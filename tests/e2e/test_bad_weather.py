@@ -331,16 +331,17 @@ def test_workers_go_on_while_stuck_rows_are_freed(defib, db):
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
 def test_killed_scan_leaves_rows_and_ledger_agreeing(defib, db, sign):
-    jobs.make(db, 20_000)
+    n = 20_000 if db.engine == "postgres" else 6_000  # enough for a signal to come in between
+    jobs.make(db, n)
     child = defib.start("scan", "--fix", config=jobs.config(db, batch=200))
     wait_for(lambda: recovered(db) > 400)
     child.send_signal(sign)
     child.communicate(timeout=30)
     if db.engine == "postgres":
         wait_for(lambda: not our_sessions(db))
-    assert 400 <= jobs.agree(db) < 20_000
+    assert 400 <= jobs.agree(db) < n
     assert defib("scan", "--fix", config=jobs.config(db)).code == EXIT_CLEAN
-    assert jobs.agree(db) == 20_000
+    assert jobs.agree(db) == n
 
 
 def test_standby_is_scanned_but_not_fixed(defib, own):

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from node_programs import NodePrograms
+from pgserver import signal_all
 from test_pooler import pooler, through  # noqa: F401  (a fixture)
 from two_tables import TwoTables, config
 from workers import eventually, running
@@ -294,14 +295,12 @@ def test_a_late_result_for_a_row_of_a_team_s_own_table_is_refused(db, defib):
         options = {"watch": "one", "config": "defib.yaml", "leaseMs": 1000, "concurrency": 1}
         first = worker(nodes, "claims", name="first", **options)
         assert first.hear("began") == ["1", 1]
-        stopped = [first.pid, *first.children()]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
+        bridge = first.children()
+        db.freeze(first, *bridge)
         second = worker(nodes, "claims", name="second", **options)
         assert second.hear("began") == ["1", 2]
         (defib.dir / "go.1").touch()
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+        signal_all([first.pid, *bridge], signal.SIGCONT)
         assert first.hear("returns") == [1]
         eventually(lambda: first.said("refused") or first.said("lost"))
         first.signal(signal.SIGTERM)

@@ -34,18 +34,18 @@ def slow(pg, defib, with_tables):
     return jobs
 
 
-def started(jobs, args, **options):
-    """With a terminal as stderr; the other end of it."""
+def started(jobs, args, stdout=subprocess.DEVNULL):
+    """With a terminal as stderr, and as stdout if that is None; the other end of it."""
     controller, terminal = pty.openpty()
     child = jobs.defib.start(*args, config=jobs.config, stderr=terminal,
-                             **{"stdout": subprocess.DEVNULL, **options})
+                             stdout=terminal if stdout is None else stdout)
     os.close(terminal)
     return child, controller
 
 
-def shown(jobs, *args):
+def shown(jobs, *args, **options):
     """Everything that it writes to its terminal."""
-    child, controller = started(jobs, args)
+    child, controller = started(jobs, args, **options)
     said = _talk(controller, "")
     os.close(controller)
     child.wait(30)
@@ -68,9 +68,11 @@ def test_an_act_and_its_undo_show_a_bar(slow):
     assert_bar(shown(slow, "undo", batch, "--yes"), f" of {ROWS} put back")
 
 
-def test_neither_json_nor_quiet_shows_a_bar(slow):
-    assert "[#" not in shown(slow, "scan", "--fix", "--json")
-    assert shown(slow, "requeue", "--all", "--override-guard", "--yes", "--quiet") == ""
+def test_json_on_a_terminal_and_quiet_show_no_bar(slow):
+    assert shown(slow, "requeue", "--all", "--yes", "--quiet") == ""
+    stuck_jobs.fill(slow.db, ROWS, first=ROWS + 1)
+    said = shown(slow, "requeue", "--all", "--override-guard", "--yes", "--json", stdout=None)
+    assert '"outcome"' in said and "[#" not in said and GONE not in said
 
 
 def test_prune_shows_how_many_rows_are_removed(slow):

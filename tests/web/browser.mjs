@@ -29,7 +29,7 @@ export function test(name, body) {
 let browser = null;
 
 /*
- * Chromium's build without windows: a third of the time that the whole browser takes for these
+ * Chromium's build without windows: two thirds of the computing that the whole browser needs for these
  * tests, and it fetches no icons for tabs (which the whole browser does at some later moment, on
  * behalf of whatever the tab shows by then).
  */

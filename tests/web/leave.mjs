@@ -34,17 +34,13 @@ const preview = (path) => path.startsWith("POST ");
  * go of them.
  */
 async function gate(page) {
-	const own = { paths: [], open: new Set(), which: () => false, held: [], moved: Date.now() };
+	const own = { paths: [], open: new Map(), which: () => false, held: [] }; /* open: since when */
 	page.on("request", (request) => {
-		own.moved = Date.now();
 		if (request.isNavigationRequest()) own.open.clear(); /* nobody waits for what the document before asked */
-		else if (askedFor(request)) own.open.add(request);
+		else if (askedFor(request)) own.open.set(request, Date.now());
 	});
 	for (const end of ["requestfinished", "requestfailed"])
-		page.on(end, (request) => {
-			own.moved = Date.now();
-			own.open.delete(request);
-		});
+		page.on(end, (request) => { own.open.delete(request); });
 	await page.route("**/api/v1/**", async (route) => {
 		const path = askedFor(route.request());
 		if (!path) return route.continue().catch(() => {});
@@ -68,13 +64,13 @@ async function gate(page) {
 		},
 		/*
 		 * Nothing is waited for, and nothing more was asked for at that. The browser does not tell the
-		 * end of every request that is cancelled: none has moved for as long as this.
+		 * end of every request that is cancelled: what is as old as this is one of them.
 		 */
 		async quiet() {
 			const end = Date.now() + LIMIT_MS;
-			const waits = () => own.open.size > 0 && Date.now() - own.moved < LIMIT_MS / 4;
+			const waits = () => [...own.open.values()].some((since) => Date.now() - since < LIMIT_MS / 4);
 			for (let before = -1; waits() || before !== own.paths.length;) {
-				assert.ok(Date.now() < end, `still waiting for ${[...own.open].map((request) => request.url())}`);
+				assert.ok(Date.now() < end, `still waiting for ${[...own.open.keys()].map((request) => request.url())}`);
 				before = own.paths.length;
 				await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 20); }));
 			}
