@@ -12,7 +12,7 @@ import time
 import pytest
 
 from conftest import Program
-from databases import PgDatabase
+from databases import PgDatabase, stopped
 from python_apps import App
 from python_package import Scripts, package, script  # noqa: F401
 from test_replay_scristill import ANSWER_S, FAKE_STALE_JOBS, REASON
@@ -244,13 +244,26 @@ def test_after_a_second_instance_leaves_the_jobs_of_the_first(scheduler):
     assert scheduler.answers()
 
 
+def freeze_between_transactions(db, server):
+    """A row that it had locked would be left alone: nobody knows what it is about to write."""
+    def frozen():
+        server.signal(signal.SIGSTOP)
+        eventually(lambda: stopped(server.process.pid))
+        if not db.sql("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+                      "AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"):
+            return True
+        server.signal(signal.SIGCONT)
+        return False
+    eventually(frozen)
+
+
 @pytest.mark.covers("F3")
 def test_after_a_late_result_of_a_frozen_instance_is_refused(scheduler):
     """It was stopped for so long that another one failed its job."""
     scheduler.add(1, "crawl", payload='{"seconds": 3}')
     first = scheduler.start(**QUICK)
     scheduler.until(running=1)
-    first.signal(signal.SIGSTOP)
+    freeze_between_transactions(scheduler.db, first)
     scheduler.db.sql("UPDATE defib.worker SET state = 'dead', cause = 'test'")
     scheduler.start(**QUICK)
     scheduler.until(failed=1)

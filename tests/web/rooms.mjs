@@ -181,6 +181,18 @@ test("alerts: those that fire come first, messages say what became of them, a te
 	});
 });
 
+test("report: what was recovered adds up to its total", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/report");
+		await settled(page);
+		const lines = await page.locator("dt:text-is('Recovered') + dd").allInnerTexts();
+		const sums = lines.map((line) => line.replaceAll(",", "").match(/\d+/g).map(Number));
+		assert.ok(sums.some(([total]) => total > 0), lines.join("; "));
+		for (const [total, ...parts] of sums) assert.equal(parts.reduce((sum, n) => sum + n, 0), total, lines.join("; "));
+		assert.deepEqual(await page.locator("dt:text-is('Rolled back') + dd").allInnerTexts(), ["1"]);
+	});
+});
+
 test("report: a period is chosen, stands in the address, and is a file", async () => {
 	await withPage({}, async (page) => {
 		await page.goto("/report");

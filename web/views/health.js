@@ -57,7 +57,7 @@ function databaseList(databases) {
 				h("strong", user(d.name)),
 				h("span", { class: "muted" }, d.engine),
 				databaseChip(d),
-				d.since ? h("span", { class: "muted" }, "since ", ago(d.since)) : null,
+				d.since ? h("span", { class: "muted" }, "changed ", ago(d.since)) : null,
 				d.error ? h("span", { class: "bad-text" }, user(d.error)) : null,
 			),
 		),
@@ -185,7 +185,7 @@ function watchTable() {
 			},
 			{
 				name: "of-status tight",
-				title: "Standing",
+				title: "Status",
 				cell: (w) => chip(w.read?.status ?? w.status ?? "pending"),
 			},
 			{ name: "of-led fair", title: "Led by", cell: leaderCell },

@@ -110,13 +110,14 @@ function numberLines(w) {
 								[now.requeued, "requeued"],
 								[now.retried, "retried"],
 								[now.failed, "failed"],
-								[now.rolled_back, "rolled back"],
+								[now.rollbacks, "to be rolled back"],
 							],
 							"otherwise",
 						)}`
 					: null,
 			],
 		],
+		...(now.rolled_back ? [["Rolled back", count(now.rolled_back)]] : []),
 		[
 			"Time to recover",
 			time.n
