@@ -209,12 +209,13 @@ def test_two_databases_have_one_id(place, listen, pg):
     url = listening(daemon)
     stream = listen(url)
     eventually(lambda: (stream.next("database"), stream.last.count("="))[1] == 2)
-    place.recover(2)
-    stream.ledger(2)
-    assert sorted(stream.last.split(",")) == [f"main={place.top()}", "second=0"]
-    second.recover(2)
-    assert {event.data["database"] for event in stream.ledger(2)} == {"second"}
-    assert sorted(stream.last.split(",")) == [f"main={place.top()}", f"second={second.top()}"]
+    first = stream.ledger(len(place.recover(2)))
+    assert {event.data["database"] for event in first} == {"main"}
+    assert sorted(stream.last.split(",")) == [f"main={numbers(first)[-1]}", "second=0"]
+    then = stream.ledger(len(second.recover(2)))
+    assert {event.data["database"] for event in then} == {"second"}
+    assert sorted(stream.last.split(",")) == [f"main={numbers(first)[-1]}",
+                                              f"second={numbers(then)[-1]}"]
     daemon.stop()
     place.daemons.remove(daemon)
     second.close()
