@@ -86,7 +86,6 @@ static const uint32_t nibble[16] = {
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;
-
 	crc = ~crc;
 	for (size_t i = 0; i < n; i++) {
 		crc ^= at[i];

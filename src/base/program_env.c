@@ -65,12 +65,11 @@ static void pass_ours(struct program_env *e, const char *name)
 
 void program_env_pass(struct program_env *e, const char *const *entries)
 {
-	for (; entries && *entries; entries++) {
+	for (; entries && *entries; entries++)
 		if (strchr(*entries, '='))
 			program_env_put(e, arena_strdup(e->arena, *entries));
 		else
 			pass_ours(e, *entries);
-	}
 }
 
 bool program_env_entry_ok(const char *entry)

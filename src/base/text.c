@@ -68,15 +68,12 @@ bool utf8_is_control(const char *text)
 void utf8_copy(char *to, size_t size, const char *text)
 {
 	size_t at = 0;
-
 	assert(size > 0);
 	while (*text != '\0') {
 		size_t len = utf8_len(text);
 		size_t n = len > 0 ? len : 1;
-
-		if (at + n >= size) {
+		if (at + n >= size)
 			break;
-		}
 		memcpy(to + at, len > 0 ? text : "?", n);
 		at += n;
 		text += n;
@@ -213,12 +210,11 @@ static size_t conninfo_value_len(const char *p)
 {
 	size_t n = 0;
 	bool quoted = *p == '\'';
-	for (n = quoted; p[n]; n++) {
+	for (n = quoted; p[n]; n++)
 		if (p[n] == '\\' && p[n + 1])
 			n++;
 		else if (quoted ? p[n] == '\'' : isspace((unsigned char)p[n]))
 			return n + quoted;
-	}
 	return n;
 }
 

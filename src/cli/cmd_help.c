@@ -153,7 +153,7 @@ static void print_text(const char *text)
 {
 	if (*text == '.' || *text == '\'')
 		printf("\\&");
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '\\')
 			printf("\\e");
 		else if (*text == '-')
@@ -162,7 +162,6 @@ static void print_text(const char *text)
 			printf("\\(aq");
 		else
 			putchar(*text);
-	}
 }
 
 static void print_line(const char *before, const char *text, const char *after)

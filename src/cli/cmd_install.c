@@ -88,12 +88,11 @@ static void add_connection(const char *url, struct buf *out)
 static void add_shell_word(const char *text, struct buf *out)
 {
 	buf_addch(out, '\'');
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '\'')
 			buf_add(out, "'\\''");
 		else
 			buf_addch(out, *text);
-	}
 	buf_addch(out, '\'');
 }
 

@@ -332,15 +332,14 @@ static void read_row(struct cfg_reader *r, const struct opt_row *row, const stru
 	void *field = (char *)target + row->offset;
 	if (row->size)
 		field = *(void **)field = arena_alloc(r->arena, row->size);
-	if (row->type == OPT_MAP) {
+	if (row->type == OPT_MAP)
 		cfg_read(r, row->rows, node, field);
-	} else if (row->type == OPT_CUSTOM) {
+	else if (row->type == OPT_CUSTOM)
 		read_custom(r, row, node, field);
-	} else if (node) {
+	else if (node)
 		read_value(r, row, node, field);
-	} else if (row->standard) {
+	else if (row->standard)
 		read_standard(r, row, field);
-	}
 }
 
 static const struct opt_row *find_row(const struct opt_row *rows, const char *name)

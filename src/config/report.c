@@ -294,12 +294,11 @@ static const char *const type_names[] = {
 /* A pipe or a line break would end the cell. */
 static void add_cell(struct buf *out, const char *text)
 {
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '|')
 			buf_add(out, "\\|");
 		else
 			buf_addch(out, *text == '\n' ? ' ' : *text);
-	}
 }
 
 static void add_type(struct buf *out, const struct opt_row *row)

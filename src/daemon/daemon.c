@@ -57,12 +57,11 @@ void daemon_reload(struct daemon *d)
 {
 	struct live_settings *setup = live_settings_hold(d->options.setups);
 	const struct settings *all = &setup->settings;
-	for (int i = 0; i < d->n; i++) {
+	for (int i = 0; i < d->n; i++)
 		if (still_wanted(all, d->loops[i]))
 			database_loop_poke(d->loops[i]);
 		else
 			database_loop_ask_stop(d->loops[i]);
-	}
 	for (int i = 0; i < all->ndatabases; i++)
 		if (!database_loop_named(d, all->databases[i].name))
 			add(d, setup, &all->databases[i]);

@@ -244,12 +244,11 @@ static bool decode_name(const char *text, size_t n, struct buf *out)
 
 static void encode_name(const char *name, struct buf *out)
 {
-	for (; *name; name++) {
+	for (; *name; name++)
 		if (plain(*name))
 			buf_addch(out, *name);
 		else
 			buf_addf(out, "%%%02X", (unsigned char)*name);
-	}
 }
 
 static bool parse_place(struct ledger_cursor *c, const char *text, size_t n)

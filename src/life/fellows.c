@@ -57,10 +57,8 @@ struct fellows {
 static int most_watched(void)
 {
 	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 2 > FELLOWS_MAX) {
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 2 > FELLOWS_MAX)
 		return FELLOWS_MAX;
-	}
 	return (int)(files.rlim_cur / 2);
 }
 
@@ -68,7 +66,6 @@ static bool proc_shows_our_pids(void)
 {
 	char self[16], link[16];
 	ssize_t n = readlink("/proc/self", link, sizeof link - 1);
-
 	link[n > 0 ? n : 0] = '\0';
 	snprintf(self, sizeof self, "%d", getpid());
 	return strcmp(self, link) == 0;
@@ -78,7 +75,6 @@ defib_err fellows_open(struct fellows **out, struct failure *f)
 {
 	struct fellows *x = mem_alloc(sizeof *x);
 	struct epoll_event bell = {.events = EPOLLIN, .data.ptr = NULL};
-
 	*out = NULL;
 	x->max = most_watched();
 	x->proc_is_ours = proc_shows_our_pids();
@@ -105,7 +101,6 @@ static void ring(struct fellows *x, bool on)
 	uint64_t value = 1;
 	ssize_t n =
 		on ? write(x->bell_fd, &value, sizeof value) : read(x->bell_fd, &value, sizeof value);
-
 	assert(n == sizeof value);
 	(void)n;
 }
@@ -114,7 +109,6 @@ static void ring(struct fellows *x, bool on)
 static void become(struct fellows *x, struct fellow *w, enum fellow_state state)
 {
 	int gone_before = x->in_state[FELLOW_GONE];
-
 	if (w->state == FELLOW_WATCHED) {
 		/* Closing is not enough: a forked child may hold the same open file. */
 		epoll_ctl(x->epoll_fd, EPOLL_CTL_DEL, w->pidfd, NULL);
@@ -124,9 +118,8 @@ static void become(struct fellows *x, struct fellow *w, enum fellow_state state)
 	x->in_state[w->state]--;
 	x->in_state[state]++;
 	w->state = state;
-	if ((gone_before > 0) != (x->in_state[FELLOW_GONE] > 0)) {
+	if ((gone_before > 0) != (x->in_state[FELLOW_GONE] > 0))
 		ring(x, gone_before == 0);
-	}
 }
 
 static void forget(struct fellows *x, struct fellow *w)
@@ -138,19 +131,15 @@ static void forget(struct fellows *x, struct fellow *w)
 
 void fellows_close(struct fellows *x)
 {
-	if (!x) {
+	if (!x)
 		return;
-	}
-	for (int i = 0; i < x->n; i++) {
+	for (int i = 0; i < x->n; i++)
 		forget(x, x->all[i]);
-	}
 	free(x->all);
-	if (x->epoll_fd >= 0) {
+	if (x->epoll_fd >= 0)
 		close(x->epoll_fd);
-	}
-	if (x->bell_fd >= 0) {
+	if (x->bell_fd >= 0)
 		close(x->bell_fd);
-	}
 	free(x);
 }
 
@@ -167,22 +156,19 @@ static bool somebody_else_has_the_pid(const struct fellows *x, const struct fell
 static void watch(struct fellows *x, struct fellow *w)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = w};
-
 	assert(w->state == FELLOW_UNWATCHED);
 	int fd = pidfd_open(w->pid, 0);
 	int err = errno;
 	struct pollfd end = {fd, POLLIN, 0};
 	bool over = fd < 0 ? err == ESRCH : poll(&end, 1, 0) == 1;
 	if (over || somebody_else_has_the_pid(x, w)) {
-		if (fd >= 0) {
+		if (fd >= 0)
 			close(fd);
-		}
 		become(x, w, FELLOW_GONE);
 		return;
 	}
-	if (fd < 0) {
+	if (fd < 0)
 		return;
-	}
 	if (x->in_state[FELLOW_WATCHED] >= x->max ||
 	    epoll_ctl(x->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
 		close(fd);
@@ -208,25 +194,19 @@ static int wanted_here(const struct fellows *x, const int64_t *ids, const struct
                        int n, struct wanted *out)
 {
 	int here = 0, once = 0;
-
-	for (int i = 0; i < n; i++) {
-		if (incarnation_same_host(&x->self, &who[i]) && who[i].pid > 0) {
+	for (int i = 0; i < n; i++)
+		if (incarnation_same_host(&x->self, &who[i]) && who[i].pid > 0)
 			out[here++] = (struct wanted){ids[i], &who[i]};
-		}
-	}
 	qsort(out, (size_t)here, sizeof *out, by_id);
-	for (int i = 0; i < here; i++) {
-		if (once == 0 || out[once - 1].id != out[i].id) {
+	for (int i = 0; i < here; i++)
+		if (once == 0 || out[once - 1].id != out[i].id)
 			out[once++] = out[i];
-		}
-	}
 	return once;
 }
 
 static struct fellow *meet(struct fellows *x, const struct wanted *want)
 {
 	struct fellow *w = mem_alloc(sizeof *w);
-
 	w->id = want->id;
 	w->pid = want->who->pid;
 	w->start = want->who->start;
@@ -248,17 +228,14 @@ static void merge(struct fellows *x, const struct wanted *want, int nwant)
 {
 	struct fellow **next = mem_alloc(sizeof(struct fellow *) * (size_t)(nwant + 1));
 	int old = 0;
-
 	for (int i = 0; i < nwant; i++) {
-		while (old < x->n && x->all[old]->id <= want[i].id && !is_the_same(x->all[old], &want[i])) {
+		while (old < x->n && x->all[old]->id <= want[i].id && !is_the_same(x->all[old], &want[i]))
 			forget(x, x->all[old++]);
-		}
 		bool known = old < x->n && x->all[old]->id == want[i].id;
 		next[i] = known ? x->all[old++] : meet(x, &want[i]);
 	}
-	while (old < x->n) {
+	while (old < x->n)
 		forget(x, x->all[old++]);
-	}
 	free(x->all);
 	x->all = next;
 	x->n = nwant;
@@ -268,7 +245,6 @@ static void merge(struct fellows *x, const struct wanted *want, int nwant)
 static void tell_if_short(struct fellows *x)
 {
 	int left_out = x->in_state[FELLOW_UNWATCHED];
-
 	if (left_out > 0 && !x->told_short) {
 		log_event(LOG_WARN, "cannot watch every worker process of this host; leases cover the rest",
 		          LOG_INT("watched", x->in_state[FELLOW_WATCHED]), LOG_INT("left_out", left_out),
@@ -282,14 +258,11 @@ void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation
 	assert(n >= 0);
 	struct wanted *want = mem_alloc(sizeof *want * (size_t)(n + 1));
 	int nwant = wanted_here(x, ids, who, n, want);
-
 	merge(x, want, nwant);
 	free(want);
-	for (int i = 0; i < x->n; i++) {
-		if (x->all[i]->state == FELLOW_UNWATCHED) {
+	for (int i = 0; i < x->n; i++)
+		if (x->all[i]->state == FELLOW_UNWATCHED)
 			watch(x, x->all[i]);
-		}
-	}
 	tell_if_short(x);
 }
 
@@ -301,10 +274,8 @@ int fellows_fd(const struct fellows *x)
 static struct fellow *first_gone(const struct fellows *x)
 {
 	int i = 0;
-
-	while (i < x->n && x->all[i]->state != FELLOW_GONE) {
+	while (i < x->n && x->all[i]->state != FELLOW_GONE)
 		i++;
-	}
 	assert(i < x->n); /* the bell rings only if one is gone */
 	return x->all[i];
 }
@@ -312,10 +283,8 @@ static struct fellow *first_gone(const struct fellows *x)
 bool fellows_dead(struct fellows *x, int64_t *id, bool *seen)
 {
 	struct epoll_event event;
-
-	if (TEMP_FAILURE_RETRY(epoll_wait(x->epoll_fd, &event, 1, 0)) != 1) {
+	if (TEMP_FAILURE_RETRY(epoll_wait(x->epoll_fd, &event, 1, 0)) != 1)
 		return false;
-	}
 	struct fellow *w = event.data.ptr ? event.data.ptr : first_gone(x);
 	*id = w->id;
 	*seen = event.data.ptr != NULL;

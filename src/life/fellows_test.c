@@ -21,9 +21,8 @@ static pid_t sleeper(void)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;) {
+		for (;;)
 			pause();
-		}
 	}
 	return pid;
 }
@@ -211,14 +210,12 @@ static int watch_with_few_descriptors(pid_t pid)
 	int64_t ids[64], id;
 	struct fellows *x;
 	bool seen;
-
 	for (int i = 0; i < 64; i++) {
 		who[i] = of(pid);
 		ids[i] = i;
 	}
-	if (setrlimit(RLIMIT_NOFILE, &few) != 0 || fellows_open(&x, NULL) != DEFIB_OK) {
+	if (setrlimit(RLIMIT_NOFILE, &few) != 0 || fellows_open(&x, NULL) != DEFIB_OK)
 		return 1;
-	}
 	fellows_set(x, ids, who, 64);
 	int spare = dup(0);
 	bool ok = fellows_count(x) == 12 && spare >= 0 && !fellows_dead(x, &id, &seen);
@@ -233,9 +230,8 @@ static void few_descriptors_watch_some_and_kill_nobody(void **state)
 	(void)state;
 	int status;
 	pid_t pid = sleeper(), child = fork();
-	if (child == 0) {
+	if (child == 0)
 		_exit(watch_with_few_descriptors(pid));
-	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	end(pid);
@@ -261,9 +257,8 @@ static void a_thousand_fellows_die_at_once(void **state)
 	fellows_set(x, ids, who, MANY);
 	assert_int_equal(fellows_count(x), MANY);
 	assert_false(readable(x, 0));
-	for (int i = 0; i < MANY; i++) {
+	for (int i = 0; i < MANY; i++)
 		kill(pids[i], SIGKILL);
-	}
 	for (int dead = 0; dead < MANY; dead++) {
 		int64_t id;
 		bool watched;
@@ -275,9 +270,8 @@ static void a_thousand_fellows_die_at_once(void **state)
 	assert_false(readable(x, 0));
 	assert_int_equal(fellows_count(x), 0);
 	fellows_close(x);
-	for (int i = 0; i < MANY; i++) {
+	for (int i = 0; i < MANY; i++)
 		end(pids[i]);
-	}
 }
 
 int main(void)

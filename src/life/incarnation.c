@@ -24,9 +24,8 @@
 static bool read_text(const char *path, char *out, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
+	if (fd < 0)
 		return false;
-	}
 	ssize_t n = TEMP_FAILURE_RETRY(read(fd, out, size - 1));
 	close(fd);
 	out[n > 0 ? n : 0] = '\0';
@@ -40,20 +39,17 @@ static bool read_text(const char *path, char *out, size_t size)
 static uint64_t start_in(const char *path)
 {
 	char stat[1024];
-	if (!read_text(path, stat, sizeof stat)) {
+	if (!read_text(path, stat, sizeof stat))
 		return 0;
-	}
 	const char *at = strrchr(stat, ')');
-	for (int field = 2; at && field < 22; field++) {
+	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');
-	}
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
 uint64_t process_start(pid_t pid)
 {
 	char path[32];
-
 	assert(pid > 0);
 	snprintf(path, sizeof path, "/proc/%d/stat", pid);
 	return start_in(path);
@@ -62,15 +58,12 @@ uint64_t process_start(pid_t pid)
 /* The text form is separated by slashes and is logged: the name must not contain one. */
 static void host_name(char *out, size_t size)
 {
-	if (gethostname(out, size) != 0 || out[0] == '\0') {
+	if (gethostname(out, size) != 0 || out[0] == '\0')
 		snprintf(out, size, "unknown");
-	}
 	out[size - 1] = '\0';
-	for (char *c = out; *c; c++) {
-		if (*c == '/' || !isgraph((unsigned char)*c)) {
+	for (char *c = out; *c; c++)
+		if (*c == '/' || !isgraph((unsigned char)*c))
 			*c = '-';
-		}
-	}
 }
 
 static bool is_boot_id(const char *text)
@@ -86,10 +79,8 @@ static bool is_nonce(const char *text)
 static bool make_nonce(char out[17])
 {
 	uint64_t bits;
-
-	if (!chance_bytes(&bits, sizeof bits)) {
+	if (!chance_bytes(&bits, sizeof bits))
 		return false;
-	}
 	snprintf(out, 17, "%016" PRIx64, bits);
 	return true;
 }
@@ -97,25 +88,20 @@ static bool make_nonce(char out[17])
 defib_err incarnation_self(struct incarnation *out, struct failure *f)
 {
 	struct stat ns;
-
 	memset(out, 0, sizeof *out);
 	host_name(out->host, sizeof out->host);
 	if (!read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof out->boot_id) ||
-	    !is_boot_id(out->boot_id)) {
+	    !is_boot_id(out->boot_id))
 		return fail(f, DEFIB_IO, "cannot read this kernel's boot id: %s", strerror(errno));
-	}
-	if (stat("/proc/self/ns/pid", &ns) != 0) {
+	if (stat("/proc/self/ns/pid", &ns) != 0)
 		return fail(f, DEFIB_IO, "cannot read this process's PID namespace: %s", strerror(errno));
-	}
 	out->pid_ns = ns.st_ino;
 	out->pid = getpid();
 	out->start = start_in("/proc/self/stat");
-	if (out->start == 0) {
+	if (out->start == 0)
 		return fail(f, DEFIB_IO, "cannot read this process's start time from /proc/self/stat");
-	}
-	if (!make_nonce(out->nonce)) {
+	if (!make_nonce(out->nonce))
 		return fail(f, DEFIB_IO, "cannot get random bytes: %s", strerror(errno));
-	}
 	return DEFIB_OK;
 }
 
@@ -133,9 +119,8 @@ static bool split(char *text, char *parts[PARTS])
 	for (int i = 0; i < PARTS; i++) {
 		parts[i] = text;
 		char *slash = strchr(text, '/');
-		if ((slash == NULL) != (i == PARTS - 1)) {
+		if ((slash == NULL) != (i == PARTS - 1))
 			return false;
-		}
 		if (slash) {
 			*slash = '\0';
 			text = slash + 1;
@@ -147,7 +132,6 @@ static bool split(char *text, char *parts[PARTS])
 static bool number(const char *text, uint64_t max, uint64_t *out)
 {
 	char *end;
-
 	errno = 0;
 	*out = strtoull(text, &end, 10);
 	return errno == 0 && end != text && *end == '\0' && *out <= max;
@@ -158,18 +142,15 @@ bool incarnation_parse(const char *text, struct incarnation *out)
 	char copy[TEXT_MAX], again[TEXT_MAX];
 	char *part[PARTS];
 	uint64_t pid;
-
 	memset(out, 0, sizeof *out);
-	if (strlen(text) >= sizeof copy) {
+	if (strlen(text) >= sizeof copy)
 		return false;
-	}
 	snprintf(copy, sizeof copy, "%s", text);
 	if (!split(copy, part) || part[0][0] == '\0' || strlen(part[0]) >= sizeof out->host ||
 	    !is_boot_id(part[1]) || !number(part[2], UINT64_MAX, &out->pid_ns) ||
 	    !number(part[3], INT_MAX, &pid) || pid == 0 || !number(part[4], UINT64_MAX, &out->start) ||
-	    !is_nonce(part[5])) {
+	    !is_nonce(part[5]))
 		return false;
-	}
 	snprintf(out->host, sizeof out->host, "%s", part[0]);
 	snprintf(out->boot_id, sizeof out->boot_id, "%s", part[1]);
 	snprintf(out->nonce, sizeof out->nonce, "%s", part[5]);

@@ -72,9 +72,8 @@ static void text_of_another_shape_is_refused(void **state)
 	};
 	struct incarnation out;
 	assert_true(incarnation_parse(GOOD, &out));
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		assert_false(incarnation_parse(bad[i], &out));
-	}
 }
 
 static void another_boot_or_namespace_is_another_host(void **state)
@@ -109,9 +108,8 @@ static void a_reaped_process_has_no_start_time(void **state)
 {
 	(void)state;
 	pid_t pid = fork();
-	if (pid == 0) {
+	if (pid == 0)
 		_exit(0);
-	}
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_true(process_start(pid) == 0);
 }

@@ -15,7 +15,6 @@
 struct lease_rules lease_rules_of(int64_t lease_ms)
 {
 	int64_t beat_ms = lease_ms / 3;
-
 	return (struct lease_rules){lease_ms, beat_ms, beat_ms < RETRY_MS ? beat_ms : RETRY_MS};
 }
 
@@ -39,28 +38,24 @@ void lease_init(struct lease *l, const struct lease_rules *rules, int64_t sent_m
 
 bool lease_renew_due(struct lease *l, int64_t now_ms)
 {
-	if (l->taken || l->sent_ms != 0 || now_ms < l->next_ms) {
+	if (l->taken || l->sent_ms != 0 || now_ms < l->next_ms)
 		return false;
-	}
 	l->sent_ms = now_ms;
 	return true;
 }
 
 void lease_renew_soon(struct lease *l, int64_t now_ms)
 {
-	if (now_ms < l->next_ms) {
+	if (now_ms < l->next_ms)
 		l->next_ms = now_ms;
-	}
 }
 
 /* retry, 2 retry, 4 retry… up to one beat: quick at first, gentle on a server in trouble. */
 static int64_t retry_after_ms(const struct lease *l)
 {
 	int64_t wait = l->rules.retry_ms;
-
-	for (int i = 1; i < l->failed && wait < l->rules.beat_ms; i++) {
+	for (int i = 1; i < l->failed && wait < l->rules.beat_ms; i++)
 		wait *= 2;
-	}
 	return wait < l->rules.beat_ms ? wait : l->rules.beat_ms;
 }
 
@@ -97,12 +92,10 @@ int64_t lease_ends_ms(const struct lease *l)
 
 enum lease_contact lease_contact(const struct lease *l, int64_t now_ms)
 {
-	if (l->taken) {
+	if (l->taken)
 		return CONTACT_TAKEN;
-	}
-	if (now_ms >= lease_ends_ms(l)) {
+	if (now_ms >= lease_ends_ms(l))
 		return CONTACT_EXPIRED;
-	}
 	return l->failed > 0 || now_ms >= good_until_ms(l) ? CONTACT_LOST : CONTACT_GOOD;
 }
 
@@ -115,11 +108,8 @@ int64_t lease_wait_ms(const struct lease *l, int64_t now_ms)
 		lease_contact(l, now_ms) == CONTACT_GOOD ? good_until_ms(l) : until,
 		lease_contact(l, now_ms) <= CONTACT_LOST ? lease_ends_ms(l) : until,
 	};
-
-	for (int i = 0; i < 3; i++) {
-		if (events[i] < until) {
+	for (int i = 0; i < 3; i++)
+		if (events[i] < until)
 			until = events[i];
-		}
-	}
 	return until > now_ms ? until - now_ms : 0;
 }

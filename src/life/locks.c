@@ -35,10 +35,8 @@ static int by_id(const void *a, const void *b)
 static struct locks_worker *find(const struct locks *x, int64_t id)
 {
 	struct locks_worker key = {.id = id};
-
-	if (x->n == 0) {
+	if (x->n == 0)
 		return NULL;
-	}
 	return bsearch(&key, x->workers, (size_t)x->n, sizeof key, by_id);
 }
 
@@ -47,17 +45,14 @@ void locks_set(struct locks *x, const int64_t *ids, int n)
 	assert(n >= 0);
 	struct locks_worker *next = mem_alloc(sizeof *next * (size_t)(n + 1));
 	int once = 0;
-
 	for (int i = 0; i < n; i++) {
 		const struct locks_worker *known = find(x, ids[i]);
 		next[i] = known ? *known : (struct locks_worker){.id = ids[i]};
 	}
 	qsort(next, (size_t)n, sizeof *next, by_id);
-	for (int i = 0; i < n; i++) {
-		if (once == 0 || next[once - 1].id != next[i].id) {
+	for (int i = 0; i < n; i++)
+		if (once == 0 || next[once - 1].id != next[i].id)
 			next[once++] = next[i];
-		}
-	}
 	free(x->workers);
 	x->workers = next;
 	x->n = once;
@@ -94,9 +89,8 @@ static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t s
 	}
 	for (int i = 0; i < nheld; i++) {
 		struct locks_worker *w = find(x, held[i]);
-		if (w) {
+		if (w)
 			*w = (struct locks_worker){.id = w->id, .held_once = true};
-		}
 	}
 }
 
@@ -110,15 +104,12 @@ int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_m
                   struct locks_gone *gone)
 {
 	int n = 0;
-
 	assert(now_ms > 0 && now_ms >= x->last_ms && nheld >= 0);
-	if (x->outage || (x->last_ms != 0 && now_ms - x->last_ms > x->rules.gap_ms)) {
+	if (x->outage || (x->last_ms != 0 && now_ms - x->last_ms > x->rules.gap_ms))
 		quiet_from(x, now_ms);
-	}
 	int64_t step = now_ms - x->last_ms;
-	if (x->rules.step_ms != 0 && step > x->rules.step_ms) {
+	if (x->rules.step_ms != 0 && step > x->rules.step_ms)
 		step = x->rules.step_ms;
-	}
 	x->outage = false;
 	x->last_ms = now_ms;
 	mark_held(x, held, nheld, step, now_ms);

@@ -22,9 +22,8 @@ static int read_through(struct locks *x, const int64_t *held, int nheld, int64_t
 {
 	struct locks_gone gone[64];
 	int n = 0;
-	for (int64_t now = from; now <= to; now += 20) {
+	for (int64_t now = from; now <= to; now += 20)
 		n += locks_reading(x, held, nheld, now, gone);
-	}
 	return n;
 }
 
@@ -191,9 +190,8 @@ static bool holds(struct actor *a, int64_t now)
 {
 	switch (a->fate) {
 	case LIVING:
-		if (a->absent_ms == 0 && roll(50) == 0) {
+		if (a->absent_ms == 0 && roll(50) == 0)
 			a->away_until_ms = now + 1 + roll(rules.grace_ms);
-		}
 		return now >= a->away_until_ms;
 	case MORTAL:
 		return now < a->dies_ms;
@@ -250,9 +248,8 @@ static void world_step(struct world *w)
 		}
 	}
 	int ngone = locks_reading(&w->x, held, nheld, w->now_ms, gone);
-	for (int i = 0; i < ngone; i++) {
+	for (int i = 0; i < ngone; i++)
 		check_report(w, gone[i].id);
-	}
 	for (int i = 0; i < WORKERS; i++) {
 		const struct actor *a = &w->actors[i];
 		bool due = a->fate == MORTAL && a->seen && a->absent_ms != 0 &&
@@ -270,12 +267,10 @@ static void random_schedules_report_the_dead_in_time_and_nobody_else(void **stat
 		struct world w;
 		seed = round * 0x9e3779b97f4a7c15u;
 		world_init(&w);
-		while (w.now_ms < START + 80000) {
+		while (w.now_ms < START + 80000)
 			world_step(&w);
-		}
-		for (int i = 0; i < WORKERS; i++) {
+		for (int i = 0; i < WORKERS; i++)
 			reported += w.actors[i].reported;
-		}
 		locks_release(&w.x);
 	}
 	assert_true(reported > 200); /* the schedules were interesting enough */

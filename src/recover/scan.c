@@ -374,7 +374,6 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 	struct facts after, *facts;
 	defib_err err = DEFIB_OK;
 	int n = 0;
-
 	/* A limit applies to the jobs that are read, not to the counts of the table. */
 	if (limit || o->expects)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);

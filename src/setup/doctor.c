@@ -374,7 +374,7 @@ const char *bare_table(struct examination *x)
 {
 	char *name = arena_strdup(&x->arena, x->table), *to = name;
 	/* Parts are quoted: "a"."b""c" ends as b"c. */
-	for (const char *at = x->table; *at; at++) {
+	for (const char *at = x->table; *at; at++)
 		if (at[0] == '"' && at[1] == '"' && at > x->table && at[-1] != '.')
 			*to++ = *at++;
 		else if (at[0] == '"' && at[1] == '.' && at[2] == '"') {
@@ -382,7 +382,6 @@ const char *bare_table(struct examination *x)
 			to = name;
 		} else if (*at != '"')
 			*to++ = *at;
-	}
 	*to = '\0';
 	return name;
 }

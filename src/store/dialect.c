@@ -65,12 +65,11 @@ static const char *add_piece(const struct dialect *d, struct buf *out, const cha
 		args[i].from = args[i - 1].to < end ? args[i - 1].to + 1 : end;
 		args[i].to = end;
 	}
-	for (const char *text = piece_text(d, at, n); *text; text++) {
+	for (const char *text = piece_text(d, at, n); *text; text++)
 		if (*text > 0 && *text <= ARGUMENTS_MAX)
 			add_part(d, out, args[*text - 1].from, args[*text - 1].to);
 		else
 			buf_addch(out, *text);
-	}
 	return end + 1;
 }
 

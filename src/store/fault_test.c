@@ -7,7 +7,6 @@ static struct store *open_memory(void)
 {
 	struct store_options opt = {.url = "sqlite::memory:", .name = "mem"};
 	struct store *s = NULL;
-
 	assert_int_equal(store_open(&opt, &s, NULL), DEFIB_OK);
 	assert_int_equal(store_exec(s, "CREATE TABLE t (id INTEGER)", NULL, 0, NULL, NULL, NULL),
 	                 DEFIB_OK);
@@ -18,7 +17,6 @@ static int64_t count(struct store *s)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-
 	assert_int_equal(store_exec(s, "SELECT count(*) FROM t", NULL, 0, &a, &rows, NULL), DEFIB_OK);
 	int64_t n = row_int(&rows, 0, 0, -1);
 	arena_release(&a);
@@ -33,13 +31,10 @@ static defib_err insert(struct store *s)
 static defib_err insert_in_transaction(struct store *s)
 {
 	defib_err err = store_begin(s, TX_WRITE, NULL);
-
-	if (!err) {
+	if (!err)
 		err = insert(s);
-	}
-	if (!err) {
+	if (!err)
 		return store_commit(s, NULL);
-	}
 	store_rollback(s);
 	return err;
 }
@@ -55,15 +50,13 @@ static void assert_fault(enum fault_call call, enum fault_when when, defib_err c
 	struct store *inner = open_memory();
 	struct fault_plan plan = {.call = call, .nth = 1, .when = when, .code = code};
 	struct store *s = fault_wrap(inner, &plan);
-
 	assert_int_equal(insert_in_transaction(s), code);
 	assert_true(plan.fired);
 	assert_false(s->in_tx || inner->in_tx);
 	assert_int_equal(s->lost, loses(code));
 	assert_int_equal(count(inner), rows);
-	if (s->lost) {
+	if (s->lost)
 		assert_int_equal(insert(s), DEFIB_CONNECTION);
-	}
 	store_close(s);
 }
 
@@ -98,7 +91,6 @@ static void write_of_its_own_may_have_been_done(void **state)
 	struct fault_plan plan = {
 		.call = FAULT_EXEC, .nth = 1, .when = FAULT_AFTER, .code = DEFIB_UNKNOWN_OUTCOME};
 	struct store *s = fault_wrap(inner, &plan);
-
 	(void)state;
 	assert_int_equal(insert(s), DEFIB_UNKNOWN_OUTCOME);
 	assert_int_equal(count(inner), 1);
@@ -109,7 +101,6 @@ static void only_the_chosen_call_fails(void **state)
 {
 	struct fault_plan plan = {.call = FAULT_EXEC, .nth = 3, .code = DEFIB_LOCKED};
 	struct store *s = fault_wrap(open_memory(), &plan);
-
 	(void)state;
 	assert_int_equal(insert(s), DEFIB_OK);
 	assert_int_equal(insert(s), DEFIB_OK);
@@ -123,7 +114,6 @@ static void time_out_can_lose_the_session_too(void **state)
 {
 	struct fault_plan plan = {.call = FAULT_EXEC, .nth = 1, .code = DEFIB_TIMEOUT, .lose = true};
 	struct store *s = fault_wrap(open_memory(), &plan);
-
 	(void)state;
 	assert_int_equal(insert(s), DEFIB_TIMEOUT);
 	assert_true(s->lost);

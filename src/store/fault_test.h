@@ -51,7 +51,6 @@ static bool fault_due(struct fault_plan *plan, enum fault_call call)
 static defib_err fault_inject(struct fault_store *w, struct failure *f)
 {
 	defib_err code = w->plan->code;
-
 	assert(code != DEFIB_OK);
 	w->plan->fired = true;
 	if (w->plan->lose || code == DEFIB_CONNECTION || code == DEFIB_UNKNOWN_OUTCOME) {
@@ -74,10 +73,8 @@ static defib_err fault_exec(struct store *s, const char *sql, const struct store
 {
 	struct fault_store *w = fault_of(s);
 	bool now = fault_due(w->plan, FAULT_EXEC);
-
-	if (now && w->plan->when == FAULT_BEFORE) {
+	if (now && w->plan->when == FAULT_BEFORE)
 		return fault_inject(w, f);
-	}
 	return fault_answer(w, now, store_exec(w->inner, sql, params, nparams, a, rows, f), f);
 }
 
@@ -92,14 +89,11 @@ static defib_err fault_begin(struct store *s, enum store_tx mode, struct failure
 {
 	struct fault_store *w = fault_of(s);
 	bool now = fault_due(w->plan, FAULT_BEGIN);
-
-	if (now && w->plan->when == FAULT_BEFORE) {
+	if (now && w->plan->when == FAULT_BEFORE)
 		return fault_inject(w, f);
-	}
 	defib_err err = fault_answer(w, now, store_begin(w->inner, mode, f), f);
-	if (err) {
+	if (err)
 		store_rollback(w->inner);
-	}
 	return err;
 }
 
@@ -107,10 +101,8 @@ static defib_err fault_commit(struct store *s, struct failure *f)
 {
 	struct fault_store *w = fault_of(s);
 	bool now = fault_due(w->plan, FAULT_COMMIT);
-
-	if (now && w->plan->when == FAULT_BEFORE) {
+	if (now && w->plan->when == FAULT_BEFORE)
 		return fault_inject(w, f);
-	}
 	return fault_answer(w, now, store_commit(w->inner, f), f);
 }
 
@@ -137,7 +129,6 @@ static struct store *fault_wrap(struct store *inner, struct fault_plan *plan)
 		.close = fault_close,
 	};
 	struct fault_store *w = mem_alloc(sizeof(*w));
-
 	assert(inner && plan && !inner->in_tx);
 	w->base = *inner;
 	w->base.ops = &ops;

@@ -39,7 +39,6 @@ struct pg_values pg_values_of(const struct store_param *params, int n)
 {
 	struct pg_values v = {mem_alloc(sizeof(*v.texts) * (size_t)n),
 	                      mem_alloc(sizeof(*v.digits) * (size_t)n)};
-
 	for (int i = 0; i < n; i++) {
 		if (params[i].type == PARAM_TEXT) {
 			v.texts[i] = params[i].text;
@@ -63,16 +62,13 @@ void pg_copy_rows(const PGresult *res, struct arena *a, struct store_rows *rows)
 	rows->ncols = PQnfields(res);
 	rows->names = ARENA_ARRAY(a, const char *, rows->ncols);
 	rows->cells = ARENA_ARRAY(a, const char *, (size_t)rows->nrows *(size_t)rows->ncols);
-	for (int c = 0; c < rows->ncols; c++) {
+	for (int c = 0; c < rows->ncols; c++)
 		rows->names[c] = arena_strdup(a, PQfname(res, c));
-	}
 	const char **cell = rows->cells;
 	for (int r = 0; r < rows->nrows; r++) {
-		for (int c = 0; c < rows->ncols; c++, cell++) {
-			if (!PQgetisnull(res, r, c)) {
+		for (int c = 0; c < rows->ncols; c++, cell++)
+			if (!PQgetisnull(res, r, c))
 				*cell = arena_strndup(a, PQgetvalue(res, r, c), (size_t)PQgetlength(res, r, c));
-			}
-		}
 	}
 }
 
@@ -97,12 +93,9 @@ static bool is_stale(const struct failure *f)
 static defib_err forget_stale(struct pg *p, struct statement *slot, struct failure *f)
 {
 	bool all = text_eq(f->sqlstate, "26000");
-
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
-		if (all || &p->statements.slots[i] == slot) {
+	for (int i = 0; i < STATEMENTS_MAX; i++)
+		if (all || &p->statements.slots[i] == slot)
 			statements_forget(&p->statements.slots[i]);
-		}
-	}
 	if (p->base.in_tx) {
 		return fail(f, DEFIB_LOCKED, "%s: a table changed under a prepared statement",
 		            p->base.name);
@@ -114,13 +107,11 @@ static defib_err deallocate(struct pg *p, const struct pg_call *call, struct sta
                             struct failure *f)
 {
 	char name[STATEMENT_NAME], sql[64];
-
 	statement_name(slot->id, name);
 	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
 	defib_err err = pg_simple(p, call, sql, f);
-	if (err && !p->base.lost && is_stale(f)) {
+	if (err && !p->base.lost && is_stale(f))
 		return forget_stale(p, slot, f);
-	}
 	statements_forget(slot);
 	return err;
 }
@@ -134,10 +125,8 @@ static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, str
 	char name[STATEMENT_NAME];
 	PGresult *res = NULL;
 	defib_err err = DEFIB_OK;
-
-	if (slot->sql) {
+	if (slot->sql)
 		err = deallocate(p, &call, slot, f);
-	}
 	if (!err) {
 		statement_name(statements_next_id(&p->statements), name);
 		err = pg_finish(p, &call, PQsendPrepare(p->conn, name, sql, 0, NULL), &res, f);
@@ -155,12 +144,9 @@ static int64_t affected_by(PGresult *res)
 {
 	static const char *const writes[] = {"INSERT", "UPDATE", "DELETE", "MERGE"};
 	int64_t n = 0;
-
-	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
-		if (text_starts(PQcmdStatus(res), writes[i]) && int_parse(PQcmdTuples(res), &n)) {
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		if (text_starts(PQcmdStatus(res), writes[i]) && int_parse(PQcmdTuples(res), &n))
 			return n;
-		}
-	}
 	return 0;
 }
 
@@ -179,7 +165,6 @@ static defib_err run(struct pg *p, const struct pg_call *call, const struct quer
 	char name[STATEMENT_NAME];
 	PGresult *res = NULL;
 	int sent;
-
 	if (slot) {
 		statement_name(slot->id, name);
 		sent = PQsendQueryPrepared(p->conn, name, q->nparams, v.texts, NULL, NULL, 0);
@@ -202,13 +187,10 @@ static defib_err run_prepared(struct pg *p, const struct pg_call *call, const st
 	struct statement *slot = statements_find(&p->statements, q->sql);
 	bool known = slot != NULL;
 	defib_err err = known ? DEFIB_OK : prepare(p, call->deadline_ms, q->sql, &slot, f);
-
-	if (!err) {
+	if (!err)
 		err = run(p, call, q, slot, f);
-	}
-	if (!err || p->base.lost || !known || !is_stale(f)) {
+	if (!err || p->base.lost || !known || !is_stale(f))
 		return err;
-	}
 	err = forget_stale(p, slot, f);
 	return err ? err : run_prepared(p, call, q, f);
 }
@@ -217,7 +199,6 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 {
 	struct pg_call call = {.deadline_ms = deadline_ms};
 	AUTO_BUF sql = BUF_INIT;
-
 	/* The level is stated because a role or database may have another default. */
 	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
 	buf_add(&sql, mode == TX_READ || p->read_only ? " READ ONLY;" : ";");
@@ -226,12 +207,10 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 	/* A whole index must not be read for a list of keys either, however small it seems. */
 	if (mode == TX_BULK)
 		buf_add(&sql, "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;");
-	if (p->base.pooled) {
+	if (p->base.pooled)
 		pg_settings(p, "SET LOCAL", &sql);
-	}
-	if (p->base.within_ms && p->base.within_ms < p->statement_ms) {
+	if (p->base.within_ms && p->base.within_ms < p->statement_ms)
 		buf_addf(&sql, "SET LOCAL statement_timeout = %lld;", (long long)p->base.within_ms);
-	}
 	p->mode = mode;
 	return pg_simple(p, &call, buf_text(&sql), f);
 }
@@ -240,7 +219,6 @@ static defib_err commit(struct pg *p, const struct pg_call *call, struct failure
 {
 	PGresult *res = NULL;
 	defib_err err = pg_finish(p, call, PQsendQuery(p->conn, "COMMIT"), &res, f);
-
 	/* In a failed transaction COMMIT is answered with ROLLBACK and no error. */
 	if (!err && !text_eq(PQcmdStatus(res), "COMMIT")) {
 		err = fail(f, DEFIB_DATABASE, "%s: the transaction had failed; nothing was committed",
@@ -255,11 +233,9 @@ static void rollback(struct pg *p)
 	int64_t limit_ms = p->call_ms < ROLLBACK_MS ? p->call_ms : ROLLBACK_MS;
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + limit_ms};
 	struct failure ignored = {0};
-
 	if (p->conn && PQtransactionStatus(p->conn) != PQTRANS_IDLE &&
-	    pg_simple(p, &call, "ROLLBACK", &ignored) != DEFIB_OK) {
+	    pg_simple(p, &call, "ROLLBACK", &ignored) != DEFIB_OK)
 		pg_drop(p);
-	}
 }
 
 static defib_err pg_exec(struct store *s, const char *sql, const struct store_param *params,
@@ -268,25 +244,19 @@ static defib_err pg_exec(struct store *s, const char *sql, const struct store_pa
 	struct pg *p = of(s);
 	struct query q = {sql, params, nparams, a, rows};
 	struct pg_call call = call_now(p, !s->in_tx && !p->read_only && !sql_only_reads(sql));
-
-	if (!s->pooled) {
+	if (!s->pooled)
 		return run_prepared(p, &call, &q, f);
-	}
-	if (s->in_tx) {
+	if (s->in_tx)
 		return run(p, &call, &q, NULL, f);
-	}
 	/* A single statement behind a pooler: in a transaction, so that our settings apply. */
 	struct pg_call inside = {.deadline_ms = call.deadline_ms};
 	defib_err err = begin(p, call.deadline_ms, TX_WRITE, f);
-	if (!err) {
+	if (!err)
 		err = run(p, &inside, &q, NULL, f);
-	}
-	if (!err) {
+	if (!err)
 		err = commit(p, &call, f);
-	}
-	if (err) {
+	if (err)
 		rollback(p);
-	}
 	return err;
 }
 
@@ -296,7 +266,6 @@ static int send_both(struct pg *p, const struct query *q, const struct statement
 {
 	struct pg_values v = pg_values_of(q->params, q->nparams);
 	char name[STATEMENT_NAME], then[STATEMENT_NAME];
-
 	statement_name(first->id, name);
 	statement_name(second->id, then);
 	int sent = PQenterPipelineMode(p->conn) &&
@@ -320,12 +289,10 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
 	struct statement *second = statements_find(&p->statements, then);
 	struct failure ignored = {0};
 	PGresult *res = NULL;
-
 	if (!first || !second) {
 		defib_err err = run_prepared(p, &call, &q, f);
-		if (!err) {
+		if (!err)
 			(void)!run_prepared(p, &call, &also, &ignored);
-		}
 		return err;
 	}
 	defib_err err = pg_finish_both(p, &call, send_both(p, &q, first, second), &res, f);
@@ -334,9 +301,8 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
 		rows->affected = affected_by(res);
 	}
 	PQclear(res);
-	if (!err || p->base.lost || !is_stale(f)) {
+	if (!err || p->base.lost || !is_stale(f))
 		return err;
-	}
 	err = forget_stale(p, first, f);
 	return err ? err : pg_exec_then(s, sql, params, nparams, then, a, rows, f);
 }
@@ -346,10 +312,8 @@ static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f
 {
 	struct pg *p = of(s);
 	defib_err err = begin(p, call_now(p, false).deadline_ms, mode, f);
-
-	if (err) {
+	if (err)
 		rollback(p);
-	}
 	return err;
 }
 
@@ -357,7 +321,6 @@ static defib_err pg_commit(struct store *s, struct failure *f)
 {
 	struct pg *p = of(s);
 	struct pg_call call = call_now(p, p->mode != TX_READ && !p->read_only);
-
 	return commit(p, &call, f);
 }
 
@@ -369,14 +332,12 @@ static void pg_rollback(struct store *s)
 static void pg_close(struct store *s)
 {
 	struct pg *p = of(s);
-
 	/* The socket does not block, so neither does closing the session. */
 	PQfinish(p->conn);
 	p->conn = NULL;
 	pg_drop(p); /* the one that did not answer */
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
+	for (int i = 0; i < STATEMENTS_MAX; i++)
 		statements_forget(&p->statements.slots[i]);
-	}
 	free(p->name);
 	free(p);
 }
@@ -439,7 +400,6 @@ static defib_err name_types(struct pg *p, const struct pg_call *call, struct rel
 {
 	struct store_param params[2];
 	PGresult *res = NULL;
-
 	relation_params(types, params);
 	const char *values[] = {params[0].text, params[1].text};
 	int sent = PQsendQueryParams(p->conn, types_sql, 2, NULL, values, NULL, NULL, 0);
@@ -462,14 +422,11 @@ static defib_err describe(struct pg *p, const struct pg_call *call, const char *
 	PGresult *res = NULL;
 	struct relation types;
 	defib_err err = pg_finish(p, call, PQsendPrepare(p->conn, "", sql, 0, NULL), &res, f);
-
 	PQclear(res);
-	if (!err) {
+	if (!err)
 		err = pg_finish(p, call, PQsendDescribePrepared(p->conn, ""), &res, f);
-	}
-	if (err) {
+	if (err)
 		return err;
-	}
 	*ncols = PQnfields(res);
 	*cols = ARENA_ARRAY(a, struct store_column, *ncols);
 	read_columns(res, a, *cols, &types);
@@ -484,11 +441,9 @@ static defib_err pg_describe(struct store *s, const char *sql, struct arena *a,
 {
 	struct pg *p = (struct pg *)s;
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + p->call_ms};
-
 	/* A pooler may use another backend for each step, unless a transaction binds them together. */
-	if (!s->pooled || s->in_tx) {
+	if (!s->pooled || s->in_tx)
 		return describe(p, &call, sql, a, cols, ncols, f);
-	}
 	defib_err err = s->ops->begin(s, TX_READ, f);
 	if (!err) {
 		err = describe(p, &call, sql, a, cols, ncols, f);
@@ -515,7 +470,6 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 		.notified = pg_notified,
 	};
 	struct pg *p = mem_alloc(sizeof(*p));
-
 	p->name = mem_strdup(opt->name);
 	p->base = (struct store){.ops = &ops, .engine = STORE_POSTGRES, .name = p->name};
 	p->call_ms = opt->call_ms;

@@ -41,15 +41,12 @@ static void parameter(struct parameters *ps, const char *name, const char *value
 static char *list_part(const char *list, int nth)
 {
 	const char *at = list;
-
-	if (!list) {
+	if (!list)
 		return NULL;
-	}
 	for (; nth > 0 && strchr(list, ','); nth--) {
 		const char *comma = strchr(at, ',');
-		if (!comma) {
+		if (!comma)
 			return NULL;
-		}
 		at = comma + 1;
 	}
 	return strndup(at, strcspn(at, ","));
@@ -58,20 +55,16 @@ static char *list_part(const char *list, int nth)
 static int list_length(const char *list)
 {
 	int n = 1;
-
-	for (const char *at = list ? strchr(list, ',') : NULL; at; at = strchr(at + 1, ',')) {
+	for (const char *at = list ? strchr(list, ',') : NULL; at; at = strchr(at + 1, ','))
 		n++;
-	}
 	return n;
 }
 
 static const char *option(const PQconninfoOption *options, const char *name)
 {
-	for (; options->keyword; options++) {
-		if (text_eq(options->keyword, name)) {
+	for (; options->keyword; options++)
+		if (text_eq(options->keyword, name))
 			return options->val;
-		}
-	}
 	return NULL;
 }
 
@@ -85,11 +78,9 @@ static void ignore_notice(void *self, const PGresult *res)
 static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failure *f)
 {
 	PostgresPollingStatusType step = PGRES_POLLING_WRITING;
-
 	while (step != PGRES_POLLING_OK) {
-		if (step == PGRES_POLLING_FAILED || PQstatus(p->conn) == CONNECTION_BAD) {
+		if (step == PGRES_POLLING_FAILED || PQstatus(p->conn) == CONNECTION_BAD)
 			return pg_connect_failure(p->base.name, PQerrorMessage(p->conn), PQpass(p->conn), f);
-		}
 		if (!pg_wait(p->conn, step == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline_ms)) {
 			return fail(
 				f, DEFIB_TIMEOUT,
@@ -118,16 +109,13 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 	PGresult *res = NULL;
 	int64_t pid = 0;
 	defib_err err = DEFIB_OK;
-
 	for (int i = 0; i < 2; i++) {
 		err = pg_finish(p, call, PQsendQuery(p->conn, questions[i]), &res, f);
-		if (!err || !p->conn) {
+		if (!err || !p->conn)
 			break;
-		}
 	}
-	if (err) {
+	if (err)
 		return err;
-	}
 	p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
 	p->base.timeline = timeline_parse(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
 	/*
@@ -147,7 +135,6 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 	char *addr = nth < 0 ? NULL : list_part(option(options, "hostaddr"), nth);
 	char *port = nth < 0 ? NULL : list_part(option(options, "port"), nth);
 	struct parameters ps = {.n = 0};
-
 	/* Before the URL: defaults that it may override. After it: settings that it may not. */
 	parameter(&ps, "keepalives_idle", "5");
 	parameter(&ps, "keepalives_interval", "2");
@@ -164,9 +151,8 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 	free(host);
 	free(addr);
 	free(port);
-	if (!p->conn) {
+	if (!p->conn)
 		return fail(f, DEFIB_CONNECTION, "%s: out of memory while connecting", p->base.name);
-	}
 	PQsetErrorVerbosity(p->conn, PQERRORS_VERBOSE);
 	PQsetNoticeReceiver(p->conn, ignore_notice, NULL);
 	defib_err err = poll_connection(p, deadline_ms, f);
@@ -192,27 +178,22 @@ static defib_err connect_any(struct pg *p, const char *url, const PQconninfoOpti
 	int hosts = from_names > from_addrs ? from_names : from_addrs;
 	AUTO_BUF said = BUF_INIT;
 	defib_err err = DEFIB_OK;
-
 	hosts = hosts > HOSTS_MAX ? HOSTS_MAX : hosts;
 	for (int i = 0; i < hosts; i++) {
 		int64_t share = (deadline_ms - clock_boot_ms()) / (hosts - i);
-
 		err = connect_one(p, url, options, hosts == 1 ? -1 : i, attrs, clock_boot_ms() + share, f);
-		if (!err) {
+		if (!err)
 			break;
-		}
 		buf_addf(&said, "%s%s", said.len ? "; " : "", f->what);
 	}
-	if (err) {
+	if (err)
 		snprintf(f->what, sizeof(f->what), "%s", buf_text(&said));
-	}
 	return err;
 }
 
 static defib_err parse_failure(const char *name, const char *message, struct failure *f)
 {
 	AUTO_BUF why = BUF_INIT;
-
 	pg_unquoted(&why, message ? message : "out of memory");
 	fail(f, DEFIB_CONFIG, "%s: not a valid PostgreSQL URL: %s", name, buf_text(&why));
 	return DEFIB_CONFIG;
@@ -222,7 +203,6 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 {
 	char *message = NULL;
 	PQconninfoOption *options = PQconninfoParse(url, &message);
-
 	if (!options) {
 		defib_err err = parse_failure(p->base.name, message, f);
 		PQfreemem(message);
@@ -233,9 +213,8 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 		/* As libpq does it: first a standby on any host, then any server. */
 		int64_t half = clock_boot_ms() + (deadline_ms - clock_boot_ms()) / 2;
 		err = connect_any(p, url, options, "standby", half, f);
-		if (err) {
+		if (err)
 			err = connect_any(p, url, options, "any", deadline_ms, f);
-		}
 	} else {
 		err = connect_any(p, url, options, NULL, deadline_ms, f);
 	}
@@ -256,27 +235,22 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"jit = off", /* compilation costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",
 	};
-
-	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		buf_addf(out, "%s %s;", scope, fixed[i]);
-	}
 	buf_addf(out, "%s plan_cache_mode = force_%s_plan;", scope,
 	         p->plan_once ? "generic" : "custom");
 	buf_addf(out, "%s statement_timeout = %lld;", scope, (long long)p->statement_ms);
 	buf_addf(out, "%s lock_timeout = %lld;", scope, (long long)p->lock_ms);
-	if (p->read_only) {
+	if (p->read_only)
 		buf_addf(out, "%s default_transaction_read_only = on;", scope);
-	}
 }
 
 defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + connect_ms};
 	defib_err err = connect_url(p, url, call.deadline_ms, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	p->base.server_version = PQserverVersion(p->conn);
 	p->base.tls = PQsslInUse(p->conn) != 0;
 	/*
@@ -295,10 +269,8 @@ void store_user(const char *url, struct buf *out)
 {
 	PQconninfoOption *options = PQconninfoParse(url, NULL);
 	const char *name = options ? option(options, "user") : NULL;
-
-	if (!name || !*name) {
+	if (!name || !*name)
 		name = getenv("PGUSER");
-	}
 	buf_add(out, name ? name : "");
 	PQconninfoFree(options);
 }
@@ -308,13 +280,10 @@ void postgres_target(const char *url, struct buf *out)
 {
 	PQconninfoOption *options = PQconninfoParse(url, NULL);
 	const char *name = options ? option(options, "dbname") : NULL;
-
-	if (!name || !*name) {
+	if (!name || !*name)
 		name = getenv("PGDATABASE");
-	}
-	if ((!name || !*name) && options) {
+	if ((!name || !*name) && options)
 		name = option(options, "user");
-	}
 	buf_addf(out, "database %s", name ? name : "");
 	PQconninfoFree(options);
 }
@@ -330,13 +299,10 @@ static defib_err answer(const struct lent *l, const PGresult *res, struct failur
 {
 	ExecStatusType status = PQresultStatus(res);
 	AUTO_BUF why = BUF_INIT;
-
-	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) {
+	if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK)
 		return DEFIB_OK;
-	}
-	if (res && PQstatus(l->conn) == CONNECTION_OK) {
+	if (res && PQstatus(l->conn) == CONNECTION_OK)
 		return pg_result_failure(res, f);
-	}
 	pg_one_line(&why, PQerrorMessage(l->conn));
 	fail(f, DEFIB_CONNECTION, "the connection was lost: %s", buf_text(&why));
 	return DEFIB_CONNECTION;
@@ -349,10 +315,8 @@ static defib_err lent_exec(struct store *s, const char *sql, const struct store_
 	struct pg_values v = pg_values_of(params, nparams);
 	PGresult *res = PQexecParams(l->conn, sql, nparams, NULL, v.texts, NULL, NULL, 0);
 	defib_err err = answer(l, res, f);
-
-	if (!err && rows) {
+	if (!err && rows)
 		pg_copy_rows(res, a, rows);
-	}
 	PQclear(res);
 	pg_values_release(&v);
 	return err;
@@ -366,7 +330,6 @@ static void lent_close(struct store *s)
 defib_err postgres_borrow(struct pg_conn *conn, struct store **out, struct failure *f)
 {
 	static const struct store_ops ops = {.exec = lent_exec, .close = lent_close};
-
 	*out = NULL;
 	if (!conn || PQtransactionStatus(conn) != PQTRANS_INTRANS) {
 		fail(f, DEFIB_USAGE, "the connection has no open transaction");

@@ -19,7 +19,6 @@ static int silent_server(int *port)
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t size = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
 	assert_true(fd >= 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(fd, 8), 0);
@@ -33,7 +32,6 @@ static defib_err open_url(const char *url, int64_t connect_ms, struct failure *f
 	struct store_options opt = {.url = url, .connect_ms = connect_ms};
 	struct store *s = NULL;
 	defib_err err = store_open(&opt, &s, f);
-
 	store_close(s);
 	return err;
 }
@@ -44,7 +42,6 @@ static void silent_host_ends_in_timeout(void **state)
 	char url[128];
 	int port;
 	int fd = silent_server(&port);
-
 	(void)state;
 	snprintf(url, sizeof(url), "postgres://u:s3cret@127.0.0.1:%d/db", port);
 	int64_t before = clock_boot_ms();
@@ -60,7 +57,6 @@ static void closed_port_is_connection_without_the_password(void **state)
 	struct failure f = {0};
 	char url[128];
 	int port;
-
 	(void)state;
 	close(silent_server(&port));
 	snprintf(url, sizeof(url), "postgres://u:s3cret@127.0.0.1:%d/db", port);
@@ -75,11 +71,9 @@ static void closed_port_is_connection_without_the_password(void **state)
 
 static const char *part(const PQconninfoOption *options, const char *name)
 {
-	for (; options->keyword; options++) {
-		if (text_eq(options->keyword, name)) {
+	for (; options->keyword; options++)
+		if (text_eq(options->keyword, name))
 			return options->val && *options->val ? options->val : NULL;
-		}
-	}
 	return NULL;
 }
 
@@ -87,7 +81,6 @@ static const char *part(const PQconninfoOption *options, const char *name)
 static void url_behind(const char *hosts, const char *ports, const char *more, struct buf *out)
 {
 	PQconninfoOption *options = PQconninfoParse(getenv("DEFIB_TEST_PG"), NULL);
-
 	assert_non_null(options);
 	const char *user = part(options, "user"), *db = part(options, "dbname");
 	buf_addf(out, "postgres:///%s?host=%s,%s&port=%s,%s%s%s%s", db ? db : "", hosts,
@@ -101,7 +94,6 @@ static void silent_first_host_leaves_time_for_the_next(void **state)
 	struct buf url = BUF_INIT;
 	char ports[16];
 	int port;
-
 	(void)state;
 	need_env("DEFIB_TEST_PG");
 	int fd = silent_server(&port);
@@ -121,7 +113,6 @@ static void host_that_failed_leaves_no_failure_behind_a_session(void **state)
 	struct failure f = {0};
 	char ports[16];
 	int port;
-
 	(void)state;
 	need_env("DEFIB_TEST_PG");
 	close(silent_server(&port));
@@ -139,7 +130,6 @@ static void session_of_the_wrong_kind_is_not_taken(void **state)
 	struct failure f = {0};
 	char ports[16];
 	int port;
-
 	(void)state;
 	need_env("DEFIB_TEST_PG");
 	close(silent_server(&port));
@@ -158,7 +148,6 @@ static struct store *open_pooled(int64_t statement_ms)
 	need_env("DEFIB_TEST_PG_POOLED");
 	struct store *s = open_with((struct store_options){.url = getenv("DEFIB_TEST_PG_POOLED"),
 	                                                   .statement_ms = statement_ms});
-
 	assert_true(s->pooled);
 	return s;
 }
@@ -202,7 +191,6 @@ static void pooled_session_describes(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_column *cols;
 	int n;
-
 	(void)state;
 	struct store *s = open_pooled(0);
 	assert_int_equal(store_describe(s, "SELECT now() AS t", &a, &cols, &n, NULL), DEFIB_OK);

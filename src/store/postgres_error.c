@@ -41,11 +41,9 @@ static const struct {
 
 defib_err pg_class(const char *sqlstate)
 {
-	for (size_t i = 0; sqlstate && i < sizeof(classes) / sizeof(classes[0]); i++) {
-		if (text_starts(sqlstate, classes[i].prefix)) {
+	for (size_t i = 0; sqlstate && i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (text_starts(sqlstate, classes[i].prefix))
 			return classes[i].class;
-		}
-	}
 	return DEFIB_DATABASE;
 }
 
@@ -58,7 +56,6 @@ void pg_one_line(struct buf *out, const char *text)
 {
 	bool gap = false;
 	size_t start = out->len;
-
 	for (; *text != '\0'; text++) {
 		if (is_blank(*text)) {
 			gap = out->len > start;
@@ -87,7 +84,6 @@ static defib_err result_class(const PGresult *res, const char *state)
 	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
 	defib_err class = pg_class(state);
 	bool unclear = class == DEFIB_DATABASE || class == DEFIB_BAD_SQL || class == DEFIB_PERMISSION;
-
 	if (text_eq(function, "ExecWithCheckOptions"))
 		return DEFIB_CONSTRAINT;
 	if (text_eq(state, "DFB02"))
@@ -104,7 +100,6 @@ static bool is_sequence_behind(const PGresult *res, const char *state)
 	const char *schema = PQresultErrorField(res, PG_DIAG_SCHEMA_NAME);
 	const char *constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
 	static const char *const keys[] = {"job_pkey", "ledger_pkey", "worker_pkey", "delivery_pkey"};
-
 	if (!text_eq(state, "23505") || !text_eq(schema, "defib"))
 		return false;
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -129,7 +124,6 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 	const char *hint = PQresultErrorField(res, PG_DIAG_MESSAGE_HINT);
 	defib_err code = result_class(res, state);
 	AUTO_BUF line = BUF_INIT;
-
 	if (is_sequence_behind(res, state))
 		return sequence_failure(res, f);
 	pg_one_line(&line, primary ? primary : PQresultErrorMessage(res));
@@ -139,16 +133,14 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 		pg_one_line(&line, hint);
 		fail_next(f, "%s", buf_text(&line));
 	}
-	if (state) {
+	if (state)
 		set_state(f, state);
-	}
 	return code;
 }
 
 bool pg_result_ends_session(const PGresult *res)
 {
 	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
-
 	return text_eq(severity, "FATAL") || text_eq(severity, "PANIC");
 }
 
@@ -159,13 +151,10 @@ static const char *find_state(const char *line)
 	for (const char *at = strstr(line, ":  "); at; at = strstr(at + 1, ":  ")) {
 		const char *state = at + 3;
 		int n = 0;
-
-		while (n < 5 && (isdigit((unsigned char)state[n]) || isupper((unsigned char)state[n]))) {
+		while (n < 5 && (isdigit((unsigned char)state[n]) || isupper((unsigned char)state[n])))
 			n++;
-		}
-		if (n == 5 && state[5] == ':' && state[6] == ' ') {
+		if (n == 5 && state[5] == ':' && state[6] == ' ')
 			return state;
-		}
 	}
 	return NULL;
 }
@@ -174,7 +163,6 @@ static const char *find_state(const char *line)
 static void add_said(struct buf *what, const char *line, char state[6])
 {
 	const char *at = find_state(line);
-
 	buf_add(what, what->len ? "; " : "");
 	if (at) {
 		snprintf(state, 6, "%.5s", at);
@@ -188,7 +176,6 @@ static void add_said(struct buf *what, const char *line, char state[6])
 static void add_without(struct buf *out, const char *text, const char *secret)
 {
 	size_t n = secret ? strlen(secret) : 0;
-
 	while (*text != '\0') {
 		if (n > 0 && strncmp(text, secret, n) == 0) {
 			buf_add(out, "***");
@@ -206,7 +193,6 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 	AUTO_BUF one = BUF_INIT;
 	char state[6] = "";
 	char *rest = NULL;
-
 	add_without(&clean, message, password);
 	char *text = buf_detach(&clean);
 	for (char *line = strtok_r(text ? text : "", "\n", &rest); line;
@@ -223,9 +209,8 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 	/*
 	 * As an answer to a connection attempt, a protocol error is the refusal of a pooler or server.
 	 */
-	if (text_starts(state, "08") || code == DEFIB_DATABASE) {
+	if (text_starts(state, "08") || code == DEFIB_DATABASE)
 		code = DEFIB_CONNECTION;
-	}
 	fail(f, code, "%s: cannot connect: %s", name, buf_text(&one));
 	fail_next(f, "%s", buf_text(&next));
 	set_state(f, state);
@@ -238,11 +223,9 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 void pg_unquoted(struct buf *out, const char *message)
 {
 	const char *quote;
-
 	/* From the first quote to the last: a password may contain quotes itself. */
 	if ((quote = strchr(message, '"')) && strrchr(message, '"') > quote) {
 		AUTO_BUF cut = BUF_INIT;
-
 		buf_addn(&cut, message, (size_t)(quote - message));
 		buf_add(&cut, "…");
 		buf_add(&cut, strrchr(message, '"') + 1);

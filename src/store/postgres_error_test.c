@@ -44,7 +44,6 @@ static void each_sqlstate_has_its_class(void **state)
 		{"", DEFIB_DATABASE},
 		{NULL, DEFIB_DATABASE},
 	};
-
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_string_equal(defib_err_name(pg_class(rows[i].sqlstate)),
@@ -55,7 +54,6 @@ static void each_sqlstate_has_its_class(void **state)
 static void refused_login_is_permission_with_its_sqlstate(void **state)
 {
 	struct failure f = {0};
-
 	(void)state;
 	pg_connect_failure("main",
 	                   "connection to server at \"db\", port 5432 failed: FATAL:  28P01: password "
@@ -71,7 +69,6 @@ static void refused_login_is_permission_with_its_sqlstate(void **state)
 static void refused_socket_is_connection_with_advice_apart(void **state)
 {
 	struct failure f = {0};
-
 	(void)state;
 	pg_connect_failure("main",
 	                   "connection to server at \"::1\", port 1 failed: Connection refused\n"
@@ -89,7 +86,6 @@ static void password_never_reaches_the_text(void **state)
 {
 	struct failure f = {0};
 	struct buf out = BUF_INIT;
-
 	(void)state;
 	pg_connect_failure("main", "bad token s3cret, really s3cret\n", "s3cret", &f);
 	assert_null(strstr(f.what, "s3cret"));
@@ -101,7 +97,6 @@ static void password_never_reaches_the_text(void **state)
 static void message_becomes_one_line(void **state)
 {
 	struct buf out = BUF_INIT;
-
 	(void)state;
 	pg_one_line(&out, "\n a\r\n\tb \x1b[31m c \n");
 	assert_string_equal(buf_text(&out), "a b [31m c");

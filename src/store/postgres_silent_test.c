@@ -26,7 +26,6 @@ static pid_t backend_of(struct store *s)
 static struct store *open_to_be_stopped(pid_t *pid)
 {
 	struct store *s = open_with((struct store_options){.statement_ms = 100, .call_ms = 200});
-
 	*pid = backend_of(s);
 	return s;
 }
@@ -46,12 +45,10 @@ static void resume(pid_t pid)
 {
 	int64_t limit_ms = clock_boot_ms() + SOON_MS;
 	char sql[96];
-
 	kill(pid, SIGCONT);
 	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pg_stat_activity WHERE pid = %d", (int)pid);
-	while (number(admin, sql) != 0) {
+	while (number(admin, sql) != 0)
 		assert_true(clock_boot_ms() < limit_ms);
-	}
 }
 
 static int open_admin(void **state)
@@ -80,7 +77,6 @@ static void stopped_server_ends_a_read_in_timeout(void **state)
 {
 	struct failure f = {0};
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct store *s = open_to_be_stopped(&pid);
@@ -97,7 +93,6 @@ static void stopped_server_ends_a_read_in_timeout(void **state)
 static void stopped_server_leaves_a_write_unknown(void **state)
 {
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct store *s = open_to_be_stopped(&pid);
@@ -116,7 +111,6 @@ static void stopped_server_leaves_a_write_unknown(void **state)
 static void stopped_server_leaves_a_commit_unknown(void **state)
 {
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct store *s = open_to_be_stopped(&pid);
@@ -137,7 +131,6 @@ static void stopped_server_leaves_a_commit_unknown(void **state)
 static void stopped_server_does_not_hold_up_rollback(void **state)
 {
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct store *s = open_to_be_stopped(&pid);
@@ -192,7 +185,6 @@ static int64_t lock_holders(void)
 static void a_session_that_does_not_answer_keeps_its_lock_until_the_next_has_it(void **state)
 {
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct session s = keeping_session();
@@ -219,7 +211,6 @@ static void a_session_that_does_not_answer_keeps_its_lock_until_the_next_has_it(
 static void a_session_that_does_not_answer_keeps_no_transaction_open(void **state)
 {
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct session s = keeping_session();
@@ -233,7 +224,6 @@ static void a_server_that_refuses_a_session_gets_the_former_one_back(void **stat
 {
 	struct failure f = {0};
 	pid_t pid;
-
 	(void)state;
 	need_server();
 	struct session s = keeping_session();

@@ -18,7 +18,6 @@ static pid_t backend_of(struct store *s)
 static void terminate(struct store *s)
 {
 	char sql[64];
-
 	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d, 5000)::int", (int)backend_of(s));
 	assert_int_equal(number(admin, sql), 1);
 }
@@ -72,13 +71,11 @@ static void session_has_our_settings(void **state)
 		{"client_encoding", "UTF8"},
 	};
 	struct arena a = ARENA_INIT;
-
 	(void)state;
 	need_server();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct store_param name = P_TEXT(rows[i].name);
 		struct store_rows r;
-
 		assert_int_equal(store_exec(admin, "SELECT current_setting($1)", &name, 1, &a, &r, NULL),
 		                 DEFIB_OK);
 		assert_string_equal(row_text(&r, 0, 0), rows[i].value);
@@ -92,13 +89,11 @@ static void hostile_text_is_only_a_value(void **state)
 	static const char *const texts[] = {"",     "'; DROP TABLE t; --", "a\\'b\"", "$1 ?1 :x",
 	                                    "NULL", "{a,\"b\"}",           "ünï ✓ 😀", "\x01\x1b\n\t"};
 	struct arena a = ARENA_INIT;
-
 	(void)state;
 	need_server();
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct store_param params[] = {P_TEXT(texts[i]), P_INT(INT64_MIN), P_TEXT(NULL)};
 		struct store_rows r;
-
 		assert_int_equal(store_exec(admin, "SELECT $1::text AS t, $2::bigint, $3::text", params, 3,
 		                            &a, &r, NULL),
 		                 DEFIB_OK);
@@ -132,12 +127,10 @@ static void errors_have_their_class(void **state)
 		{"DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$", DEFIB_LOCKED, "40001"},
 		{"SELECT 1;", DEFIB_OK, ""},
 	};
-
 	(void)state;
 	need_server();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct failure f = {0};
-
 		assert_int_equal(run(admin, rows[i].sql, &f), rows[i].class);
 		assert_string_equal(f.sqlstate, rows[i].sqlstate);
 		assert_null(strchr(f.what, '\n'));
@@ -245,7 +238,6 @@ static void rows_written_are_counted(void **state)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows r;
-
 	(void)state;
 	need_server();
 	assert_int_equal(store_exec(admin, "INSERT INTO store_test.t VALUES (1), (2) RETURNING id",
@@ -262,7 +254,6 @@ static void rows_written_are_counted(void **state)
 static void terminated_session_is_connection(void **state)
 {
 	struct failure f = {0};
-
 	(void)state;
 	need_server();
 	struct store *s = open_plain();
@@ -321,7 +312,6 @@ static void more_statements_than_slots_still_run(void **state)
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < 100; i++) {
 			char sql[32];
-
 			snprintf(sql, sizeof(sql), "SELECT %d", i);
 			assert_int_equal(number(admin, sql), i);
 		}
@@ -332,7 +322,6 @@ static void more_statements_than_slots_still_run(void **state)
 static void altered_table_is_prepared_again(void **state)
 {
 	static const char query[] = "SELECT * FROM store_test.a";
-
 	(void)state;
 	need_server();
 	assert_int_equal(run(admin, "CREATE TABLE store_test.a AS SELECT 1 AS one", NULL), DEFIB_OK);
@@ -351,7 +340,6 @@ static defib_err add_then(struct store *s, const char *id, const char *then)
 {
 	struct store_param param = P_TEXT(id);
 	struct failure f = {0};
-
 	return store_exec_then(s, "INSERT INTO store_test.t VALUES ($1)", &param, 1, then, NULL, NULL,
 	                       &f);
 }
@@ -360,7 +348,6 @@ static defib_err add_then(struct store *s, const char *id, const char *then)
 static void what_follows_is_done_after_the_commit_whatever_became_of_it(void **state)
 {
 	static const char seen[] = "INSERT INTO store_test.t SELECT 100 + count(*) FROM store_test.t";
-
 	(void)state;
 	need_server();
 	assert_int_equal(add_then(admin, "1", seen), DEFIB_OK);
@@ -379,7 +366,6 @@ static void a_session_that_ends_in_what_follows_has_done_the_first(void **state)
 {
 	static const char end[] = "SELECT pg_terminate_backend(pg_backend_pid()) WHERE EXISTS "
 							  "(SELECT 1 FROM store_test.t WHERE id = 2)";
-
 	(void)state;
 	need_server();
 	struct store *s = open_plain();
@@ -407,7 +393,6 @@ static void describe_names_types_and_what_they_stand_on(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_column *cols;
 	int n;
-
 	(void)state;
 	need_server();
 	assert_int_equal(run(admin, "CREATE DOMAIN store_test.inner_d AS int", NULL), DEFIB_OK);

@@ -20,30 +20,24 @@
 bool pg_wait(PGconn *conn, short events, int64_t deadline_ms)
 {
 	struct pollfd fd = {.fd = PQsocket(conn), .events = events};
-
 	/* Without a socket libpq has a result at once. */
-	if (fd.fd < 0) {
+	if (fd.fd < 0)
 		return true;
-	}
 	for (;;) {
 		int64_t left = deadline_ms - clock_boot_ms();
-
-		if (left <= 0) {
+		if (left <= 0)
 			return false;
-		}
 		int ready = poll(&fd, 1, left > INT_MAX ? INT_MAX : (int)left);
-		if (ready > 0 || (ready < 0 && errno != EINTR)) {
+		if (ready > 0 || (ready < 0 && errno != EINTR))
 			return true;
-		}
 	}
 }
 
 /* It can neither wait nor reach the server. */
 static void hang_up(PGconn **conn)
 {
-	if (*conn && PQsocket(*conn) >= 0) {
+	if (*conn && PQsocket(*conn) >= 0)
 		shutdown(PQsocket(*conn), SHUT_RDWR);
-	}
 	PQfinish(*conn);
 	*conn = NULL;
 }
@@ -69,17 +63,13 @@ static enum wire flush(PGconn *conn, int64_t deadline_ms)
 {
 	for (;;) {
 		int left = PQflush(conn);
-
-		if (left <= 0) {
+		if (left <= 0)
 			return left == 0 ? WIRE_OK : WIRE_BROKEN;
-		}
-		if (!pg_wait(conn, POLLIN | POLLOUT, deadline_ms)) {
+		if (!pg_wait(conn, POLLIN | POLLOUT, deadline_ms))
 			return WIRE_LATE;
-		}
 		/* The server may be unable to read until we have read. */
-		if (!PQconsumeInput(conn)) {
+		if (!PQconsumeInput(conn))
 			return WIRE_BROKEN;
-		}
 	}
 }
 
@@ -87,12 +77,10 @@ static enum wire next_result(PGconn *conn, int64_t deadline_ms, PGresult **out)
 {
 	*out = NULL;
 	while (PQisBusy(conn)) {
-		if (!pg_wait(conn, POLLIN, deadline_ms)) {
+		if (!pg_wait(conn, POLLIN, deadline_ms))
 			return WIRE_LATE;
-		}
-		if (!PQconsumeInput(conn)) {
+		if (!PQconsumeInput(conn))
 			return WIRE_BROKEN;
-		}
 	}
 	*out = PQgetResult(conn);
 	return WIRE_OK;
@@ -101,14 +89,12 @@ static enum wire next_result(PGconn *conn, int64_t deadline_ms, PGresult **out)
 static bool is_error(const PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
-
 	return status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK;
 }
 
 static bool is_copy(const PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
-
 	return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
 }
 
@@ -117,22 +103,19 @@ static enum wire collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 {
 	PGresult *res = NULL;
 	enum wire wire = flush(conn, deadline_ms);
-
 	*kept = NULL;
 	while (wire == WIRE_OK) {
 		wire = next_result(conn, deadline_ms, &res);
-		if (!res) {
+		if (!res)
 			break;
-		}
 		if (*kept && is_error(*kept)) {
 			PQclear(res);
 			continue;
 		}
 		PQclear(*kept);
 		*kept = res;
-		if (is_copy(res)) {
+		if (is_copy(res))
 			break;
-		}
 	}
 	return wire == WIRE_OK && PQstatus(conn) == CONNECTION_BAD ? WIRE_BROKEN : wire;
 }
@@ -140,7 +123,6 @@ static enum wire collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 static defib_err late(struct pg *p, const struct pg_call *call, struct failure *f)
 {
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_TIMEOUT;
-
 	fail(f, code, "%s: no answer by the deadline; the session was closed%s", p->base.name,
 	     call->effect ? "; the outcome is unknown" : "");
 	if (p->keeps_locks && !p->base.in_tx)
@@ -156,7 +138,6 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
 	struct failure said = {0};
 	AUTO_BUF why = BUF_INIT;
-
 	if (res && is_error(res)) {
 		pg_result_failure(res, &said);
 		buf_add(&why, said.what);
@@ -174,20 +155,17 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult *res,
                        struct failure *f)
 {
-	if (res && pg_result_ends_session(res)) {
+	if (res && pg_result_ends_session(res))
 		return broken(p, call, res, f);
-	}
-	if (!res || PQresultStatus(res) == PGRES_EMPTY_QUERY) {
+	if (!res || PQresultStatus(res) == PGRES_EMPTY_QUERY)
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", p->base.name);
-	}
 	if (is_copy(res)) {
 		/* Closing the session is the surest way to end a half-open COPY. */
 		pg_drop(p);
 		return fail(f, DEFIB_BAD_SQL, "%s: COPY is not possible here", p->base.name);
 	}
-	if (!is_error(res)) {
+	if (!is_error(res))
 		return DEFIB_OK;
-	}
 	defib_err err = pg_result_failure(res, f);
 	fail_prefix(f, "%s", p->base.name);
 	return err;
@@ -198,29 +176,25 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 {
 	PGresult *res = NULL;
 	defib_err err;
-
 	assert(p->conn);
 	*out = NULL;
 	if (!sent && PQstatus(p->conn) == CONNECTION_OK) {
 		AUTO_BUF why = BUF_INIT;
-
 		/* libpq itself refused, for instance more than 65535 parameters. */
 		pg_one_line(&why, PQerrorMessage(p->conn));
 		return fail(f, DEFIB_BAD_SQL, "%s: %s", p->base.name, buf_text(&why));
 	}
 	enum wire wire = sent ? collect(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
-	if (wire == WIRE_LATE) {
+	if (wire == WIRE_LATE)
 		err = late(p, call, f);
-	} else if (wire == WIRE_BROKEN) {
+	else if (wire == WIRE_BROKEN)
 		err = broken(p, call, res, f);
-	} else {
+	else
 		err = judge(p, call, res, f);
-	}
-	if (err) {
+	if (err)
 		PQclear(res);
-	} else {
+	else
 		*out = res;
-	}
 	return err;
 }
 
@@ -230,11 +204,9 @@ static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **k
 {
 	enum wire wire = flush(conn, deadline_ms);
 	int nothing = 0;
-
 	*kept = NULL;
 	while (wire == WIRE_OK) {
 		PGresult *res = NULL;
-
 		wire = next_result(conn, deadline_ms, &res);
 		if (res && PQresultStatus(res) == PGRES_PIPELINE_SYNC) {
 			PQclear(res);
@@ -242,9 +214,8 @@ static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **k
 		}
 		/* Each statement's results end with NULL; NULL twice: the server is gone. */
 		nothing = res ? 0 : nothing + 1;
-		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1) {
+		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1)
 			wire = WIRE_BROKEN;
-		}
 		if (res && !(*kept && is_error(*kept))) {
 			PQclear(*kept);
 			*kept = res;
@@ -263,18 +234,15 @@ defib_err pg_finish_both(struct pg *p, const struct pg_call *call, int sent, PGr
 	defib_err err = wire == WIRE_LATE     ? late(p, call, f)
 	                : wire == WIRE_BROKEN ? broken(p, call, res, f)
 	                                      : judge(p, call, res, f);
-
 	*out = NULL;
 	if (p->conn && (collect_to_sync(p->conn, call->deadline_ms, &second) != WIRE_OK ||
-	                !PQexitPipelineMode(p->conn))) {
+	                !PQexitPipelineMode(p->conn)))
 		pg_drop(p);
-	}
 	PQclear(second);
-	if (err) {
+	if (err)
 		PQclear(res);
-	} else {
+	else
 		*out = res;
-	}
 	return err;
 }
 #endif
@@ -283,7 +251,6 @@ defib_err pg_simple(struct pg *p, const struct pg_call *call, const char *sql, s
 {
 	PGresult *res = NULL;
 	defib_err err = pg_finish(p, call, PQsendQuery(p->conn, sql), &res, f);
-
 	PQclear(res);
 	return err;
 }

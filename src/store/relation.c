@@ -41,15 +41,13 @@ static struct buf *next_value(struct relation *r)
 {
 	assert(r->at < r->ncols);
 	int col = r->at++;
-
 	if (r->engine == STORE_POSTGRES) {
 		r->starts[col] = r->cols[col].len;
 		buf_addch(&r->cols[col], r->nrows > 0 ? ',' : is_json(r, col) ? '[' : '{');
 		return &r->cols[col];
 	}
-	if (col == 0) {
+	if (col == 0)
 		buf_addch(&r->cols[0], r->nrows == 0 ? '[' : ',');
-	}
 	buf_addch(&r->cols[0], col == 0 ? '[' : ',');
 	return &r->cols[0];
 }
@@ -59,7 +57,6 @@ static void add_array_text(struct buf *out, const char *text)
 	buf_addch(out, '"');
 	while (*text != '\0') {
 		size_t plain = strcspn(text, "\"\\");
-
 		buf_addn(out, text, plain);
 		text += plain;
 		if (*text != '\0') {
@@ -74,16 +71,14 @@ void relation_text(struct relation *r, const char *value)
 {
 	bool document = r->engine == STORE_POSTGRES && is_json(r, r->at);
 	struct buf *out = next_value(r);
-
-	if (!value) {
+	if (!value)
 		buf_add(out, r->engine == STORE_POSTGRES && !document ? "NULL" : "null");
-	} else if (document) {
+	else if (document)
 		buf_add(out, value);
-	} else if (r->engine == STORE_POSTGRES) {
+	else if (r->engine == STORE_POSTGRES)
 		add_array_text(out, value);
-	} else {
+	else
 		buf_add_json(out, value);
-	}
 }
 
 void relation_int(struct relation *r, int64_t value)
@@ -145,9 +140,8 @@ static void keep_length(struct relation *r)
 void relation_end_row(struct relation *r)
 {
 	assert(r->ncols > 0 && r->at == r->ncols);
-	if (r->engine == STORE_SQLITE) {
+	if (r->engine == STORE_SQLITE)
 		buf_addch(&r->cols[0], ']');
-	}
 	for (int i = 0; r->brief && r->engine == STORE_POSTGRES && i < r->ncols; i++)
 		leave_out(r, i);
 	r->at = 0;
@@ -162,15 +156,13 @@ int relation_nparams(const struct relation *r)
 void relation_params(struct relation *r, struct store_param *params)
 {
 	bool postgres = r->engine == STORE_POSTGRES;
-
 	assert(r->at == 0);
 	if (r->brief && postgres)
 		keep_length(r);
 	for (int i = 0; i < relation_nparams(r); i++) {
 		bool array = postgres && !is_json(r, i);
-		if (r->nrows == 0) {
+		if (r->nrows == 0)
 			buf_addch(&r->cols[i], array ? '{' : '[');
-		}
 		buf_addch(&r->cols[i], array ? '}' : ']');
 		params[i] = P_TEXT(buf_text(&r->cols[i]));
 	}
@@ -180,7 +172,6 @@ void relation_params(struct relation *r, struct store_param *params)
 static bool is_array_type(const char *type)
 {
 	size_t n = strlen(type);
-
 	return n > 0 && type[n - 1] == ']';
 }
 
@@ -256,17 +247,15 @@ static void select_sqlite(const struct relation *r, int first, struct buf *out)
 void relation_select(const struct relation *r, int first, struct buf *out)
 {
 	assert(r->ncols > 0 && first > 0);
-	if (r->engine == STORE_POSTGRES) {
+	if (r->engine == STORE_POSTGRES)
 		select_postgres(r, first, out);
-	} else {
+	else
 		select_sqlite(r, first, out);
-	}
 }
 
 void relation_release(struct relation *r)
 {
-	for (int i = 0; i < r->ncols; i++) {
+	for (int i = 0; i < r->ncols; i++)
 		buf_release(&r->cols[i]);
-	}
 	*r = (struct relation){.engine = r->engine};
 }

@@ -39,7 +39,6 @@ static void postgres_takes_one_array_a_column(void **state)
 {
 	struct relation r;
 	struct store_param params[2];
-
 	(void)state;
 	fill(&r, STORE_POSTGRES);
 	add(&r, -7, "a\"b\\");
@@ -56,7 +55,6 @@ static void postgres_select_unnests_with_types(void **state)
 {
 	struct relation r;
 	struct buf sql = BUF_INIT;
-
 	(void)state;
 	fill(&r, STORE_POSTGRES);
 	relation_column(&r, "owners", "text[]");
@@ -75,7 +73,6 @@ static void postgres_takes_a_column_of_json_as_one_document(void **state)
 	struct relation r;
 	struct store_param params[3];
 	struct buf sql = BUF_INIT;
-
 	(void)state;
 	relation_init(&r, STORE_POSTGRES);
 	relation_column(&r, "id", "bigint");
@@ -172,7 +169,6 @@ static void sqlite_takes_one_json_document(void **state)
 	struct relation r;
 	struct store_param param;
 	struct buf sql = BUF_INIT;
-
 	(void)state;
 	fill(&r, STORE_SQLITE);
 	add(&r, -7, "a\"b");
@@ -192,7 +188,6 @@ static void no_rows_is_an_empty_relation(void **state)
 {
 	struct relation r;
 	struct store_param params[2];
-
 	(void)state;
 	fill(&r, STORE_POSTGRES);
 	relation_params(&r, params);
@@ -215,12 +210,10 @@ static void assert_round_trip(const char *url)
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	struct failure f = {0};
-
 	assert_int_equal(store_open(&opt, &s, &f), DEFIB_OK);
 	fill(&r, s->engine);
-	for (size_t i = 0; i < HOSTILE; i++) {
+	for (size_t i = 0; i < HOSTILE; i++)
 		add(&r, INT64_MAX - (int64_t)i, hostile[i]);
-	}
 	add(&r, INT64_MIN, NULL);
 	relation_params(&r, params);
 	relation_select(&r, 1, &sql);

@@ -14,7 +14,6 @@
 static const char *skip_block_comment(const char *at)
 {
 	int depth = 0;
-
 	/* PostgreSQL nests these, SQLite does not; there a nested opening is a rare oddity. */
 	while (*at != '\0') {
 		if (at[0] == '/' && at[1] == '*') {
@@ -22,9 +21,8 @@ static const char *skip_block_comment(const char *at)
 			at += 2;
 		} else if (at[0] == '*' && at[1] == '/') {
 			at += 2;
-			if (--depth == 0) {
+			if (--depth == 0)
 				break;
-			}
 		} else {
 			at++;
 		}
@@ -35,17 +33,15 @@ static const char *skip_block_comment(const char *at)
 /* Past white space, comments and the characters in `also`. */
 static const char *skip_blank(const char *at, const char *also)
 {
-	for (;;) {
-		if (at[0] == '-' && at[1] == '-') {
+	for (;;)
+		if (at[0] == '-' && at[1] == '-')
 			at += strcspn(at, "\n");
-		} else if (at[0] == '/' && at[1] == '*') {
+		else if (at[0] == '/' && at[1] == '*')
 			at = skip_block_comment(at);
-		} else if (*at != '\0' && (isspace((unsigned char)*at) || strchr(also, *at))) {
+		else if (*at != '\0' && (isspace((unsigned char)*at) || strchr(also, *at)))
 			at++;
-		} else {
+		else
 			return at;
-		}
-	}
 }
 
 static bool is_word_char(char c)
@@ -56,20 +52,16 @@ static bool is_word_char(char c)
 static size_t word_length(const char *at)
 {
 	size_t n = 0;
-
-	while (is_word_char(at[n])) {
+	while (is_word_char(at[n]))
 		n++;
-	}
 	return n;
 }
 
 static bool word_among(const char *word, size_t n, const char *const *list)
 {
-	for (; *list; list++) {
-		if (strlen(*list) == n && strncasecmp(word, *list, n) == 0) {
+	for (; *list; list++)
+		if (strlen(*list) == n && strncasecmp(word, *list, n) == 0)
 			return true;
-		}
-	}
 	return false;
 }
 
@@ -78,7 +70,6 @@ bool sql_controls_transaction(const char *sql)
 	static const char *const words[] = {"begin",    "start",   "commit",  "end",       "abort",
 	                                    "rollback", "prepare", "release", "savepoint", NULL};
 	const char *first = skip_blank(sql, ";");
-
 	return word_among(first, word_length(first), words);
 }
 
@@ -89,17 +80,13 @@ bool sql_only_reads(const char *sql)
 	static const char *const writes[] = {"insert", "update", "delete", "merge",
 	                                     "into",   "call",   NULL};
 	const char *at = skip_blank(sql, ";(");
-
-	if (!word_among(at, word_length(at), queries)) {
+	if (!word_among(at, word_length(at), queries))
 		return false;
-	}
 	/* Words in strings and comments count too, which only makes the result more cautious. */
 	while (*at != '\0') {
 		size_t n = word_length(at);
-
-		if (n > 0 && word_among(at, n, writes)) {
+		if (n > 0 && word_among(at, n, writes))
 			return false;
-		}
 		at += n > 0 ? n : 1;
 	}
 	return true;
@@ -114,9 +101,8 @@ static void add_quoted(struct buf *out, const char *text, size_t n, char quote)
 {
 	buf_addch(out, quote);
 	for (size_t i = 0; i < n; i++) {
-		if (text[i] == quote) {
+		if (text[i] == quote)
 			buf_addch(out, quote);
-		}
 		buf_addch(out, text[i]);
 	}
 	buf_addch(out, quote);
@@ -151,21 +137,17 @@ static const char *add_quoted_part(struct buf *out, const char *at)
 void sql_table(struct buf *out, const char *name)
 {
 	const char *at = name;
-
 	assert(out && name);
 	for (;;) {
-		if (*at == '"') {
+		if (*at == '"')
 			at = add_quoted_part(out, at);
-		}
 		/* Text after a closing quote without a dot becomes part of the name, and is quoted too. */
 		size_t n = strcspn(at, ".");
-		if (n > 0 || at == name || at[-1] == '.') {
+		if (n > 0 || at == name || at[-1] == '.')
 			add_quoted(out, at, n, '"');
-		}
 		at += n;
-		if (*at == '\0') {
+		if (*at == '\0')
 			return;
-		}
 		buf_addch(out, *at++);
 	}
 }

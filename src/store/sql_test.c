@@ -12,7 +12,6 @@ static void assert_quoted(void (*quote)(struct buf *, const char *), const struc
 {
 	for (size_t i = 0; i < n; i++) {
 		struct buf out = BUF_INIT;
-
 		quote(&out, rows[i].in);
 		assert_string_equal(buf_text(&out), rows[i].out);
 		buf_release(&out);
@@ -25,7 +24,6 @@ static void identifier_is_quoted_whole(void **state)
 		{"id", "\"id\""},         {"a\"b", "\"a\"\"b\""}, {"a.b", "\"a.b\""},
 		{"Ünï;--", "\"Ünï;--\""}, {"", "\"\""},           {"\"", "\"\"\"\""},
 	};
-
 	(void)state;
 	assert_quoted(sql_ident, rows, sizeof(rows) / sizeof(rows[0]));
 }
@@ -42,7 +40,6 @@ static void table_is_split_at_dots_outside_quotes(void **state)
 		{"x\"y.z", "\"x\"\"y\".\"z\""},
 		{"\"open", "\"open\""},
 	};
-
 	(void)state;
 	assert_quoted(sql_table, rows, sizeof(rows) / sizeof(rows[0]));
 }
@@ -51,7 +48,6 @@ static void literal_doubles_single_quotes(void **state)
 {
 	static const struct quoting rows[] = {
 		{"it's", "'it''s'"}, {"", "''"}, {"\\'", "'\\'''"}, {"\"", "'\"'"}};
-
 	(void)state;
 	assert_quoted(sql_literal, rows, sizeof(rows) / sizeof(rows[0]));
 }

@@ -43,14 +43,12 @@ static struct lite *of(struct store *s)
 static int64_t allowed_ms(const struct lite *l)
 {
 	int64_t within_ms = l->base.within_ms;
-
 	return within_ms && within_ms < l->call_ms ? within_ms : l->call_ms;
 }
 
 static int past_deadline(void *self)
 {
 	const struct lite *l = self;
-
 	return l->deadline_ms != 0 && clock_boot_ms() >= l->deadline_ms;
 }
 
@@ -58,19 +56,16 @@ static int past_deadline(void *self)
 static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failure *f)
 {
 	defib_err code = sqlite_class(rc);
-
-	if (rc == SQLITE_INTERRUPT) {
+	if (rc == SQLITE_INTERRUPT)
 		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)allowed_ms(l));
-	}
 	if (code == DEFIB_IO && committing) {
 		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; the outcome is unknown",
 		     l->base.name, sqlite3_errmsg(l->db));
 		return DEFIB_UNKNOWN_OUTCOME;
 	}
 	fail(f, code, "%s: %s", l->base.name, sqlite3_errmsg(l->db));
-	if ((rc & 0xff) == SQLITE_CORRUPT) {
+	if ((rc & 0xff) == SQLITE_CORRUPT)
 		fail_next(f, "the file is damaged: run PRAGMA integrity_check, restore a backup");
-	}
 	return code;
 }
 
@@ -84,27 +79,23 @@ static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, st
 {
 	struct statement *slot = statements_find(&l->statements, sql);
 	const char *rest = NULL;
-
 	if (slot) {
 		*out = slot->handle;
 		return DEFIB_OK;
 	}
 	*out = NULL;
 	int rc = sqlite3_prepare_v3(l->db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, &rest);
-	if (rc != SQLITE_OK) {
+	if (rc != SQLITE_OK)
 		return lite_fail(l, rc, false, f);
-	}
-	if (!*out) {
+	if (!*out)
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", l->base.name);
-	}
 	if (!sql_is_blank(rest)) {
 		sqlite3_finalize(*out);
 		return fail(f, DEFIB_BAD_SQL, "%s: more than one statement in a call", l->base.name);
 	}
 	slot = statements_victim(&l->statements);
-	if (slot->sql) {
+	if (slot->sql)
 		drop_statement(slot);
-	}
 	statements_put(&l->statements, slot, sql, *out);
 	return DEFIB_OK;
 }
@@ -114,14 +105,11 @@ static defib_err control(struct lite *l, const char *sql, bool committing, struc
 {
 	sqlite3_stmt *stmt = NULL;
 	defib_err err = prepare(l, sql, &stmt, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	int rc = sqlite3_step(stmt);
-	if (rc != SQLITE_DONE) {
+	if (rc != SQLITE_DONE)
 		err = lite_fail(l, rc, committing, f);
-	}
 	sqlite3_reset(stmt);
 	return err;
 }
@@ -138,9 +126,8 @@ static bool only_asks(const char *sql)
  */
 static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *f)
 {
-	if (!l->reading || sqlite3_stmt_readonly(stmt) || only_asks(sqlite3_sql(stmt))) {
+	if (!l->reading || sqlite3_stmt_readonly(stmt) || only_asks(sqlite3_sql(stmt)))
 		return DEFIB_OK;
-	}
 	return fail(f, DEFIB_READ_ONLY, "%s: attempt to write in a read-only transaction",
 	            l->base.name);
 }
@@ -149,7 +136,6 @@ static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_par
                       int nparams, struct failure *f)
 {
 	int wanted = sqlite3_bind_parameter_count(stmt);
-
 	/* SQLite treats a missing parameter as NULL; PostgreSQL refuses. We refuse on both. */
 	if (wanted != nparams) {
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement takes %d parameters, %d were given",
@@ -157,16 +143,14 @@ static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_par
 	}
 	for (int i = 0; i < nparams; i++) {
 		int rc = SQLITE_OK;
-
 		if (params[i].type == PARAM_INT) {
 			rc = sqlite3_bind_int64(stmt, i + 1, params[i].number);
 		} else if (params[i].type == PARAM_TEXT) {
 			rc = sqlite3_bind_text64(stmt, i + 1, params[i].text, strlen(params[i].text),
 			                         SQLITE_STATIC, SQLITE_UTF8);
 		}
-		if (rc != SQLITE_OK) {
+		if (rc != SQLITE_OK)
 			return lite_fail(l, rc, false, f);
-		}
 	}
 	return DEFIB_OK;
 }
@@ -174,7 +158,6 @@ static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_par
 static int step_all(sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows)
 {
 	int rc;
-
 	if (!rows) {
 		while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		}
@@ -182,9 +165,8 @@ static int step_all(sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows
 	}
 	struct cells cells = {.rows = rows, .arena = a};
 	cells_start(&cells, stmt);
-	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
 		cells_add_row(&cells, stmt);
-	}
 	cells_finish(&cells);
 	return rc == SQLITE_DONE && cells.refused ? SQLITE_NOMEM : rc;
 }
@@ -196,12 +178,10 @@ static defib_err run(struct lite *l, sqlite3_stmt *stmt, struct arena *a, struct
 	sqlite3_int64 before = sqlite3_total_changes64(l->db);
 	int rc = step_all(stmt, a, rows);
 	defib_err err = rc == SQLITE_DONE ? DEFIB_OK : lite_fail(l, rc, commits, f);
-
 	sqlite3_reset(stmt);
 	sqlite3_clear_bindings(stmt);
-	if (rows && sqlite3_total_changes64(l->db) != before) {
+	if (rows && sqlite3_total_changes64(l->db) != before)
 		rows->affected = sqlite3_changes64(l->db);
-	}
 	return err;
 }
 
@@ -210,18 +190,14 @@ static defib_err lite_exec(struct store *s, const char *sql, const struct store_
 {
 	struct lite *l = of(s);
 	sqlite3_stmt *stmt = NULL;
-
 	l->deadline_ms = clock_boot_ms() + allowed_ms(l);
 	defib_err err = prepare(l, sql, &stmt, f);
-	if (!err) {
+	if (!err)
 		err = only_reads(l, stmt, f);
-	}
-	if (!err) {
+	if (!err)
 		err = bind(l, stmt, params, nparams, f);
-	}
-	if (!err) {
+	if (!err)
 		err = run(l, stmt, a, rows, f);
-	}
 	l->deadline_ms = 0;
 	return err;
 }
@@ -229,10 +205,8 @@ static defib_err lite_exec(struct store *s, const char *sql, const struct store_
 static const char *upper(struct arena *a, const char *text)
 {
 	char *copy = arena_strdup(a, text);
-
-	for (char *at = copy; *at != '\0'; at++) {
+	for (char *at = copy; *at != '\0'; at++)
 		*at = (char)toupper((unsigned char)*at);
-	}
 	return copy;
 }
 
@@ -241,24 +215,19 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 {
 	struct statement *kept = statements_find(&of(s)->statements, sql);
 	sqlite3_stmt *stmt = NULL;
-
 	/* A statement prepared earlier has the columns from before the last change of the table. */
-	if (kept) {
+	if (kept)
 		drop_statement(kept);
-	}
 	defib_err err = prepare(of(s), sql, &stmt, f);
-	if (err) {
+	if (err)
 		return err;
-	}
 	*ncols = sqlite3_column_count(stmt);
 	*cols = ARENA_ARRAY(a, struct store_column, *ncols);
 	for (int i = 0; i < *ncols; i++) {
 		const char *name = sqlite3_column_name(stmt, i), *type = sqlite3_column_decltype(stmt, i);
 		struct store_column *col = &(*cols)[i];
-
-		if (!name) {
+		if (!name)
 			return lite_fail(of(s), SQLITE_NOMEM, false, f);
-		}
 		col->name = arena_strdup(a, name);
 		col->type = arena_strdup(a, type ? type : "");
 		col->base = upper(a, col->type);
@@ -269,7 +238,6 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 static defib_err lite_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
 	defib_err err = control(of(s), mode == TX_READ ? "BEGIN" : "BEGIN IMMEDIATE", false, f);
-
 	of(s)->reading = !err && mode == TX_READ;
 	return err;
 }
@@ -285,27 +253,23 @@ static defib_err lite_commit(struct store *s, struct failure *f)
 static void lite_rollback(struct store *s)
 {
 	struct failure ignored = {0};
-
 	of(s)->reading = false;
 	/* Some errors, such as a full disk or our deadline, have already rolled back. */
-	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(of(s)->db); i++) {
+	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(of(s)->db); i++)
 		control(of(s), "ROLLBACK", false, &ignored);
-	}
 	/* Without memory it can fail. Left open, the transaction would block every other writer. */
 	s->lost = s->lost || !sqlite3_get_autocommit(of(s)->db);
 }
 
 static void drop_statements(struct lite *l)
 {
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
+	for (int i = 0; i < STATEMENTS_MAX; i++)
 		drop_statement(&l->statements.slots[i]);
-	}
 }
 
 static void lite_close(struct store *s)
 {
 	struct lite *l = of(s);
-
 	drop_statements(l);
 	int rc = sqlite3_close(l->db);
 	assert(rc == SQLITE_OK);
@@ -326,7 +290,6 @@ static void sql_now_us(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 static const char *path_of(const char *url)
 {
 	const char *path = url + strlen("sqlite:");
-
 	assert(text_starts(url, "sqlite:"));
 	return text_starts(path, "///") ? path + 2 : path;
 }
@@ -338,7 +301,6 @@ void sqlite_target(const char *url, struct buf *out)
 	AUTO_BUF folder = BUF_INIT;
 	char whole[PATH_MAX],
 		place[PATH_MAX]; /* no allocation: an incomplete path would name another file */
-
 	if (realpath(path, whole)) {
 		buf_addf(out, "file %s", whole);
 		return;
@@ -351,22 +313,19 @@ void sqlite_target(const char *url, struct buf *out)
 static defib_err check_file(const struct store_options *opt, const char *path, struct failure *f)
 {
 	struct stat st;
-
 	if (path[0] == '\0' || text_starts(path, "//")) {
 		fail(f, DEFIB_CONFIG, "%s: the URL names no file", opt->name);
 		fail_next(f, "write sqlite:PATH, as in sqlite:jobs.db or sqlite:/srv/jobs.db");
 		return DEFIB_CONFIG;
 	}
-	if (opt->create || text_eq(path, ":memory:")) {
+	if (opt->create || text_eq(path, ":memory:"))
 		return DEFIB_OK;
-	}
 	if (stat(path, &st) != 0) {
 		return fail(f, DEFIB_CONNECTION, "%s: %s: %s", opt->name,
 		            errno == ENOENT ? "no such file" : strerror(errno), path);
 	}
-	if (S_ISDIR(st.st_mode)) {
+	if (S_ISDIR(st.st_mode))
 		return fail(f, DEFIB_CONNECTION, "%s: is a directory, not a database: %s", opt->name, path);
-	}
 	return DEFIB_OK;
 }
 
@@ -382,19 +341,16 @@ static defib_err set_up(struct lite *l, const struct store_options *opt, const c
 		rc = sqlite3_exec(l->db, "PRAGMA foreign_keys = 1; PRAGMA schema_version;", NULL, NULL,
 		                  NULL);
 	}
-	if (rc == SQLITE_NOTADB) {
+	if (rc == SQLITE_NOTADB)
 		return fail(f, DEFIB_DATABASE, "%s: not an SQLite database: %s", l->base.name, path);
-	}
-	if (rc != SQLITE_OK) {
+	if (rc != SQLITE_OK)
 		return lite_fail(l, rc, false, f);
-	}
 	/*
 	 * With a WAL, readers do not block the writer. If it is not available, everything works
 	 * without.
 	 */
-	if (!opt->read_only) {
+	if (!opt->read_only)
 		sqlite3_exec(l->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
-	}
 	return DEFIB_OK;
 }
 
@@ -410,10 +366,8 @@ static const struct store_ops lite_ops = {
 static int open_flags(const struct store_options *opt)
 {
 	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-
-	if (opt->read_only) {
+	if (opt->read_only)
 		return flags | SQLITE_OPEN_READONLY;
-	}
 	return flags | SQLITE_OPEN_READWRITE | (opt->create ? SQLITE_OPEN_CREATE : 0);
 }
 
@@ -424,23 +378,19 @@ static int open_flags(const struct store_options *opt)
  */
 static void make_private(const struct store_options *opt, const char *path)
 {
-	if (!opt->create || opt->read_only || text_eq(path, ":memory:")) {
+	if (!opt->create || opt->read_only || text_eq(path, ":memory:"))
 		return;
-	}
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd >= 0) {
+	if (fd >= 0)
 		close(fd);
-	}
 }
 
 defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f)
 {
 	const char *path = path_of(opt->url);
 	defib_err err = check_file(opt, path, f);
-
-	if (err) {
+	if (err)
 		return err;
-	}
 	struct lite *l = mem_alloc(sizeof(*l));
 	l->name = mem_strdup(opt->name);
 	l->base = (struct store){
@@ -469,7 +419,6 @@ defib_err sqlite_open(const struct store_options *opt, struct store **out, struc
 static void lent_close(struct store *s)
 {
 	struct lite *l = of(s);
-
 	drop_statements(l);
 	free(l);
 }
@@ -477,7 +426,6 @@ static void lent_close(struct store *s)
 defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *f)
 {
 	static const struct store_ops ops = {.exec = lite_exec, .close = lent_close};
-
 	*out = NULL;
 	if (!db || sqlite3_get_autocommit(db)) {
 		fail(f, DEFIB_USAGE, "the connection has no open transaction");
@@ -535,20 +483,16 @@ static const struct {
 
 static const defib_err *class_of(int code)
 {
-	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-		if (classes[i].code == code) {
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (classes[i].code == code)
 			return &classes[i].class;
-		}
-	}
 	return NULL;
 }
 
 defib_err sqlite_class(int extended)
 {
 	const defib_err *class = class_of(extended);
-
-	if (!class) {
+	if (!class)
 		class = class_of(extended & 0xff);
-	}
 	return class ? *class : DEFIB_DATABASE;
 }

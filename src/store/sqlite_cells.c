@@ -15,16 +15,12 @@ static const char *blob_text(struct arena *a, const unsigned char *bytes, size_t
 	static const char digits[] = "0123456789abcdef";
 	char *text = arena_alloc(a, n + 1);
 	size_t at = 0, length;
-
-	if (n > 0) {
+	if (n > 0)
 		memcpy(text, bytes, n);
-	}
-	while ((length = utf8_len(text + at)) > 0) {
+	while ((length = utf8_len(text + at)) > 0)
 		at += length;
-	}
-	if (at == n) {
+	if (at == n)
 		return text;
-	}
 	char *hex = arena_alloc(a, 2 * n + 3);
 	hex[0] = '\\';
 	hex[1] = 'x';
@@ -38,12 +34,10 @@ static const char *blob_text(struct arena *a, const unsigned char *bytes, size_t
 static const char *real_text(struct arena *a, double value)
 {
 	char text[40];
-
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, value);
-		if (strtod(text, NULL) == value) {
+		if (strtod(text, NULL) == value)
 			break;
-		}
 	}
 	/* A real must remain recognisable as one. */
 	bool whole = strspn(text, "-0123456789") == strlen(text);
@@ -60,7 +54,6 @@ static const char *copied(struct cells *c, const char *text)
 static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
 {
 	struct arena *a = c->arena;
-
 	switch (sqlite3_column_type(stmt, col)) {
 	case SQLITE_NULL:
 		return NULL;
@@ -80,37 +73,31 @@ static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
 void cells_start(struct cells *c, sqlite3_stmt *stmt)
 {
 	struct store_rows *rows = c->rows;
-
 	rows->ncols = sqlite3_column_count(stmt);
 	rows->names = ARENA_ARRAY(c->arena, const char *, rows->ncols);
-	for (int i = 0; i < rows->ncols; i++) {
+	for (int i = 0; i < rows->ncols; i++)
 		rows->names[i] = copied(c, sqlite3_column_name(stmt, i));
-	}
 }
 
 void cells_add_row(struct cells *c, sqlite3_stmt *stmt)
 {
 	size_t ncols = (size_t)c->rows->ncols;
 	size_t row = (size_t)c->rows->nrows;
-
 	if (row == c->room) {
 		c->room = c->room ? 2 * c->room : 16;
 		c->grown = mem_grow(c->grown, c->room * ncols * sizeof(*c->grown));
 	}
-	for (size_t i = 0; i < ncols; i++) {
+	for (size_t i = 0; i < ncols; i++)
 		c->grown[row * ncols + i] = cell_text(c, stmt, (int)i);
-	}
 	c->rows->nrows++;
 }
 
 void cells_finish(struct cells *c)
 {
 	size_t n = (size_t)c->rows->nrows * (size_t)c->rows->ncols;
-
 	c->rows->cells = ARENA_ARRAY(c->arena, const char *, n);
-	if (n > 0) {
+	if (n > 0)
 		memcpy(c->rows->cells, c->grown, n * sizeof(*c->grown));
-	}
 	free(c->grown);
 	c->grown = NULL;
 }

@@ -31,7 +31,6 @@ static void each_result_code_has_its_class(void **state)
 		{SQLITE_INTERRUPT, DEFIB_TIMEOUT},
 		{SQLITE_INTERNAL, DEFIB_DATABASE},
 	};
-
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_string_equal(defib_err_name(sqlite_class(rows[i].code)),
@@ -42,6 +41,5 @@ static void each_result_code_has_its_class(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(each_result_code_has_its_class)};
-
 	return cmocka_run_group_tests_name("store/sqlite_error", tests, NULL, NULL);
 }

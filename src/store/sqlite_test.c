@@ -18,7 +18,6 @@ static struct store *open_with(const char *file, struct store_options opt, defib
 {
 	char url[128];
 	struct store *s = NULL;
-
 	snprintf(url, sizeof(url), "sqlite:%s/%s", dir, file);
 	opt.url = url;
 	assert_int_equal(store_open(&opt, &s, f), want);
@@ -60,7 +59,6 @@ static int mode_of(const char *file)
 {
 	char path[128];
 	struct stat st;
-
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
 	return stat(path, &st) == 0 ? (int)(st.st_mode & 0777) : -1;
 }
@@ -73,7 +71,6 @@ static void a_file_that_is_made_is_its_owners_alone(void **state)
 {
 	char path[128];
 	mode_t before = umask(0);
-
 	(void)state;
 	struct store *s = open_new("private.db");
 	assert_int_equal(run(s, "CREATE TABLE t (id INTEGER)", NULL), DEFIB_OK);
@@ -93,7 +90,6 @@ static void missing_file_is_said_so_and_not_made(void **state)
 {
 	struct failure f = {0};
 	char path[128];
-
 	(void)state;
 	assert_null(open_with("none.db", (struct store_options){0}, DEFIB_CONNECTION, &f));
 	assert_non_null(strstr(f.what, "no such file"));
@@ -107,14 +103,12 @@ static void other_files_are_not_databases(void **state)
 {
 	struct failure f = {0};
 	char path[128];
-
 	(void)state;
 	snprintf(path, sizeof(path), "%s/not.db", dir);
 	FILE *file = fopen(path, "w");
 	assert_non_null(file);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 200; i++)
 		fputs("this is a text file\n", file);
-	}
 	fclose(file);
 	assert_null(open_with("not.db", (struct store_options){0}, DEFIB_DATABASE, &f));
 	assert_non_null(strstr(f.what, "not an SQLite database"));
@@ -125,7 +119,6 @@ static void second_writer_is_locked_out_within_its_time(void **state)
 	struct store *holder = open_new("busy.db");
 	struct store *other = open_new("busy.db");
 	struct failure f = {0};
-
 	(void)state;
 	assert_int_equal(store_begin(holder, TX_WRITE, &f), DEFIB_OK);
 	int64_t before = clock_boot_ms();
@@ -142,7 +135,6 @@ static void second_writer_is_locked_out_within_its_time(void **state)
 static void read_only_session_refuses_to_write(void **state)
 {
 	struct failure f = {0};
-
 	(void)state;
 	store_close(open_new("ro.db"));
 	struct store *s = open_with("ro.db", (struct store_options){.read_only = true}, DEFIB_OK, &f);
@@ -156,7 +148,6 @@ static void read_only_session_refuses_to_write(void **state)
 static char *journal_mode(struct store *s, struct arena *a)
 {
 	struct store_rows rows;
-
 	assert_int_equal(store_exec(s, "PRAGMA journal_mode", NULL, 0, a, &rows, NULL), DEFIB_OK);
 	return arena_strdup(a, row_text(&rows, 0, 0));
 }
@@ -165,7 +156,6 @@ static void only_a_writing_session_turns_to_wal(void **state)
 {
 	struct arena a = ARENA_INIT;
 	struct store *s = open_new("delete.db");
-
 	(void)state;
 	assert_string_equal(journal_mode(s, &a), "wal");
 	assert_int_equal(run(s, "PRAGMA journal_mode = DELETE", NULL), DEFIB_OK);
@@ -180,7 +170,6 @@ static void read_transaction_refuses_to_write_and_ends(void **state)
 {
 	struct store *s = open_new("a.db");
 	struct failure f = {0};
-
 	(void)state;
 	assert_int_equal(store_begin(s, TX_READ, &f), DEFIB_OK);
 	assert_int_equal(run(s, "CREATE TABLE r (a)", &f), DEFIB_READ_ONLY);
@@ -195,7 +184,6 @@ static void a_kept_statement_that_writes_is_refused_while_reading(void **state)
 	static const char insert[] = "INSERT INTO k VALUES (1)";
 	struct store *s = open_new("a.db");
 	struct failure f = {0};
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE k (a)", &f), DEFIB_OK);
 	assert_int_equal(run(s, insert, &f), DEFIB_OK);
@@ -224,7 +212,6 @@ static int note_opened(sqlite3 *db, const char **message, const struct sqlite3_a
 static int compiled_again(void)
 {
 	int n = 0;
-
 	for (sqlite3_stmt *at = NULL; (at = sqlite3_next_stmt(opened, at)) != NULL;)
 		n += sqlite3_stmt_status(at, SQLITE_STMTSTATUS_REPREPARE, 0);
 	return n;
@@ -233,7 +220,6 @@ static int compiled_again(void)
 static void transactions_do_not_compile_statements_again(void **state)
 {
 	struct store_param one = P_INT(1);
-
 	(void)state;
 	assert_int_equal(sqlite3_auto_extension((void (*)(void))note_opened), SQLITE_OK);
 	struct store *s = open_new("a.db");
@@ -259,7 +245,6 @@ static void endless_query_ends_at_its_deadline(void **state)
 		open_with("a.db", (struct store_options){.create = true, .call_ms = 2000}, DEFIB_OK, NULL);
 	struct failure f = {0};
 	int64_t before = clock_boot_ms();
-
 	(void)state;
 	assert_int_equal(run(s,
 	                     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
@@ -278,7 +263,6 @@ static void a_read_within_a_time_fails_alone_and_leaves_the_session_its_own(void
 	struct store *s = open_new("a.db");
 	struct failure f = {0};
 	char sql[200];
-
 	(void)state;
 	snprintf(sql, sizeof(sql), counting, 100000000000LL);
 	assert_int_equal(store_begin_within(s, 50, &f), DEFIB_OK);
@@ -296,7 +280,6 @@ static void a_read_within_a_time_fails_alone_and_leaves_the_session_its_own(void
 static void full_database_is_full(void **state)
 {
 	struct store *s = open_new("a.db");
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE big (b)", NULL), DEFIB_OK);
 	assert_int_equal(run(s, "PRAGMA max_page_count = 10", NULL), DEFIB_OK);
@@ -310,7 +293,6 @@ static void full_database_is_full(void **state)
 static defib_err commit_with_io_error(struct store *s)
 {
 	struct rlimit old, tiny;
-
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	tiny = (struct rlimit){.rlim_cur = 1024, .rlim_max = old.rlim_max};
@@ -323,7 +305,6 @@ static defib_err commit_with_io_error(struct store *s)
 static void io_error_at_commit_leaves_it_unknown(void **state)
 {
 	struct store *s = open_new("a.db");
-
 	(void)state;
 	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
 	assert_int_equal(run(s, "CREATE TABLE io (b)", NULL), DEFIB_OK);
@@ -350,14 +331,12 @@ static void errors_have_their_class(void **state)
 	};
 	struct store *s = open_new("a.db");
 	struct failure f = {0};
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE c (id INTEGER PRIMARY KEY, up INT REFERENCES c(id))", &f),
 	                 DEFIB_OK);
 	assert_int_equal(run(s, "INSERT INTO c VALUES (1, NULL)", &f), DEFIB_OK);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		assert_int_equal(run(s, rows[i].sql, &f), rows[i].class);
-	}
 	assert_int_equal(run(s, "DROP TABLE c", &f), DEFIB_OK);
 	store_close(s);
 }
@@ -368,7 +347,6 @@ static void cells_are_text_of_every_storage_class(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_rows r;
 	struct store_param params[] = {P_TEXT("a'\"\\ü"), P_INT(INT64_MIN), P_TEXT(NULL)};
-
 	(void)state;
 	assert_int_equal(
 		store_exec(s,
@@ -381,13 +359,11 @@ static void cells_are_text_of_every_storage_class(void **state)
 		"integer", "0.3333333333333333"};
 	assert_int_equal(r.ncols, 11);
 	assert_string_equal(r.names[0], "t");
-	for (int i = 0; i < r.ncols; i++) {
-		if (want[i]) {
+	for (int i = 0; i < r.ncols; i++)
+		if (want[i])
 			assert_string_equal(row_text(&r, 0, i), want[i]);
-		} else {
+		else
 			assert_null(row_text(&r, 0, i));
-		}
-	}
 	arena_release(&a);
 	store_close(s);
 }
@@ -397,7 +373,6 @@ static void rows_written_are_counted(void **state)
 	struct store *s = open_new("a.db");
 	struct arena a = ARENA_INIT;
 	struct store_rows r;
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE n (i)", NULL), DEFIB_OK);
 	assert_int_equal(store_exec(s, "INSERT INTO n VALUES (1), (2), (3)", NULL, 0, &a, &r, NULL),
@@ -424,7 +399,6 @@ static void describe_tells_declared_types(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_column *cols;
 	int n;
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE d (id INTEGER PRIMARY KEY, at Timestamp)", NULL),
 	                 DEFIB_OK);
@@ -449,7 +423,6 @@ static void describe_sees_a_table_that_was_changed(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_column *cols;
 	int n;
-
 	(void)state;
 	assert_int_equal(run(s, "CREATE TABLE d (id INTEGER PRIMARY KEY)", NULL), DEFIB_OK);
 	assert_int_equal(store_describe(s, "SELECT * FROM d", &a, &cols, &n, NULL), DEFIB_OK);
@@ -468,7 +441,6 @@ static void now_is_the_wall_clock_in_microseconds(void **state)
 	struct arena a = ARENA_INIT;
 	struct store_rows r;
 	int64_t before = clock_wall_us();
-
 	(void)state;
 	assert_int_equal(store_exec(s, "SELECT defib_now_us()", NULL, 0, &a, &r, NULL), DEFIB_OK);
 	assert_in_range(row_int(&r, 0, 0, 0), before, clock_wall_us());

@@ -13,20 +13,16 @@
 static uint64_t hash_of(const char *text)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
-
-	for (; *text != '\0'; text++) {
+	for (; *text != '\0'; text++)
 		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	}
 	return h;
 }
 
 struct statement *statements_find(struct statements *all, const char *sql)
 {
 	uint64_t hash = hash_of(sql);
-
 	for (int i = 0; i < STATEMENTS_MAX; i++) {
 		struct statement *slot = &all->slots[i];
-
 		if (slot->sql && slot->hash == hash && strcmp(slot->sql, sql) == 0) {
 			slot->used = ++all->finds;
 			return slot;
@@ -38,16 +34,12 @@ struct statement *statements_find(struct statements *all, const char *sql)
 struct statement *statements_victim(struct statements *all)
 {
 	struct statement *oldest = &all->slots[0];
-
 	for (int i = 0; i < STATEMENTS_MAX; i++) {
 		struct statement *slot = &all->slots[i];
-
-		if (!slot->sql) {
+		if (!slot->sql)
 			return slot;
-		}
-		if (slot->used < oldest->used) {
+		if (slot->used < oldest->used)
 			oldest = slot;
-		}
 	}
 	return oldest;
 }

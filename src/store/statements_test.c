@@ -6,32 +6,27 @@
 static void put(struct statements *all, const char *sql)
 {
 	struct statement *slot = statements_victim(all);
-
-	if (slot->sql) {
+	if (slot->sql)
 		statements_forget(slot);
-	}
 	statements_put(all, slot, sql, NULL);
 }
 
 static void put_numbered(struct statements *all, int number)
 {
 	char sql[32];
-
 	snprintf(sql, sizeof(sql), "SELECT %d", number);
 	put(all, sql);
 }
 
 static void release(struct statements *all)
 {
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
+	for (int i = 0; i < STATEMENTS_MAX; i++)
 		statements_forget(&all->slots[i]);
-	}
 }
 
 static void finds_what_was_put_by_its_text(void **state)
 {
 	struct statements all = {0};
-
 	(void)state;
 	put(&all, "SELECT 1");
 	assert_non_null(statements_find(&all, "SELECT 1"));
@@ -42,11 +37,9 @@ static void finds_what_was_put_by_its_text(void **state)
 static void least_recently_used_makes_room(void **state)
 {
 	struct statements all = {0};
-
 	(void)state;
-	for (int i = 0; i < STATEMENTS_MAX; i++) {
+	for (int i = 0; i < STATEMENTS_MAX; i++)
 		put_numbered(&all, i);
-	}
 	assert_non_null(statements_find(&all, "SELECT 0"));
 	put_numbered(&all, 1000);
 	assert_non_null(statements_find(&all, "SELECT 0"));
@@ -58,7 +51,6 @@ static void least_recently_used_makes_room(void **state)
 static void ids_are_never_given_twice(void **state)
 {
 	struct statements all = {0};
-
 	(void)state;
 	put(&all, "a");
 	uint64_t first = statements_find(&all, "a")->id;

@@ -25,7 +25,6 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
 		{"postgresql://", STORE_POSTGRES},
 		{"sqlite:", STORE_SQLITE},
 	};
-
 	for (size_t i = 0; url && i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		if (text_starts(url, schemes[i].prefix)) {
 			*out = schemes[i].engine;
@@ -57,10 +56,8 @@ void store_target(const char *url, struct buf *out)
 		[STORE_SQLITE] = sqlite_target,
 	};
 	enum store_engine engine;
-
-	if (store_engine_of(url, &engine, NULL)) {
+	if (store_engine_of(url, &engine, NULL))
 		targets[engine](url, out);
-	}
 }
 
 static int64_t or_default(int64_t value, int64_t otherwise)
@@ -79,7 +76,6 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 	struct store_options full = *opt;
 	AUTO_BUF shown = BUF_INIT, url = BUF_INIT, notes = BUF_INIT;
 	enum store_engine engine;
-
 	*out = NULL;
 	f = f ? f : &scratch;
 	/* Settings convert their URLs; a program that uses the library passes its own. */
@@ -103,23 +99,19 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 
 void store_close(struct store *s)
 {
-	if (s) {
+	if (s)
 		s->ops->close(s);
-	}
 }
 
 /* The one place that updates lost, in_tx and tx_failed. */
 static defib_err settle(struct store *s, defib_err err)
 {
-	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME) {
+	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME)
 		s->lost = true;
-	}
-	if (err == DEFIB_READ_ONLY) {
+	if (err == DEFIB_READ_ONLY)
 		s->only_reads = true;
-	}
-	if (err != DEFIB_OK && s->in_tx) {
+	if (err != DEFIB_OK && s->in_tx)
 		s->tx_failed = true;
-	}
 	if (s->lost) {
 		s->in_tx = false;
 		s->tx_failed = false;
@@ -146,16 +138,13 @@ defib_err store_exec(struct store *s, const char *sql, const struct store_param 
                      int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	struct failure scratch = {0};
-
 	assert(s && sql && nparams >= 0 && (params || nparams == 0) && (a || !rows));
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
-	if (err) {
+	if (err)
 		return err;
-	}
-	if (rows) {
+	if (rows)
 		*rows = (struct store_rows){0};
-	}
 	if (sql_controls_transaction(sql)) {
 		err = fail(f, DEFIB_BAD_SQL, "%s: a statement may not begin, end or split a transaction",
 		           s->name);
@@ -170,23 +159,19 @@ defib_err store_exec_then(struct store *s, const char *sql, const struct store_p
                           struct failure *f)
 {
 	struct failure scratch = {0};
-
 	assert(s && sql && then && !s->in_tx && (a || !rows));
 	f = f ? f : &scratch;
 	if (!s->ops->exec_then || s->pooled) {
 		defib_err err = store_exec(s, sql, params, nparams, a, rows, f);
-		if (!err) {
+		if (!err)
 			(void)!store_exec(s, then, NULL, 0, a, NULL, &scratch);
-		}
 		return err;
 	}
 	defib_err err = usable(s, f);
-	if (err) {
+	if (err)
 		return err;
-	}
-	if (rows) {
+	if (rows)
 		*rows = (struct store_rows){0};
-	}
 	return settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
 }
 
@@ -194,7 +179,6 @@ defib_err store_describe(struct store *s, const char *sql, struct arena *a,
                          struct store_column **cols, int *ncols, struct failure *f)
 {
 	struct failure scratch = {0};
-
 	assert(s && sql && a && cols && ncols);
 	*cols = NULL;
 	*ncols = 0;
@@ -206,7 +190,6 @@ defib_err store_describe(struct store *s, const char *sql, struct arena *a,
 defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
 	struct failure scratch = {0};
-
 	assert(s && (s->lost || !s->in_tx));
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
@@ -222,26 +205,22 @@ defib_err store_begin_within(struct store *s, int64_t within_ms, struct failure 
 	assert(within_ms > 0);
 	s->within_ms = within_ms;
 	defib_err err = store_begin(s, TX_READ, f);
-	if (err) {
+	if (err)
 		s->within_ms = 0;
-	}
 	return err;
 }
 
 defib_err store_commit(struct store *s, struct failure *f)
 {
 	struct failure scratch = {0};
-
 	assert(s && (s->lost || s->in_tx));
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
-	if (!err) {
+	if (!err)
 		err = settle(s, s->ops->commit(s, f));
-	}
 	/* Whatever the result, the transaction is over: SQLite would keep one whose COMMIT was busy. */
-	if (err) {
+	if (err)
 		store_rollback(s);
-	}
 	s->in_tx = false;
 	s->within_ms = 0;
 	return err;
@@ -269,9 +248,8 @@ defib_err store_read(struct store *s, const char *sql, const struct store_param 
 
 void store_rollback(struct store *s)
 {
-	if (s->in_tx && !s->lost) {
+	if (s->in_tx && !s->lost)
 		s->ops->rollback(s);
-	}
 	s->in_tx = false;
 	s->tx_failed = false;
 	s->within_ms = 0;
@@ -289,14 +267,12 @@ int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null)
 {
 	const char *text = row_text(r, row, col);
 	int64_t number;
-
 	return text && int_parse(text, &number) ? number : if_null;
 }
 
 bool row_bool(const struct store_rows *r, int row, int col)
 {
 	const char *text = row_text(r, row, col);
-
 	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
 }
 

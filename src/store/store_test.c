@@ -7,7 +7,6 @@ static struct store *open_memory(void)
 {
 	struct store_options opt = {.url = "sqlite::memory:", .name = "mem"};
 	struct store *s = NULL;
-
 	assert_int_equal(store_open(&opt, &s, NULL), DEFIB_OK);
 	assert_int_equal(
 		store_exec(s, "CREATE TABLE t (id INTEGER PRIMARY KEY)", NULL, 0, NULL, NULL, NULL),
@@ -19,7 +18,6 @@ static int64_t count(struct store *s)
 {
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
-
 	assert_int_equal(store_exec(s, "SELECT count(*) FROM t", NULL, 0, &a, &rows, NULL), DEFIB_OK);
 	int64_t n = row_int(&rows, 0, 0, -1);
 	arena_release(&a);
@@ -35,7 +33,6 @@ static void url_names_its_engine(void **state)
 {
 	enum store_engine engine;
 	struct failure f = {0};
-
 	(void)state;
 	assert_true(store_engine_of("postgres://h/db", &engine, &f));
 	assert_int_equal(engine, STORE_POSTGRES);
@@ -53,7 +50,6 @@ static void cells_read_as_numbers_and_truths(void **state)
 {
 	const char *cells[] = {"42", "x", NULL, "-9223372036854775808", "t", "true", "1", "f", "yes"};
 	struct store_rows r = {.nrows = 1, .ncols = 9, .cells = cells};
-
 	(void)state;
 	assert_int_equal(row_int(&r, 0, 0, 7), 42);
 	assert_int_equal(row_int(&r, 0, 1, 7), 7);
@@ -67,7 +63,6 @@ static void failed_transaction_can_only_be_rolled_back(void **state)
 {
 	struct store *s = open_memory();
 	struct failure f = {0};
-
 	(void)state;
 	assert_int_equal(store_begin(s, TX_WRITE, &f), DEFIB_OK);
 	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
@@ -82,7 +77,6 @@ static void failed_transaction_can_only_be_rolled_back(void **state)
 static void transaction_commits_or_rolls_back_whole(void **state)
 {
 	struct store *s = open_memory();
-
 	(void)state;
 	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
 	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);
@@ -99,7 +93,6 @@ static void transaction_commits_or_rolls_back_whole(void **state)
 static void transaction_words_are_refused(void **state)
 {
 	struct store *s = open_memory();
-
 	(void)state;
 	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
 	assert_int_equal(run(s, "INSERT INTO t VALUES (1)"), DEFIB_OK);

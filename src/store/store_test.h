@@ -25,13 +25,11 @@ static inline struct store *open_with(struct store_options opt)
 {
 	struct store *s = NULL;
 	struct failure f = {0};
-
 	opt.url = opt.url ? opt.url : getenv("DEFIB_TEST_PG");
 	opt.name = "pg";
 	defib_err err = store_open(&opt, &s, &f);
-	if (err) {
+	if (err)
 		print_error("%s\n", f.what);
-	}
 	assert_int_equal(err, DEFIB_OK);
 	return s;
 }
@@ -52,11 +50,9 @@ static inline int64_t number(struct store *s, const char *sql)
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
-
 	defib_err err = store_exec(s, sql, NULL, 0, &a, &rows, &f);
-	if (err) {
+	if (err)
 		print_error("%s\n", f.what);
-	}
 	assert_int_equal(err, DEFIB_OK);
 	int64_t n = row_int(&rows, 0, 0, -1);
 	arena_release(&a);

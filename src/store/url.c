@@ -25,16 +25,13 @@ static void note(struct buf *notes, const char *fmt, ...)
 static const char *behind_scheme(const char *url, const char *scheme, struct buf *notes)
 {
 	size_t n = strlen(scheme);
-	if (strncasecmp(url, scheme, n) != 0) {
+	if (strncasecmp(url, scheme, n) != 0)
 		return NULL;
-	}
 	const char *driver = url + n, *at = driver;
-	if (*driver == '+') {
+	if (*driver == '+')
 		at += 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-	}
-	if (!text_starts(at, "://")) {
+	if (!text_starts(at, "://"))
 		return NULL;
-	}
 	if (at > driver) {
 		note(notes, "the driver %.*s in the URL is ignored: defib has its own", (int)(at - driver),
 		     driver);
@@ -48,9 +45,8 @@ static bool libpq_knows(const char *name, size_t len)
 {
 	PQconninfoOption *options = PQconndefaults();
 	bool known = false;
-	for (const PQconninfoOption *o = options; o && o->keyword && !known; o++) {
+	for (const PQconninfoOption *o = options; o && o->keyword && !known; o++)
 		known = strlen(o->keyword) == len && !strncmp(o->keyword, name, len);
-	}
 	PQconninfoFree(options);
 	return known;
 }
@@ -63,12 +59,10 @@ static const char *libpq_slip(const char *name, char *out, size_t size)
 	PQconninfoOption *options = PQconndefaults();
 	const char *names[64] = {NULL};
 	int n = 0;
-	for (const PQconninfoOption *o = options; o && o->keyword && n < 63; o++) {
+	for (const PQconninfoOption *o = options; o && o->keyword && n < 63; o++)
 		names[n++] = o->keyword;
-	}
-	for (int i = 0; others[i]; i++) {
+	for (int i = 0; others[i]; i++)
 		n = strcmp(name, others[i]) == 0 ? 0 : n;
-	}
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
 	snprintf(out, size, "%s", near ? near : "");
@@ -86,25 +80,20 @@ static const char *sslmode_of(const char *value, size_t len)
 {
 	static const char *const modes[] = {"disable",   "allow",       "prefer", "require",
 	                                    "verify-ca", "verify-full", NULL};
-	for (int i = 0; modes[i]; i++) {
-		if (is(value, len, modes[i])) {
+	for (int i = 0; modes[i]; i++)
+		if (is(value, len, modes[i]))
 			return modes[i];
-		}
-	}
-	if (is(value, len, "true") || is(value, len, "1") || is(value, len, "on")) {
+	if (is(value, len, "true") || is(value, len, "1") || is(value, len, "on"))
 		return "require";
-	}
 	return is(value, len, "false") || is(value, len, "0") || is(value, len, "off") ? "disable"
 	                                                                               : NULL;
 }
 
 static bool is_plain(const char *text, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		if (!isalnum((unsigned char)text[i]) && text[i] != '_') {
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)text[i]) && text[i] != '_')
 			return false;
-		}
-	}
 	return len > 0;
 }
 
@@ -133,9 +122,8 @@ static bool is_slip(const char *name, size_t nname, struct failure *f)
 {
 	char asked[40], meant[40];
 	snprintf(asked, sizeof asked, "%.*s", (int)nname, name);
-	if (!libpq_slip(asked, meant, sizeof meant)) {
+	if (!libpq_slip(asked, meant, sizeof meant))
 		return false;
-	}
 	fail(f, DEFIB_CONFIG, "a PostgreSQL URL has no parameter \"%s\"", asked);
 	fail_next(f, "did you mean %s?", meant);
 	return true;
@@ -153,18 +141,16 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 		size_t nname = equals ? (size_t)(equals - query) : len;
 		const char *value = equals ? equals + 1 : query + len;
 		AUTO_BUF one = BUF_INIT;
-		if (take_param(query, nname, value, (size_t)(query + len - value), has_options, &one)) {
+		if (take_param(query, nname, value, (size_t)(query + len - value), has_options, &one))
 			buf_addf(out, "%c%s", n++ ? '&' : '?', buf_text(&one));
-		} else if (nname && is_slip(query, nname, f)) {
+		else if (nname && is_slip(query, nname, f))
 			good = false;
-		} else if (nname) {
+		else if (nname)
 			buf_addf(&left, "%s%.*s", left.len ? ", " : "", (int)(nname < 40 ? nname : 40), query);
-		}
 		query += len + (query[len] == '&');
 	}
-	if (left.len) {
+	if (left.len)
 		note(notes, "ignoring URL parameters that have no meaning here: %s", buf_text(&left));
-	}
 	return good;
 }
 
@@ -186,9 +172,8 @@ static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 	size_t n = strcspn(path, "?");
 	AUTO_BUF file = BUF_INIT;
 	buf_addn(&file, path, n);
-	if (path[n]) {
+	if (path[n])
 		note(notes, "ignoring everything after the ? in the URL");
-	}
 	buf_addf(out, "sqlite:%s", buf_text(&file));
 }
 
@@ -221,16 +206,13 @@ bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct 
 {
 	const char *rest = behind_scheme(url, "postgresql", notes);
 	enum store_engine engine;
-	if (!rest) {
+	if (!rest)
 		rest = behind_scheme(url, "postgres", notes);
-	}
-	if (rest) {
+	if (rest)
 		return postgres_url(rest, out, notes, f);
-	}
 	rest = behind_scheme(url, "sqlite", notes);
-	if (rest) {
+	if (rest)
 		return sqlite_url(rest, out, notes, f);
-	}
 	if (text_starts(url, "file:")) {
 		rest = url + strlen("file:");
 		sqlite_file(text_starts(rest, "///") ? rest + 2 : rest, out, notes);
@@ -242,9 +224,8 @@ bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct 
 		fail_next(f, "write it as postgresql://USER@HOST/DATABASE, or sqlite:PATH");
 		return false;
 	}
-	if (!store_engine_of(url, &engine, f)) {
+	if (!store_engine_of(url, &engine, f))
 		return false;
-	}
 	buf_add(out, url);
 	return true;
 }

@@ -171,11 +171,10 @@ static void add_leader(const struct watch_status *st, struct buf *text)
 static void add_scan(const struct watch_status *st, struct buf *text)
 {
 	int64_t every = number(st->led.info, "every_s");
-	if (st->led.scanned) {
+	if (st->led.scanned)
 		when_text(-st->led.ago_us, 0, text);
-	} else {
+	else
 		buf_add(text, "none has finished yet");
-	}
 	if (every) {
 		buf_add(text, ", every ");
 		duration_text(every * US_PER_S, text);

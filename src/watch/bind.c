@@ -187,7 +187,6 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	enum time_type time = (enum time_type)w->time_type;
 	bool known = !store_dialect(s)->has_time_types || time != TIME_TYPE_AUTO;
 	const char *value = NULL;
-
 	for (size_t i = 0; !known && i < sizeof type_times / sizeof *type_times; i++)
 		if (text_eq(type_times[i].base, base)) {
 			time = type_times[i].time;
@@ -268,7 +267,6 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	struct store_column *cols;
 	AUTO_BUF sql = BUF_INIT;
 	int n = collect(w, all), ncols = 0;
-
 	select_all(w, all, n, &sql);
 	defib_err err = store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
 	for (int i = 0; err == DEFIB_BAD_SQL && i < n; i++) {

@@ -23,7 +23,6 @@ static void check_signs(struct check *c)
 {
 	const struct watch *w = c->w;
 	bool alive = w->alive_at.text, expires = w->expires_at.text, started = w->started_at.text;
-
 	if (!alive && !expires && !started && !w->owner_alive.text)
 		problem(c, w->at,
 		        "nothing tells whether a row is stuck; give alive_at and stuck_after, "
@@ -196,7 +195,6 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 	AUTO_BUF scratch = BUF_INIT;
 	const char **targets = NULL;
 	int n = 0;
-
 	if (!sql->text)
 		return;
 	defib_err err = kind == KIND_SET

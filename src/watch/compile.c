@@ -44,7 +44,6 @@ static void sign_condition(const struct binding *b, enum sign sign, struct condi
 	const struct threshold *t = sign_threshold(w, sign);
 	const char *expr = watch_sign(w, sign)->text;
 	AUTO_BUF sql = BUF_INIT;
-
 	/* The smallest threshold first, without wrapping: an index can use this part. */
 	sql_time_comparable(b, b->sign_time[sign], expr, &sql);
 	buf_add(&sql, " < ");
@@ -506,12 +505,11 @@ static void without_alias(const struct binding *b, const char *text, struct buf 
 {
 	struct sql_lexer lx;
 	sql_lexer_init(&lx, text, b->engine);
-	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx)) {
+	for (struct sql_token k = sql_next(&lx); k.type != SQL_END; k = sql_next(&lx))
 		if (sql_is_word(k, "t") && *lx.at == '.')
 			sql_next(&lx);
 		else
 			buf_addn(out, k.text, k.len);
-	}
 }
 
 /* Whether it can be indexed: no other table, no clock, no time plus an interval, no whole row. */

@@ -327,7 +327,6 @@ static void compile_over(const struct binding *b, const char *name,
 	const char *rest = statement->text;
 	bool with = skip_word(&rest, "WITH", b->engine);
 	bool recursive = with && skip_word(&rest, "RECURSIVE", b->engine);
-
 	buf_addf(&sql, "WITH %s", recursive ? "RECURSIVE " : "");
 	jobs_clause(b, name, out, &sql);
 	buf_addf(&sql, "%s %s", with ? "," : "\n", rest);

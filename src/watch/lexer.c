@@ -148,10 +148,8 @@ struct sql_token sql_next(struct sql_lexer *lx)
 	const char *p = lx->at, *end;
 	enum sql_token_type type = SQL_PUNCT;
 	bool open_ended = false;
-
-	if (*p == '\0') {
+	if (*p == '\0')
 		return (struct sql_token){SQL_END, p, 0};
-	}
 	end = space_end(p, lx->engine, &open_ended);
 	if (end != p) {
 		type = open_ended ? SQL_OPEN_ENDED : SQL_SPACE;
@@ -218,7 +216,6 @@ defib_err sql_check(const char *text, enum store_engine engine, struct failure *
 	struct sql_token t;
 	int depth = 0;
 	bool ended = false, any = false;
-
 	sql_lexer_init(&lx, text, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		if (t.type == SQL_SPACE)
@@ -305,7 +302,6 @@ defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn pa
 {
 	struct sql_lexer lx;
 	struct sql_token t;
-
 	sql_lexer_init(&lx, text, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		if (t.type == SQL_PARAM) {
@@ -366,7 +362,6 @@ defib_err sql_set_targets(const char *text, enum store_engine engine, struct are
 	struct targets found = {.arena = a};
 	int depth = 0, from = 0;
 	bool in_value = false;
-
 	defib_err err = sql_check(text, engine, f);
 	if (err)
 		return err;

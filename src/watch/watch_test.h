@@ -29,7 +29,6 @@ static inline void reading_open(struct reading *r, const char *yaml)
 {
 	struct cfg_node *root = NULL;
 	struct failure f = {0};
-
 	*r = (struct reading){.arena = ARENA_INIT};
 	cfg_reader_init(&r->reader, &r->arena);
 	r->reader.getenv = no_environment;

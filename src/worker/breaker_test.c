@@ -63,9 +63,8 @@ static void a_probe_that_succeeds_closes_it(void **state)
 	breaker_report(&b, true, 0, 2001);
 	assert_int_equal(b.state, BREAKER_CLOSED);
 	assert_int_equal(breaker_wait_ms(&b, 2001), 0);
-	for (int i = 0; i < 4; i++) { /* and the count starts again */
+	for (int i = 0; i < 4; i++) /* and the count starts again */
 		breaker_report(&b, false, 0, 2002);
-	}
 	assert_true(breaker_allow(&b, 2002));
 }
 

@@ -169,9 +169,8 @@ void breaker_report(struct breaker *b, bool success, double chance, int64_t now_
 		b->pause_ms = b->rules.pause_ms;
 		return;
 	}
-	if (b->state == BREAKER_OPEN) {
+	if (b->state == BREAKER_OPEN)
 		return;
-	}
 	b->failures++;
 	if (b->state == BREAKER_PROBING) {
 		open_for(b, b->pause_ms * 2, chance, now_ms);

@@ -20,12 +20,11 @@ static struct rig rig_of(struct engine_pool pool)
 /* Complete turns, with time for those that follow, until none is due soon. */
 static void settle_down(struct rig *r)
 {
-	for (int i = 0; i < 100 && (r->turn || engine_wait_us(r->e, r->now) < 50 * MILLI); i++) {
+	for (int i = 0; i < 100 && (r->turn || engine_wait_us(r->e, r->now) < 50 * MILLI); i++)
 		if (r->turn)
 			rig_accept(r);
 		else
 			rig_after(r, engine_wait_us(r->e, r->now));
-	}
 	assert_null(r->turn);
 }
 
@@ -257,12 +256,11 @@ static void while_jobs_get_no_session_one_at_a_time_is_tried(void **state)
 	tell_times(&r, EVENT_SERVED, false, 5);
 	assert_said(&r, "breaker opens");
 	rig_tell(&r, EVENT_WOKEN);
-	while (!r.turn || rig_part(&r, 0)->room == 0) {
+	while (!r.turn || rig_part(&r, 0)->room == 0)
 		if (r.turn)
 			rig_accept(&r);
 		else
 			rig_after(&r, engine_wait_us(r.e, r.now));
-	}
 	assert_int_equal(rig_part(&r, 0)->room, 1);
 	rig_claim(&r, "p");
 	rig_tell(&r, EVENT_WOKEN);

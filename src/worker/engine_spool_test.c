@@ -542,12 +542,11 @@ static void a_comparison_after_a_fail_over_that_failed_is_made_again(void **stat
 	rig_tell(&r, EVENT_TIMELINE);
 	assert_true(rig_part(&r, 0)->compares);
 	rig_fail(&r, DEFIB_TIMEOUT, true);
-	while (!r.turn || !rig_part(&r, 0)->compares) {
+	while (!r.turn || !rig_part(&r, 0)->compares)
 		if (r.turn)
 			rig_accept(&r);
 		else
 			rig_after(&r, engine_wait_us(r.e, r.now));
-	}
 	rig_forget(&r);
 	rig_answer(&r);
 	assert_non_null(strstr(buf_text(&r.said), "stop a"));

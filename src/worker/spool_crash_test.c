@@ -44,19 +44,16 @@ static void child_runs(int out, struct override from, size_t most, int steps)
 	for (int step = 0; steps == 0 || step < steps; step++) {
 		if (roll(3) > 0 || !spool_peek(s, &bytes, &n)) {
 			n = record_text(t.appended + 1, most);
-			if (spool_append(s, record, n, NULL) != DEFIB_OK) {
+			if (spool_append(s, record, n, NULL) != DEFIB_OK)
 				_exit(1);
-			}
 			t.appended++;
 		} else {
-			if (spool_take(s, NULL) != DEFIB_OK) {
+			if (spool_take(s, NULL) != DEFIB_OK)
 				_exit(2);
-			}
 			t.taken++;
 		}
-		if (write(out, &t, sizeof t) != sizeof t) {
+		if (write(out, &t, sizeof t) != sizeof t)
 			_exit(3);
-		}
 	}
 	_exit(0);
 }
@@ -114,9 +111,8 @@ static void kill_9_at_random_moments_loses_and_repeats_nothing(void **state)
 		int in, status;
 		roll(2); /* the child's rolls go on from here, so move on */
 		pid_t pid = start_child(&in, t, 3000, 0);
-		for (int64_t acks = roll(12); acks >= 0; acks--) {
+		for (int64_t acks = roll(12); acks >= 0; acks--)
 			assert_int_equal(read(in, &t, sizeof t), sizeof t);
-		}
 		for (volatile int64_t spin = roll(200000); spin > 0; spin--) {
 		}
 		kill(pid, SIGKILL);

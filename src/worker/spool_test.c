@@ -75,9 +75,8 @@ static void any_bytes_are_a_record(void **state)
 	char all[70000];
 	const char *bytes;
 	size_t n;
-	for (size_t i = 0; i < sizeof all; i++) {
+	for (size_t i = 0; i < sizeof all; i++)
 		all[i] = (char)i;
-	}
 	struct spool *s = opened();
 	assert_int_equal(spool_append(s, all, sizeof all, NULL), DEFIB_OK);
 	assert_true(spool_peek(s, &bytes, &n));
@@ -169,9 +168,8 @@ static void a_full_spool_says_so_until_something_is_taken(void **state)
 	char kilo[1000] = {0};
 	struct failure f = {0};
 	struct spool *s = opened_with(4096);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4; i++)
 		assert_int_equal(spool_append(s, kilo, sizeof kilo, &f), DEFIB_OK);
-	}
 	assert_int_equal(spool_append(s, kilo, sizeof kilo, &f), DEFIB_FULL);
 	assert_int_equal(f.code, DEFIB_FULL);
 	assert_int_equal(spool_count(s), 4);
@@ -227,19 +225,16 @@ static void a_file_cut_anywhere_keeps_every_whole_record(void **state)
 	off_t ends[3] = {0};
 	for (off_t cut = 0;; cut++) {
 		three_with_one_taken(ends);
-		if (cut > ends[2]) {
+		if (cut > ends[2])
 			break;
-		}
 		assert_int_equal(truncate(path_of("spool"), cut), 0);
 		struct spool *s = opened();
 		assert_int_equal(spool_count(s), (cut >= ends[1]) + (cut >= ends[2]));
 		append(s, "next");
-		if (cut >= ends[1]) {
+		if (cut >= ends[1])
 			take(s, "second");
-		}
-		if (cut >= ends[2]) {
+		if (cut >= ends[2])
 			take(s, "third");
-		}
 		take(s, "next");
 		assert_empty(s);
 		spool_close(s);
@@ -253,9 +248,8 @@ static void a_flipped_bit_anywhere_costs_one_record(void **state)
 	off_t ends[3] = {0};
 	for (off_t at = 0;; at++) {
 		three_with_one_taken(ends);
-		if (at >= ends[2]) {
+		if (at >= ends[2])
 			break;
-		}
 		flip("spool", at);
 		off_t before = size_of("spool.bad") < 0 ? 0 : size_of("spool.bad");
 		struct spool *s = opened();
@@ -265,12 +259,10 @@ static void a_flipped_bit_anywhere_costs_one_record(void **state)
 		              : at < ends[0] ? 0
 		              : at < ends[1] ? ends[1] - ends[0]
 		                             : ends[2] - ends[1];
-		if (at < ends[0] || at >= ends[1]) {
+		if (at < ends[0] || at >= ends[1])
 			take(s, "second");
-		}
-		if (at < ends[1]) {
+		if (at < ends[1])
 			take(s, "third");
-		}
 		take(s, "next");
 		assert_empty(s);
 		spool_close(s);
@@ -292,11 +284,10 @@ static void what_is_behind_damage_is_kept_in_order(void **state)
 	memcpy(large + 70000, "DSP1", 4); /* looks like a record, but is not */
 	for (int i = 0; i < N; i++) {
 		snprintf(text, sizeof text, "record %d", i);
-		if (i == 7) {
+		if (i == 7)
 			assert_int_equal(spool_append(s, large, 200000, NULL), DEFIB_OK);
-		} else {
+		else
 			append(s, text);
-		}
 		begins[i + 1] = size_of("spool");
 	}
 	spool_close(s);
@@ -307,9 +298,8 @@ static void what_is_behind_damage_is_kept_in_order(void **state)
 	assert_int_equal(spool_count(s), N - 3);
 	for (int i = 0; i < N; i++) {
 		snprintf(text, sizeof text, "record %d", i);
-		if (i != 7 && i != 20 && i != 21) {
+		if (i != 7 && i != 20 && i != 21)
 			take(s, text);
-		}
 	}
 	assert_empty(s);
 	spool_close(s);

@@ -35,18 +35,16 @@ static inline bool fault_now(void)
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
 {
 	bool now = fault_now();
-	if (now && plan.kind == FAULT_KILL_BEFORE) {
+	if (now && plan.kind == FAULT_KILL_BEFORE)
 		raise(SIGKILL);
-	}
 	if (now && plan.kind == FAULT_ERRNO) {
 		errno = plan.code;
 		return -1;
 	}
 	bool half = now && plan.kind == FAULT_KILL_HALFWAY;
 	ssize_t written = syscall(SYS_pwrite64, fd, bytes, half ? n / 2 : n, at);
-	if (now) {
+	if (now)
 		raise(SIGKILL);
-	}
 	return written;
 }
 
@@ -57,9 +55,8 @@ int fdatasync(int fd)
 		errno = plan.code;
 		return -1;
 	}
-	if (now) {
+	if (now)
 		raise(SIGKILL);
-	}
 	struct stat st;
 	folders_synced += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 	return (int)syscall(SYS_fdatasync, fd);
@@ -94,9 +91,8 @@ static inline struct spool *opened_with(int64_t max_bytes)
 	struct spool_options o = {.folder = folder, .max_bytes = max_bytes};
 	struct spool *s;
 	struct failure f = {0};
-	if (spool_open(&o, &s, &f) != DEFIB_OK) {
+	if (spool_open(&o, &s, &f) != DEFIB_OK)
 		fail_msg("%s", f.what);
-	}
 	return s;
 }
 

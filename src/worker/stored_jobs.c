@@ -193,10 +193,9 @@ static defib_err insert_inside(struct store *s, struct batch *b, int64_t **ids, 
 		most += b->puts[i].n;
 	struct enqueue *jobs = ARENA_ARRAY(&b->arena, struct enqueue, most);
 	*ids = ARENA_ARRAY(&b->arena, int64_t, most);
-	for (int i = 0; !err && i < b->n; i++) {
+	for (int i = 0; !err && i < b->n; i++)
 		for (int k = 0; !b->known[i] && k < b->puts[i].n; k++)
 			jobs[(*n)++] = b->puts[i].jobs[k];
-	}
 	if (!err && *n)
 		err = enqueue_jobs(s, jobs, *n, *ids, f);
 	if (!err && *n)

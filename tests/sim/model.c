@@ -394,15 +394,14 @@ void model_execute(struct sim *s, struct call *c)
 	}
 	if (c->thread == THREAD_TURN && !old(OLD_lock_on_one_session)) /* hold_lock() of turns.c */
 		s->backends[c->backend].lock = c->worker;
-	if (c->kind == CALL_LIFE) {
+	if (c->kind == CALL_LIFE)
 		do_life(s, c);
-	} else if (c->kind == CALL_PART) {
+	else if (c->kind == CALL_PART)
 		do_part(s, c);
-	} else if (c->kind == CALL_ASIDE) {
+	else if (c->kind == CALL_ASIDE)
 		settle_all(s, c->spool, c->nspool, true);
-	} else if (c->kind == CALL_RECOVER) {
+	else if (c->kind == CALL_RECOVER)
 		do_recover(s, c);
-	} else {
+	else
 		watched_execute(s, c);
-	}
 }

@@ -364,19 +364,18 @@ void process_wake(struct sim *s, const struct event *ev)
 	struct thread *t = &p->threads[ev->thread];
 	if (t->wake != ev->number || t->call)
 		return;
-	if (p->kind == IS_DAEMON) {
+	if (p->kind == IS_DAEMON)
 		daemon_go(s, p);
-	} else if (p->kind == IS_FOREIGN) {
+	else if (p->kind == IS_FOREIGN)
 		foreign_go(s, p);
-	} else if (ev->thread == THREAD_LIFE) {
+	else if (ev->thread == THREAD_LIFE)
 		life_wake(s, p);
-	} else if (ev->thread == THREAD_TURN) {
+	else if (ev->thread == THREAD_TURN)
 		turn_go(s, p);
-	} else if (ev->thread == THREAD_RUNS) {
+	else if (ev->thread == THREAD_RUNS)
 		runs_stop_expired(s, p);
-	} else {
+	else
 		sweep_go(s, p);
-	}
 }
 
 void process_begin(struct sim *s, int i)

@@ -253,9 +253,8 @@ defib_err demo_crew_tend(struct demo *d, struct failure *f)
 		if (m->pid && waitpid(m->pid, &status, WNOHANG) == m->pid) {
 			if (m->role == DEMO_DAEMON)
 				err = print_daemon(d, f);
-			if (!err && !m->killed) {
+			if (!err && !m->killed)
 				print_end(d, m, status);
-			}
 			m->pid = 0;
 			m->frozen_ms = 0;
 			m->restart_ms = now + RESTART_MS;

@@ -64,12 +64,11 @@ void demo_story_close(struct demo *d)
 /* The text of our own colours without them. */
 static void add_plain(struct buf *out, const char *text)
 {
-	for (; *text; text++) {
+	for (; *text; text++)
 		if (*text == '\033' && text[1] == '[')
 			text += strcspn(text, "m");
 		else
 			buf_addch(out, *text);
-	}
 }
 
 static void to_terminal(struct demo *d, const char *text)

@@ -119,12 +119,11 @@ static bool is_there(const struct top_model *m, const char *id)
 static void drop_tags(struct top_model *m)
 {
 	int kept = 0;
-	for (int i = 0; i < m->ntags; i++) {
+	for (int i = 0; i < m->ntags; i++)
 		if (is_there(m, m->tags[i]))
 			m->tags[kept++] = m->tags[i];
 		else
 			free(m->tags[i]);
-	}
 	m->ntags = kept;
 }
 
