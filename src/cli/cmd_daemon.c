@@ -24,7 +24,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <systemd/sd-daemon.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static const struct cli_option daemon_options[] = {
@@ -209,13 +211,44 @@ static void reload_http(struct run *r, const struct service *s)
 		log_event(LOG_ERROR, "http keeps its old tokens and hosts", LOG_STR("because", &f.what[0]));
 }
 
+/*
+ * Tell systemd, if it started us: one datagram, as sd_notify(3) documents it for programs that do
+ * without its library, which would load eight others at each start of any command.
+ */
+static void notify(const char *state)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	const char *path = getenv("NOTIFY_SOCKET");
+	size_t n = path ? strlen(path) : 0;
+	if (!n || n >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(to.sun_path, path, n);
+	if (path[0] == '@')
+		to.sun_path[0] = '\0';
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* If it cannot be told, it notices what is missing and acts on that. */
+	ssize_t sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
+	                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+	(void)sent;
+	close(fd);
+}
+
+static void notify_reloading(void)
+{
+	char state[64];
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
+	         (int64_t)now.tv_sec * US_PER_S + now.tv_nsec / 1000);
+	notify(state);
+}
+
 static void reload(struct run *r)
 {
 	struct failure f = {0};
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64,
-	           (int64_t)now.tv_sec * US_PER_S + now.tv_nsec / 1000);
+	notify_reloading();
 	struct live_settings *next = read_setup(r->cli, &f);
 	watch_metrics_reload(r->metrics, next != NULL);
 	if (next) {
@@ -233,7 +266,7 @@ static void reload(struct run *r)
 		          LOG_STR("because", f.what), LOG_STR("next", f.next));
 	}
 	r->settled_ms = clock_boot_ms() + SETTLED_MS;
-	sd_notify(0, "READY=1");
+	notify("READY=1");
 }
 
 /* ---- running ---- */
@@ -305,7 +338,7 @@ static void start(struct run *r)
 	if (cli_flag(r->cli, "work"))
 		r->pools = start_pools(r);
 	r->settled_ms = clock_boot_ms() + SETTLED_MS;
-	sd_notify(0, "READY=1");
+	notify("READY=1");
 	log_event(LOG_INFO, "daemon started", LOG_STR("name", r->name),
 	          LOG_INT("databases", ndatabases), LOG_INT("watches", nwatches));
 }
@@ -323,7 +356,7 @@ static int64_t tend(struct run *r)
 		resident_trim();
 	}
 	if (daemon_idle_ms(r->daemon) < HANGS_MS)
-		sd_notify(0, "WATCHDOG=1");
+		notify("WATCHDOG=1");
 	return wait < ROUND_MS ? wait : ROUND_MS;
 }
 
@@ -405,7 +438,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 {
 	pthread_t timer;
 	log_event(LOG_INFO, "daemon stopping", LOG_STR("signal", strsignal(signal)));
-	sd_notify(0, "STOPPING=1");
+	notify("STOPPING=1");
 	if (r->pools)
 		stop_pools(r, set);
 	if (pthread_create(&timer, NULL, leave_in_time, NULL) == 0)

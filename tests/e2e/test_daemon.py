@@ -219,13 +219,13 @@ def test_a_database_that_is_down_does_not_stop_the_others(world):
 class Manager:
     """The end of NOTIFY_SOCKET that systemd has."""
 
-    def __init__(self, folder):
-        self.path = folder / "notify"
+    def __init__(self, address):
+        self.address = str(address)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(self.path))
+        self.socket.bind(self.address.replace("@", "\0", 1))
 
     def env(self):
-        return {"NOTIFY_SOCKET": str(self.path)}
+        return {"NOTIFY_SOCKET": self.address}
 
     def hear(self, limit=60):
         """The next word; None when there is none within the limit."""
@@ -245,8 +245,15 @@ class Manager:
 
 @pytest.fixture
 def manager(defib):
-    with contextlib.closing(Manager(defib.dir)) as own:
+    with contextlib.closing(Manager(defib.dir / "notify")) as own:
         yield own
+
+
+def test_a_service_manager_whose_address_is_no_file_is_told(world):
+    make_jobs(world.db, 2)
+    with contextlib.closing(Manager(f"@defib-{world.db.name}-{os.getpid()}")) as manager:
+        world.daemon(aged(world), "--no-queue", env=manager.env())
+        assert manager.hear() == "READY=1"
 
 
 @pytest.mark.covers("F13")

@@ -229,7 +229,7 @@ def test_a_brake_that_holds_goes_on_holding(world):
 
 def test_the_service_manager_hears_of_each_reload(world):
     make_jobs(world.db, 2)
-    with contextlib.closing(Manager(world.program.dir)) as manager:
+    with contextlib.closing(Manager(world.program.dir / "notify")) as manager:
         daemon = world.daemon(config(world.url, AGED), "--no-queue", env=manager.env())
         assert manager.hear() == "READY=1"
         for says, text in ((READ, None), (WRONG, "watches: 5\n")):
