@@ -10,6 +10,7 @@
 #define START INT64_C(1767225600000000) /* 2026-01-01 */
 #define STEP (INT64_C(60) * 1000000)    /* between entries */
 #define TOP 5
+#define ROWS 100 /* of one statement: each as its own would take seconds */
 
 static const char *digest_table(const struct place *p)
 {
@@ -42,29 +43,36 @@ static void open_empty(struct place *p, enum store_engine engine)
 }
 
 /* Entries a minute apart, of two watches, of all kinds that reports tell apart. */
-static void add_entries(struct place *p, int first, int last)
+static void add_rows(struct place *p, int first, int last)
 {
 	static const char *const events[] = {"REQUEUED",        "REQUEUED",        "HELD",
 	                                     "RETRY_SCHEDULED", "LATE_COMPLETION", "GUARD_HELD",
 	                                     "RELEASED"};
-	struct failure f = {0};
-	if (store_begin(p->store, TX_WRITE, &f))
-		fail_msg("%s", f.what);
+	AUTO_BUF sql = BUF_INIT;
+	buf_add(&sql, on_table(p, "INSERT INTO %s (id, at, batch, watch, job, event, actor, verdict, "
+	                          "rule, evidence) VALUES "));
 	for (int i = first; i <= last; i++) {
 		AUTO_BUF at = BUF_INIT, lost = BUF_INIT;
 		time_iso(START + i * STEP, &at);
 		time_iso(START + i * STEP - (i * 7919) % 100000 * 1000, &lost);
-		const char *sql = on_table(p, "INSERT INTO %s (id, at, batch, watch, job, event, actor, "
-		                              "verdict, rule, evidence) VALUES ");
-		run(p, arena_printf(&p->arena,
-		                    "%s(%d, '%s', 'b', '%s', 'job 1:%d', '%s', 'web:%d', '%s', '%s', "
-		                    "'{\"kind\": \"k%d\", \"owner\": \"w%d\", \"law\": \"l%d\", "
-		                    "\"lost_at\": \"%s\"}')",
-		                    sql, i, buf_text(&at), i % 4 ? "pages" : "other", i * i % 97,
-		                    events[i % 7], i % 3, i % 5 ? "silent" : "dead",
-		                    i % 11 ? "default" : "chosen-by-hand", i % 4, i % 13, i % 3,
-		                    buf_text(&lost)));
+		buf_addf(&sql,
+		         "%s(%d, '%s', 'b', '%s', 'job 1:%d', '%s', 'web:%d', '%s', '%s', "
+		         "'{\"kind\": \"k%d\", \"owner\": \"w%d\", \"law\": \"l%d\", "
+		         "\"lost_at\": \"%s\"}')",
+		         i > first ? ", " : "", i, buf_text(&at), i % 4 ? "pages" : "other", i * i % 97,
+		         events[i % 7], i % 3, i % 5 ? "silent" : "dead",
+		         i % 11 ? "default" : "chosen-by-hand", i % 4, i % 13, i % 3, buf_text(&lost));
 	}
+	run(p, buf_text(&sql));
+}
+
+static void add_entries(struct place *p, int first, int last)
+{
+	struct failure f = {0};
+	if (store_begin(p->store, TX_WRITE, &f))
+		fail_msg("%s", f.what);
+	for (int i = first; i <= last; i += ROWS)
+		add_rows(p, i, i + ROWS - 1 < last ? i + ROWS - 1 : last);
 	if (store_commit(p->store, &f))
 		fail_msg("%s", f.what);
 }

@@ -17,7 +17,7 @@
  */
 #include "sim.h"
 
-#define MARKS_FROM 20000 /* number of seeds from which on every mark must have been taken */
+#define MARKS_FROM 10000 /* number of seeds from which on every mark must have been taken */
 #define HASHED_EVERY 100 /* one in this many seeds is run twice: both runs must be the same */
 #define FAILED_MOST 10
 
