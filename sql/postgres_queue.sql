@@ -338,7 +338,7 @@ BEGIN
         END IF;
         -- It ended between the two statements: its key is free, and the next try takes it.
     END LOOP;
-    RAISE EXCEPTION 'nothing was enqueued: unique key % of queue % keeps changing hands',
+    RAISE EXCEPTION 'nothing was enqueued: unique key % of queue % is taken and freed too often',
         enqueue.unique_key, enqueue.queue
         USING ERRCODE = 'serialization_failure', HINT = 'Enqueue it again.';
 END $$;

@@ -62,7 +62,7 @@ static void add_sentence(const struct alert_message *m, struct buf *out)
 		alert_sentence(m->rule, m->alert->value, out);
 		return;
 	}
-	buf_addf(out, "%s is over after ", m->rule->name);
+	buf_addf(out, "%s ended after ", m->rule->name);
 	duration_text(m->at_us - m->alert->fired_us, out);
 }
 
@@ -119,7 +119,7 @@ void message_test(const char *source, const char *status, int64_t at_us, struct 
 	buf_addf(&text, "%s/test", source);
 	add_member(out, "topic", buf_text(&text));
 	buf_clear(&text);
-	buf_addf(&text, "%s of %s: alerts arrive here",
+	buf_addf(&text, "%s from %s: alerts arrive here",
 	         text_eq(status, "firing") ? "TEST" : "TEST OVER", source);
 	add_member(out, "text", buf_text(&text));
 	buf_add(out, "}");

@@ -63,7 +63,7 @@ static void one_that_is_over_says_after_how_long(void **state)
 	json_t *d = document(ALERT_STUCK_CRITICAL, "pages", CHANGE_RESOLVED, T0 + 90 * S);
 	(void)state;
 	says(d, "status", "resolved");
-	says(d, "text", "RESOLVED pages (main): stuck_critical is over after 1m 30s");
+	says(d, "text", "RESOLVED pages (main): stuck_critical ended after 1m 30s");
 	json_decref(d);
 }
 

@@ -70,7 +70,8 @@ static void read_headers(struct cfg_reader *r, const struct cfg_node *node, void
 		if (!cfg_text(r, node->items[i], &h->values[h->n]))
 			continue;
 		if (!header_ok(node->keys[i], h->values[h->n]))
-			cfg_problem(r, node->items[i]->at, "header \"%s\" is not one line of a known form",
+			cfg_problem(r, node->items[i]->at,
+			            "header \"%s\" is not a valid name with a value on one line",
 			            node->keys[i]);
 		cfg_show(r, node->keys[i], node->items[i]->at, "***");
 		h->names[h->n++] = node->keys[i];
@@ -83,14 +84,14 @@ static const struct opt_row sink_rows[] = {
 	OPTION(CHOICE, "type", S(type), "its type; a sink named log of type log always exists",
            .choices = sink_types, .required = true),
 	OPTION(CUSTOM, "url", S(url),
-           "for webhook and alertmanager; for pagerduty only if it is not the default",
+           "for webhook and alertmanager; for pagerduty, only to replace the default",
            .read = read_url),
 	OPTION(TEXT_LIST, "run", S(run),
            "for command: the program and its arguments; it receives the message as JSON on stdin"),
 	OPTION(CUSTOM, "pass_environment", S(pass_environment), "for command: " PASS_ENVIRONMENT_HELP,
            .read = read_pass_environment),
 	OPTION(CUSTOM, "key", S(key),
-           "for pagerduty: the routing key, best from the environment: ${PAGERDUTY_KEY}",
+           "for pagerduty: the routing key, preferably from the environment: ${PAGERDUTY_KEY}",
            .read = read_secret),
 	OPTION(CUSTOM, "headers", S(headers), "extra request headers; a map", .read = read_headers),
 	OPTION(DURATION, "timeout", S(timeout_us), "time limit of one attempt", .standard = "10s"),
@@ -211,11 +212,11 @@ static const struct opt_row alert_rule_rows[] = {
 	OPTION(CUSTOM, "above", R(above),
            "alert above this: a number, a share such as 5%, a time such as 1h",
            .read = read_amount),
-	OPTION(CUSTOM, "below", R(below), "alert below this, where a rule's number should be high",
+	OPTION(CUSTOM, "below", R(below), "alert below this, for rules whose value should be high",
            .read = read_amount),
 	OPTION(CUSTOM, "factor", R(factor), "for stuck_doubled: alert from this factor on",
            .read = read_amount),
-	OPTION(CUSTOM, "floor", R(rule.floor), "below this count the number is ignored",
+	OPTION(CUSTOM, "floor", R(rule.floor), "the rule does not fire below this count",
            .read = read_amount),
 	OPTION(DURATION, "window", R(rule.window_us), "the window to count over, at most one day"),
 	OPTION(DURATION, "for", R(rule.for_us),

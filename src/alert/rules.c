@@ -29,7 +29,7 @@ const struct alert_rule alert_defaults[] = {
 	RULE(STUCK_WARNING, WARNING, JOBS, "{value} {jobs are} stuck (alert above {limit})",
          "jobs that a scan found stuck, counted before any is recovered", .limit = 10),
 	RULE(STUCK_CRITICAL, CRITICAL, JOBS, "{value} {jobs are} stuck (alert above {limit})",
-         "the same, when it is serious", .limit = 50),
+         "the same, with a higher limit", .limit = 50),
 	RULE(STUCK_DOUBLED, PAGE, FACTOR,
          "{value} times as many jobs are stuck as at the lowest point within {window} (alert from "
          "{limit} times)",
@@ -52,26 +52,26 @@ const struct alert_rule alert_defaults[] = {
          "recoveries recorded in the ledger, except those made by hand", .limit = 10,
          .window_us = HOURS(1)),
 	RULE(RECOVERED_FAST, CRITICAL, RATE,
-         "{value} jobs a second were recovered over {window} (alert above {limit})",
-         "the same as a rate", .limit = 0.1, .window_us = MINUTES(5)),
+         "{value} jobs per second were recovered over {window} (alert above {limit})",
+         "the same, as a rate", .limit = 0.1, .window_us = MINUTES(5)),
 	RULE(DETECTION_SLOW, WARNING, SECONDS,
          "jobs were found {value} after their last sign of life, on average within "
          "{window} (alert above {limit})",
          "from the end of a job's worker, where that was seen, else from its last sign "
          "of life, until it is found stuck, averaged; a watch whose threshold is longer "
-         "than half of the standard limit has twice its threshold instead",
+         "than half of the standard limit has twice its threshold as its limit",
          .limit = 300, .window_us = HOURS(1)),
 	RULE(RECOVERY_RATE, WARNING, SHARE,
          "only {value} of the jobs found stuck within {window} were recovered, the rest "
          "are on hold or were only reported (alert below {limit})",
-         "recovered, of those detected: recovered, put on hold or only reported; at least "
-         "`floor` of them",
+         "the share of detected jobs that were recovered, not put on hold or only reported; at "
+         "least `floor` jobs",
          .lowest = true, .limit = 0.9, .floor = 5, .window_us = HOURS(1)),
 	RULE(FALSE_POSITIVES, CRITICAL, SHARE,
-         "{value} of the recoveries of {window} were mistakes: their workers were alive "
+         "{value} of the recoveries within {window} were false positives: their workers were alive "
          "(alert above {limit})",
-         "recoveries after which the worker reported the end of the job after all", .limit = 0.05,
-         .floor = 1, .window_us = HOURS(24)),
+         "recoveries of jobs that their old worker finished after all", .limit = 0.05, .floor = 1,
+         .window_us = HOURS(24)),
 	RULE(RETRIES_EXHAUSTED, CRITICAL, JOBS,
          "{value} {jobs have} run out of attempts within {window}",
          "stuck jobs that have run out of attempts", .limit = 0, .window_us = HOURS(1)),
@@ -93,7 +93,7 @@ const struct alert_rule alert_defaults[] = {
          "results that workers keep because the database refused to record them", .whole = true,
          .limit = 0),
 };
-_Static_assert(sizeof alert_defaults / sizeof *alert_defaults == ALERT_COUNT, "a rule each");
+_Static_assert(sizeof alert_defaults / sizeof *alert_defaults == ALERT_COUNT, "one rule per name");
 
 const char *const alert_names[] = {
 #define X(id, name) name,
@@ -217,7 +217,7 @@ static const struct {
 	[ALERT_DATABASE_AWAY] = {FACT(away_s)},
 	[ALERT_RESULTS_SET_ASIDE] = {FACT(set_aside)},
 };
-_Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "a measure each");
+_Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "one measure per rule");
 
 void alert_windows(struct alert_subject *s, const struct alert_rule *rules)
 {

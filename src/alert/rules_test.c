@@ -60,9 +60,9 @@ static void a_number_past_its_limit_never_reads_like_the_limit(void **state)
 {
 	(void)state;
 	assert_string_equal(said(ALERT_RECOVERED_FAST, 0.1 + 1e-5),
-	                    "0.10001 jobs a second were recovered over 5m (alert above 0.1)");
+	                    "0.10001 jobs per second were recovered over 5m (alert above 0.1)");
 	assert_string_equal(said(ALERT_RECOVERED_FAST, 0.1 + 1e-15),
-	                    "just over 0.1 jobs a second were recovered over 5m (alert above 0.1)");
+	                    "just over 0.1 jobs per second were recovered over 5m (alert above 0.1)");
 	assert_non_null(strstr(said(ALERT_CONNECTION_FAILURES, 0.010001), "1.0001 % of the attempts"));
 	assert_non_null(strstr(said(ALERT_RECOVERY_RATE, 0.89999), "only 89.999 % of the jobs"));
 	assert_non_null(strstr(said(ALERT_DATABASE_AWAY, 60.4), "just over 1m (alert above 1m)"));
@@ -72,9 +72,9 @@ static void a_large_rate_is_written_out(void **state)
 {
 	(void)state;
 	assert_string_equal(said(ALERT_RECOVERED_FAST, 150.46),
-	                    "150 jobs a second were recovered over 5m (alert above 0.1)");
+	                    "150 jobs per second were recovered over 5m (alert above 0.1)");
 	assert_string_equal(said(ALERT_RECOVERED_FAST, 66686.7),
-	                    "66687 jobs a second were recovered over 5m (alert above 0.1)");
+	                    "66687 jobs per second were recovered over 5m (alert above 0.1)");
 	assert_string_equal(said(ALERT_RECOVERED_MANY, 200060),
 	                    "200060 jobs were recovered within 1h (alert above 10)");
 }

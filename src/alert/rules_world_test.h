@@ -127,14 +127,15 @@ static const struct {
 	{ALERT_RECOVERED_MANY, recovered, 9, 10, 11,
      "11 jobs were recovered within 1h (alert above 10)"},
 	{ALERT_RECOVERED_FAST, recovered, 29, 30, 31,
-     "0.103 jobs a second were recovered over 5m (alert above 0.1)"},
+     "0.103 jobs per second were recovered over 5m (alert above 0.1)"},
 	{ALERT_DETECTION_SLOW, found_after, 299, 300, 301,
      "jobs were found 5m 1s after their last sign of life, on average within 1h (alert above 5m)"},
 	{ALERT_RECOVERY_RATE, of_100_decided, 91, 90, 89,
      "only 89 % of the jobs found stuck within 1h were recovered, the rest are on hold or were "
      "only reported (alert below 90 %)"},
 	{ALERT_FALSE_POSITIVES, mistakes_of_100, 4, 5, 6,
-     "6 % of the recoveries of 1d were mistakes: their workers were alive (alert above 5 %)"},
+     "6 % of the recoveries within 1d were false positives: their workers were alive (alert above "
+     "5 %)"},
 	{ALERT_RETRIES_EXHAUSTED, exhausted, 0, 0, 1, "1 job has run out of attempts within 1h"},
 	{ALERT_BRAKE_HELD, brake, 0, 0, 1,
      "the brake holds recovery: most workers fell silent at once"},

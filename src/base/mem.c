@@ -67,8 +67,8 @@ static void out_of_memory(size_t n)
 		return;
 	bool ends = !atomic_load(&never_ends);
 	if (ends || !atomic_exchange(&waits, true))
-		fprintf(stderr, "defib: out of memory: %zu bytes were refused%s\n", n,
-		        ends ? "" : "; waiting for it");
+		fprintf(stderr, "defib: out of memory: cannot allocate %zu bytes%s\n", n,
+		        ends ? "" : "; waiting");
 	if (ends)
 		abort();
 	poll(NULL, 0, WAIT_MS);

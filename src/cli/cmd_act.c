@@ -121,7 +121,9 @@ static int act_report_end(struct act_report *r)
 	if (r->cli->json)
 		fputs("\n]}\n", stdout);
 	else if (r->words.dry_run && done && !r->cli->quiet)
-		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
+		fprintf(
+			stderr,
+			"Nothing was changed. To make the change, run the same command without --dry-run\n");
 	else if (r->kept && !r->cli->quiet)
 		fprintf(stderr,
 		        "Jobs that were put back are on hold, so that no scan repeats the change. "

@@ -122,7 +122,7 @@ int act_in_background(struct cli *c, const struct act_kind *kind)
 		return cli_usage("--background is for all jobs that match --where or --all, not for names "
 		                 "or --limit");
 	if (cli_flag(c, "running-only"))
-		return cli_usage("--running-only does not go with --background");
+		return cli_usage("--running-only cannot be combined with --background");
 	int code = select_read(c, &rules, &s);
 	for (int i = 0; code == EXIT_CLEAN && i < s.n; i++)
 		code = order_group(c, kind, &s.groups[i]);
@@ -278,7 +278,7 @@ static int list_acts(struct cli *c)
 	else if (n)
 		table_print(&t, c->color_out, &out);
 	else if (code == EXIT_CLEAN)
-		buf_add(&out, "no acts in the background; order one with: defib requeue --where TERM "
+		buf_add(&out, "no background acts; start one with: defib requeue --where TERM "
 		              "--background\n");
 	fputs(buf_text(&out), stdout);
 	table_release(&t);
@@ -327,7 +327,7 @@ static int cmd_act_background(struct cli *c)
 }
 
 COMMAND(act, cmd_act_background, "status [ID] | cancel ID",
-        "show or cancel acts on all matching jobs, which the daemon does in the background",
+        "show or cancel background acts: acts on all matching jobs, carried out by the daemon",
         .options = act_options,
-        .examples = {{"defib act status", "all of them, with how far they came"},
+        .examples = {{"defib act status", "all of them, with their progress"},
                      {"defib act status --json", "the same for programs"}});

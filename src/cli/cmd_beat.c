@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 static const struct cli_option beat_options[] = {
-	{"every", "DURATION", "how often; default: the watch's beat, else 30s"},
-	{"tries", "N", "tries of one heartbeat; default 4"},
-	{"retry", "DURATION", "between two tries; default 5s"},
+	{"every", "DURATION", "interval of the heartbeats; default: the watch's beat, else 30s"},
+	{"tries", "N", "attempts per heartbeat; default 4"},
+	{"retry", "DURATION", "wait between two attempts; default 5s"},
 	{"worker", "NAME", "the owner of the rows; default: host and process"},
 	{"log", "FORM", "logfmt, json or plain; default: plain"},
 	{NULL, NULL, NULL},
@@ -328,5 +328,5 @@ static int cmd_beat(struct cli *c)
 COMMAND(beat, cmd_beat, "WATCH", "write heartbeats for rows that your own program works on",
         .options = beat_options,
         .examples = {{"printf '{\"do\": \"beat\", \"key\": \"4711\"}\\n' | defib beat pages",
-                      "rows are named in JSON lines, as long as the program runs (docs/lines.md)"},
-                     {"sleep 1 | defib beat pages --every 10s", "more often than the watch says"}});
+                      "the program names its rows in JSON lines while it runs (docs/lines.md)"},
+                     {"sleep 1 | defib beat pages --every 10s", "more often than configured"}});

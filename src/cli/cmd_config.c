@@ -273,10 +273,10 @@ static int cmd_config(struct cli *c)
 COMMAND(config, cmd_config, "check|show|docs|metrics|presets [PRESET]",
         "check the configuration, show what is in force, print references", .watch_options = true,
         .examples = {
-			{"defib config check", "every problem with its place in the file"},
+			{"defib config check", "every problem with its position in the file"},
 			{"defib config show", "what is in force, defaults included"},
-			{"defib config docs", "all that can be configured"},
-			{"defib config presets", "the known queues: preset: NAME makes a watch of one"}});
+			{"defib config docs", "the reference of all keys"},
+			{"defib config presets", "the known queues; preset: NAME in a watch selects one"}});
 
 #define IDLE_US (60 * US_PER_S)
 
@@ -515,4 +515,4 @@ COMMAND(sql, cmd_sql, "WATCH", "print the statements of a watch, ready for psql 
         .examples = {{"defib sql pages", "to read, or to run by hand"},
                      {"defib sql pages --name pages --table pages --key id --stuck-after 2h \\\n"
                       "--running \"status = 'running'\" --alive-at updated_at",
-                      "of a watch that is in no file yet"}});
+                      "for a watch that is not in a file yet"}});

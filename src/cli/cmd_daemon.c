@@ -34,11 +34,11 @@ static const struct cli_option daemon_options[] = {
 	{"listen", "ADDR:PORT", "serve HTTP at this address; port 0: a free one, named in the log"},
 	{"work", NULL, "also run the workers of its watches, each as a process"},
 	{"interval", "DURATION",
-     "scan its watches this often, instead of every; not the built-in queue"},
+     "scan interval of its watches, instead of every:; not for the built-in queue"},
 	{"threshold", "DURATION",
-     "instead of stuck_after and overdue_after of its watches; not with --work"},
+     "threshold of its watches, instead of stuck_after and overdue_after; not with --work"},
 	{"while-stdin-open", NULL,
-     "stop when standard input is closed: for a program that runs it beside itself"},
+     "stop when standard input is closed: for a program that starts the daemon as its child"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
 	{NULL, NULL, NULL},
 };
@@ -144,7 +144,7 @@ static int check_overrides(const struct cli *c)
 		return cli_usage("--interval of a daemon must be more than 0s");
 	if (cli_flag(c, "threshold") && cli_flag(c, "work"))
 		return cli_usage(
-			"--threshold does not reach the workers of --work, which recover jobs too; "
+			"--threshold does not apply to the workers of --work, which recover jobs too; "
 			"set stuck_after in the configuration");
 	return EXIT_CLEAN;
 }
@@ -494,5 +494,5 @@ COMMAND(daemon, cmd_daemon, "[WATCH…]",
                      {"defib daemon --listen 127.0.0.1:0",
                       "with the page, the API and the metrics; the log names the port"},
                      {"defib daemon --interval 60 --threshold 120",
-                      "other times than the configuration's; seconds, where no unit is given"},
+                      "override the configured times; a number without a unit is in seconds"},
                      {"defib daemon --work", "and the workers of its watches"}});

@@ -24,7 +24,7 @@
 static const struct cli_option enqueue_options[] = {
 	{"delay", "DURATION", "run it after this delay"},
 	{"priority", "N", "higher runs first; default 0"},
-	{"unique-key", "TEXT", "skip it if a job with this key waits or runs"},
+	{"unique-key", "TEXT", "skip it if a job with this key is waiting or running"},
 	{"max-attempts", "N", "default 5"},
 	{"timeout", "DURATION", "time limit of a run"},
 	{"tags", "A,B", "tags to find it by"},

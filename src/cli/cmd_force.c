@@ -22,8 +22,8 @@
 const char *const force_actions[] = {"force", "fail", NULL};
 
 static const struct cli_option force_options[] = {
-	{"action", "ACTION", "force: run the watch's command for them now; fail: write its fail: list"},
-	{"older-than", "DURATION", "only jobs whose sign of life is older; default 10m"},
+	{"action", "ACTION", "force: run the watch's command for them now; fail: apply its fail: list"},
+	{"older-than", "DURATION", "only jobs whose sign of life is older than this; default 10m"},
 	{"max", "N", "at most N jobs, the oldest; default 10"},
 	ACT_OPTIONS,
 	{NULL, NULL, NULL},
@@ -50,8 +50,8 @@ static int read_options(struct force_run *r, bool *fail_them)
 	if (action && word_index(force_actions, action) < 0)
 		return cli_unknown("--action", action, force_actions);
 	if (!action)
-		return cli_usage("give an action: --action force runs the watch's command, "
-		                 "--action fail writes its fail: list");
+		return cli_usage("give an action: --action force runs the watch's command, --action fail "
+		                 "applies its fail: list");
 	*fail_them = text_eq(action, "fail");
 	if (!cli_duration(r->cli, "older-than", &r->older_us) || !cli_int(r->cli, "max", &r->max))
 		return EXIT_USAGE;
@@ -286,7 +286,9 @@ static int dry_force(struct force_run *r)
 		           r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
 	}
 	if (!r->cli->quiet)
-		fprintf(stderr, "Nothing was changed. To do it, run the same command without --dry-run\n");
+		fprintf(
+			stderr,
+			"Nothing was changed. To make the change, run the same command without --dry-run\n");
 	return EXIT_CLEAN;
 }
 

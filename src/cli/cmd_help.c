@@ -248,7 +248,7 @@ static int cmd_help(struct cli *c)
 		return EXIT_CLEAN;
 	}
 	if (c->nwords > 1)
-		return cli_usage("help is about one command at a time");
+		return cli_usage("defib help takes one command");
 	const struct command *command = c->nwords ? cli_command(c->words[0]) : NULL;
 	if (c->nwords && !command)
 		return cli_unknown_command(c->words[0]);

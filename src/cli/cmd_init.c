@@ -94,7 +94,7 @@ static int init_print(struct cli *c, const struct database *d)
 		buf_addf(&out, "%s\n", schema_script((enum schema_part)part, d->engine));
 	if (!dialect_of(d->engine)->has_grants) {
 		buf_add(&out,
-		        "-- No grants are needed: whoever may write the file may do everything in it.\n");
+		        "-- No grants are needed: a user who can write the file has all rights in it.\n");
 	} else if (!chosen_groups(c, d, chosen, &wrong)) {
 		return cli_usage("--for takes view, act, daemon, work and run, not \"%s\"", wrong);
 	} else if (!role_name(c, d, &role)) {
@@ -103,9 +103,9 @@ static int init_print(struct cli *c, const struct database *d)
 	}
 	if (role.len)
 		buf_addf(&out,
-		         "-- Grants for %s. --for selects the commands, --role the role. Where statements "
-		         "of a\n-- watch use functions or sequences, run defib doctor as that "
-		         "role: it names what they need.\n",
+		         "-- Grants for %s. --for selects the commands, --role the role. If statements "
+		         "of\n-- a watch use functions or sequences, run defib doctor as that role: it "
+		         "lists the missing rights.\n",
 		         buf_text(&role));
 	for (int group = 0; group < RIGHTS_GROUPS; group++)
 		if (chosen[group])
@@ -314,8 +314,8 @@ static void print_known(struct cli *c, struct store *s, const char *table)
 	for (int i = 0; i < known.n; i++)
 		if (text_eq(known.items[i].table, table))
 			fprintf(stderr,
-			        "this table belongs to a known queue: the preset %s knows more about it; defib "
-			        "init --detect writes it\n",
+			        "this table belongs to a known queue: preset %s fits it better; defib init "
+			        "--detect writes it\n",
 			        known.items[i].preset);
 }
 

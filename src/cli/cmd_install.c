@@ -276,7 +276,7 @@ static defib_err check_leases(const struct binding *b, struct failure *f)
 	if (b->leases || !b->watch->work.given)
 		return DEFIB_OK;
 	fail(f, DEFIB_REFUSED,
-	     "watch %s: defib's workers may have its rows, and the tables with their leases do not "
+	     "watch %s: defib's workers may hold its rows, but the tables with their leases do not "
 	     "exist",
 	     b->watch->name);
 	fail_next(f, "run defib init first");
@@ -302,7 +302,7 @@ static defib_err make_function(struct store *s, const struct plan *p, const char
 		add_schedule(p, &sql);
 		err = store_exec(s, buf_text(&sql), NULL, 0, a, NULL, f);
 		if (err == DEFIB_PERMISSION)
-			fail_next(f, "pg_cron needs USAGE on schema cron for this role");
+			fail_next(f, "grant this role USAGE on schema cron, for pg_cron");
 	}
 	if (!err)
 		return store_commit(s, f);
@@ -428,7 +428,8 @@ static int cmd_install(struct cli *c)
 }
 
 COMMAND(install, cmd_install, "WATCH",
-        "let PostgreSQL itself recover a watch, by pg_cron or a timer", .options = install_options,
+        "let PostgreSQL itself recover the jobs of a watch, by pg_cron or a timer",
+        .options = install_options,
         .examples = {{"defib install pages --dry-run", "the SQL, for psql"},
                      {"defib install pages --every 1m --yes", "without a daemon"}});
 

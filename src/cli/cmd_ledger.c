@@ -29,12 +29,12 @@ static const struct cli_option ledger_options[] = {
 	{"event", "EVENT", "only this event; --events lists them"},
 	{"batch", "BATCH", "only this batch, or all batches of a scan"},
 	{"actor", "ACTOR", "only entries of this actor, such as cli:root"},
-	{"since", "DURATION", "only entries that are not older"},
-	{"after", "ID", "entries after this one, oldest first"},
+	{"since", "DURATION", "only entries that are not older than this"},
+	{"after", "ID", "only entries after this id, oldest first"},
 	{"limit", "N", "at most N entries (50; with --after 10000)"},
 	{"follow", NULL, "keep printing new entries"},
 	{"events", NULL, "list the events and their meaning"},
-	{"older-than", "DURATION", "prune: remove entries that are older"},
+	{"older-than", "DURATION", "prune: remove entries that are older than this"},
 	{"dry-run", NULL, "prune: only show what would be removed"},
 	{"yes", NULL, "prune: do not ask"},
 	{"expect", "SEAL", "verify: this seal, saved earlier, must be in the chain"},
@@ -296,7 +296,7 @@ static int check_words(const struct cli *c, const struct part **part)
 		if (of && of != *part)
 			return cli_usage("--%s belongs to defib ledger %s", name, of->word);
 		if (*part && !of)
-			return cli_usage("--%s does not go with defib ledger %s", name, (*part)->word);
+			return cli_usage("--%s cannot be combined with defib ledger %s", name, (*part)->word);
 	}
 	return EXIT_CLEAN;
 }

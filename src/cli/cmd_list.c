@@ -183,7 +183,7 @@ static int list_groups(struct listing *l)
 	while (l->after && first < s->n && !text_eq(s->groups[first].watch->name, l->begin.watch))
 		first++;
 	if (l->after && first == s->n)
-		return cli_usage("--after: this list does not have watch %s", l->begin.watch);
+		return cli_usage("--after: this list does not contain watch %s", l->begin.watch);
 	for (int i = first; i < s->n && !l->more; i++) {
 		if (l->shown == s->limit) {
 			l->more = true;
@@ -264,7 +264,7 @@ COMMAND(list, cmd_list, "[JOB…]", "list jobs: by state, verdict, age, text and
                       "pass the jobs found to a command that acts on them"}});
 
 static const struct cli_option show_options[] = {
-	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
+	{"watch", "WATCH", "jobs of this watch; the built-in queue is \"queue\""},
 	{"logs", NULL, "with the evidence of each entry, and the row before and after it"},
 	{"state", NULL, "with the whole row, and the outputs of recorded steps"},
 	{"raw", NULL, "all of it as one JSON document"},
@@ -347,7 +347,7 @@ COMMAND(show, cmd_show, "JOB", "show the history of one job", .options = show_op
 /* ---- defib explain ---- */
 
 static const struct cli_option explain_options[] = {
-	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""},
+	{"watch", "WATCH", "jobs of this watch; the built-in queue is \"queue\""},
 	{NULL, NULL, NULL},
 };
 

@@ -119,7 +119,7 @@ static const struct cli_option report_options[] = {
 	{"since", "DURATION", "how far back, such as 24h, 7d or 30d (7d)"},
 	{"format", "FORMAT", "text, markdown, html or json (text)"},
 	{"output", "FILE", "write to this file instead of stdout, completely or not at all"},
-	{"watch", "WATCH", "of this watch only"},
+	{"watch", "WATCH", "only this watch"},
 	{NULL, NULL, NULL},
 };
 
@@ -201,7 +201,7 @@ static int cmd_report(struct cli *c)
 }
 
 COMMAND(report, cmd_report, "[WATCH…]",
-        "report what happened: recoveries by day, trend, causes, mistakes, advice",
+        "report what happened: recoveries by day, trend, causes, false positives, advice",
         .options = report_options,
         .examples = {{"defib report --since 24h", "yesterday and today"},
                      {"defib report pages --since 30d --format html --output report.html",
@@ -289,7 +289,7 @@ static void wrong_row(struct table *t, const struct whatif *x)
 	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
 	mistakes_text(x->today.wrongly, x->today.recovered, &a);
 	mistakes_text(x->then.wrongly, x->then.recovered, &b);
-	row(t, "of these alive", buf_text(&a), buf_text(&b));
+	row(t, "of live workers", buf_text(&a), buf_text(&b));
 }
 
 static void add_today(const struct threshold *t, struct buf *out)
@@ -323,7 +323,7 @@ static void print_text(const struct cli *c, const struct answer *x)
 	count_row(&t, "would be recovered", w->today.recovered, w->then.recovered);
 	wrong_row(&t, w);
 	if (w->today.noticed) {
-		duration_row(&t, "lost jobs noticed after", w->today.mean_us, w->then.mean_us);
+		duration_row(&t, "lost jobs detected after", w->today.mean_us, w->then.mean_us);
 		duration_row(&t, "at worst", w->today.worst_us, w->then.worst_us);
 	}
 	table_print(&t, c->color_out, &out);
@@ -448,6 +448,6 @@ static int cmd_whatif(struct cli *c)
 
 COMMAND(whatif, cmd_whatif, "WATCH --stuck-after DURATION",
         "show what another threshold would have done", .options = whatif_options,
-        .examples = {
-			{"defib whatif pages --stuck-after 30m", "recoveries and mistakes of the last week"},
-			{"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}});
+        .examples = {{"defib whatif pages --stuck-after 30m",
+                      "recoveries and false positives of the last week"},
+                     {"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}});

@@ -231,7 +231,8 @@ static void run_ending(const struct run_program *p, char *out, size_t size)
 #define LATER_MS 500  /* … and at last */
 
 static const struct cli_option run_options[] = {
-	{"watch", "NAME", "the program works on its table; may be repeated; default: the only watch"},
+	{"watch", "NAME",
+     "the watch whose table the program works on; may be repeated; default: the only watch"},
 	{"name", "NAME", "name of the program in sessions and in the ledger; default: its own"},
 	{NULL, NULL, NULL},
 };

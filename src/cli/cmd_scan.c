@@ -343,4 +343,4 @@ COMMAND(scan, cmd_scan, "[WATCH…]", "find stuck jobs; recover them with --fix"
              "recover the ten oldest, by the rules of the watch"},
 			{"defib scan --db sqlite:app.db --table pages --key id \\\n"
              "--running \"status = 'running'\" --alive-at updated_at --stuck-after 1h",
-             "without a configuration: any table will do"}});
+             "without a configuration, on any table"}});

@@ -192,7 +192,7 @@ static int cmd_status(struct cli *c)
 }
 
 COMMAND(status, cmd_status, "[WATCH…]",
-        "show the daemons: who leads, what a guard holds back and why",
+        "show which daemon leads each watch, what a guard holds back, and why",
         .examples = {{"defib status", "every watch"},
                      {"defib status pages --json", "one watch, as JSON"}});
 

@@ -186,7 +186,7 @@ static int cmd_top(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-COMMAND(top, cmd_top, "[WATCH…]", "watch it live on a full screen, and act on stuck jobs",
+COMMAND(top, cmd_top, "[WATCH…]", "watch jobs live on a full screen, and act on stuck ones",
         .options = top_options,
         .examples = {{"defib top", "everything, once a second; ? lists the keys"},
                      {"defib top pages --every 5s", "one watch, and less often"}});

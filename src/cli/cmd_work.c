@@ -26,16 +26,17 @@
 static const struct cli_option work_options[] = {
 	{"queue", "QUEUE", "the queue; default: default"},
 	{"kind", "KIND", "only jobs of this kind"},
-	{"concurrency", "N", "jobs at once; default 1"},
+	{"concurrency", "N", "how many jobs run at the same time; default 1"},
 	{"pass-environment", "VARIABLE",
      "NAME or NAME=value for the program, besides PATH and similar; may be repeated"},
 	{"name", "NAME", "the worker's stable name; default: host and queue"},
 	{"poll", "DURATION", "how often to look for jobs when nothing wakes it; default 1s"},
 	{"timeout", "DURATION", "time limit of jobs that have none of their own"},
-	{"grace", "DURATION", "between TERM and KILL, and at shutdown; default 30s"},
+	{"grace", "DURATION",
+     "time between TERM and KILL, and for jobs to finish at shutdown; default 30s"},
 	{"spool", "DIR",
      "directory for results and new jobs while the database is unavailable, or off"},
-	{"lease", "DURATION", "default 15s; renewed three times within it"},
+	{"lease", "DURATION", "how long the lease lasts, renewed three times within it; default 15s"},
 	{"crash-budget", "N", "recoveries of a job within 72h before it is held; default 3, or off"},
 	{"brake", "DURATION",
      "how long workers are not declared dead when most fall silent at once; default 10m, or off"},
@@ -410,7 +411,7 @@ static void on_signal(void *ctx, int signal)
 		reload(r);
 		return;
 	}
-	log_event(LOG_INFO, "stopping: no new claims; a second signal hands jobs back at once");
+	log_event(LOG_INFO, "stopping: no new claims; a second signal releases the jobs at once");
 	worker_stop(r->worker);
 }
 

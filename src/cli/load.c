@@ -76,7 +76,7 @@ defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f)
 	if (us < 2 * w->beat_us)
 		return fail(
 			f, DEFIB_REFUSED,
-			"watch %s: a threshold under twice its beat of %s would declare living workers dead",
+			"watch %s: a threshold under twice its beat of %s would declare live workers dead",
 			w->name, buf_text(&beat));
 	if (us == 0 && (w->alive_at.text || w->started_at.text))
 		return fail(f, DEFIB_REFUSED,

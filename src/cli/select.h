@@ -27,7 +27,7 @@
 /* Rows for the option table of a command that selects jobs. */
 /* clang-format off */
 #define SELECTOR_OPTIONS \
-	{"watch", "WATCH", "of this watch; the built-in queue is \"queue\""}, \
+	{"watch", "WATCH", "jobs of this watch; the built-in queue is \"queue\""}, \
 	{"where", "TERM", "only jobs with state=NAME, verdict=silent, stuck, age>10m, …"}, \
 	{"limit", "N", "at most N jobs"}
 #define SELECTOR_ALL {"all", NULL, "all jobs; required if neither names nor --where are given"}
@@ -131,7 +131,7 @@ int pick_former(struct cli *c, const struct watch **w, const struct database **d
 	{"reason", "TEXT", "the reason, for the row and the ledger"}
 #define ACT_OVERRIDE \
 	{"override-guard", NULL, "also jobs whose worker is alive; recorded in the ledger"}, \
-	{"running-only", NULL, "not jobs that wait or have ended: for a result that may be late"}
+	{"running-only", NULL, "leave out jobs that wait or have ended, for a result that may be late"}
 #define ACT_BACKGROUND \
 	{"background", NULL, "let the daemon do it, at its pace; follow it with defib act status"}
 /* clang-format on */

@@ -433,7 +433,7 @@ static defib_err check_room(const struct builder *b)
 	void *room = malloc(ROOM_LEAST + b->len * ROOM_PER_BYTE);
 	free(room);
 	return room ? DEFIB_OK
-	            : fail(b->failure, DEFIB_MEMORY, "%s: memory is refused; nothing was read",
+	            : fail(b->failure, DEFIB_MEMORY, "%s: out of memory; nothing was read",
 	                   file_name(b->last));
 }
 

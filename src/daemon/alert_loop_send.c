@@ -137,7 +137,7 @@ static defib_err note(struct alert_loop *a, const struct sender *r, struct failu
 	const char *how = sent ? "sent" : old ? "given up" : "refused";
 	err = outbox_end(a->session.store, d, how, r->answer.text, f);
 	if (!sent)
-		tell_trouble(LOG_ERROR, old ? "a message is given up" : "a sink refuses a message", r);
+		tell_trouble(LOG_ERROR, old ? "a message was given up" : "a sink refused a message", r);
 	count_result(a, r->sink->name, sent ? "ok" : "given_up");
 	return err;
 }
@@ -154,7 +154,7 @@ static void note_memo(struct alert_loop *a, const struct sender *r)
 	m->due_ms = clock_boot_ms() + wait_after(a, r) / 1000;
 	if (r->answer.how != SINK_SENT)
 		tell_trouble(LOG_WARN,
-		             m->sent ? "a sink refuses a message"
+		             m->sent ? "a sink refused a message"
 		                     : "a message could not be sent and will be retried",
 		             r);
 	count_result(a, r->sink->name,

@@ -33,7 +33,7 @@ static defib_err may_order(struct session *session, const struct bound *bound, s
 {
 	bool there = false;
 	if (!bound->ledger.ready) {
-		fail(f, DEFIB_REFUSED, "an act in the background needs the ledger, which is off");
+		fail(f, DEFIB_REFUSED, "a background act needs the ledger, which is off");
 		fail_next(f, "keep the ledger on, or act in the foreground");
 		return DEFIB_REFUSED;
 	}
@@ -120,7 +120,7 @@ static defib_err understand(struct acting *x, struct arena *a, struct failure *f
 	if (!x->kind || !json_is_array(list) || json_array_size(list) > TERMS_MAX || !act->up_to ||
 	    !cursor_parse(act->up_to, a, &x->up_to) ||
 	    (act->position && !cursor_parse(act->position, a, &x->after)))
-		return fail(f, DEFIB_USAGE, "the order cannot be understood");
+		return fail(f, DEFIB_USAGE, "the stored act cannot be read");
 	if (x->up_to.nkeys != x->watch->key.n)
 		return fail(f, DEFIB_CONFIG, "the key of watch %s was changed", x->watch->name);
 	json_array_foreach(list, i, item)
@@ -231,7 +231,7 @@ static defib_err note_batch(struct acting *x, const struct browsed *last, bool o
 	if (last)
 		act->position = cursor_of(x->watch, &last->at, keep);
 	if (last && !cursor_parse(act->position, keep, &x->after))
-		return fail(f, DEFIB_USAGE, "a position was not understood");
+		return fail(f, DEFIB_USAGE, "a stored position cannot be read");
 	act->done += x->kind ? x->outcomes[x->kind->good] : 0;
 	act->others = x->kind ? add_others(x, keep) : "{}";
 	act->refusal = act->refusal ? act->refusal : x->refusal;
@@ -357,7 +357,7 @@ static defib_err look_for_table(struct database_loop *s, struct failure *f)
 		return err;
 	b->opened = s->session.opened;
 	if (err)
-		log_event(LOG_DEBUG, "acts in the background are off", LOG_STR("database", s->name),
+		log_event(LOG_DEBUG, "background acts are off", LOG_STR("database", s->name),
 		          LOG_STR("because", f->what));
 	fail_clear(f);
 	return DEFIB_OK;

@@ -44,15 +44,14 @@
 #define METRIC_LIST(X) \
 	/* ---- what is stuck, and what became of it: by watch */ \
 	X(RUNNING, GAUGE, "defib_jobs_running", ("watch", "database"), NONE, \
-	  "Jobs that were running at the last pass; of very many only the first 100,000 are " \
-	  "counted.") \
+	  "Jobs that were running at the last scan; at most the first 100,000 are counted.") \
 	X(STUCK, GAUGE, "defib_jobs_stuck", ("watch", "database"), NONE, \
-	  "Jobs that the last pass found stuck, before anything was done about them.") \
+	  "Jobs that the last scan found stuck, counted before any was recovered.") \
 	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", ("watch", "database"), NONE, \
-	  "Age of the oldest sign of life of a job that the last pass found stuck: its age, not " \
-	  "its age beyond the threshold. Jobs on hold are not counted.") \
+	  "Age of the oldest sign of life of a job that the last scan found stuck: the whole age, " \
+	  "not the time beyond the threshold. Jobs on hold are not counted.") \
 	X(FOUND, COUNTER, "defib_stuck_found_total", ("watch", "database"), NONE, \
-	  "Stuck jobs found; one that stays stuck is found again by each pass.") \
+	  "Stuck jobs found; a job that stays stuck is counted again by each scan.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", ("watch", "database", "verdict"), NONE, \
 	  "Jobs that scans found stuck, each counted once: recovered, put on hold or reported, by a " \
 	  "daemon, worker, command or database function.") \
@@ -64,47 +63,47 @@
 	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", ("watch", "database"), NONE, \
 	  "Completed rollbacks, of stuck jobs and of those whose step failed.") \
 	X(SPARED, COUNTER, "defib_not_written_total", ("watch", "database", "why"), NONE, \
-	  "Stuck jobs that were not changed: they changed meanwhile, were locked by another " \
+	  "Stuck jobs that were not changed: they had changed since, were locked by another " \
 	  "transaction, or the database refused the write.") \
 	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", ("watch", "database"), NONE, \
 	  "Jobs that were silent at one look and heard again before the second.") \
 	X(EVENTS, COUNTER, "defib_ledger_events_total", ("watch", "database", "event"), NONE, \
 	  "Ledger entries of daemons, workers, commands and operators.") \
 	X(RECENT_RECOVERIES, GAUGE, "defib_recoveries_recent", ("watch", "database", "window"), NONE, \
-	  "Recoveries that the ledger has of the last day or week, without those made by hand.") \
+	  "Recoveries of the last day or week, from the ledger, without those made by hand.") \
 	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", ("watch", "database", "window"), NONE, \
-	  "Of these, mistakes: the worker was alive and finished the job after all.") \
+	  "Of these, false positives: the worker was alive and finished the job after all.") \
 	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", ("watch", "database"), NONE, \
 	  "Jobs on hold, waiting for an operator.") \
 	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", ("watch", "database"), NONE, \
 	  "Retries whose wait ended and whose jobs were made available again.") \
 	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", ("watch", "database"), NONE, \
-	  "Retries that wait for their time.") \
+	  "Retries that are not due yet.") \
 	X(DETECTION, HISTOGRAM, "defib_detection_seconds", ("watch", "database"), DETECT, \
-	  "From the end of a job's worker, where that was seen, else from its last sign of life, to " \
-	  "the reading that found it stuck.") \
+	  "Time from the end of a job's worker, if it was seen, else from its last sign of life, to " \
+	  "the scan that found it stuck.") \
 	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", ("watch", "database"), RECOVER, \
-	  "From the same moment to the commit that recovered it.") \
-	/* ---- passes */ \
+	  "Time from the same moment to the commit that recovered the job.") \
+	/* ---- scans */ \
 	X(PASSES, COUNTER, "defib_passes_total", ("watch", "database", "result"), NONE, \
-	  "Passes over the watch, by result: ok or failed.") \
+	  "Scans of the watch, by result: ok or failed.") \
 	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", ("watch", "database"), NONE, \
-	  "Unix time of the last finished pass: alert if it stops rising (dead-man).") \
+	  "Unix time at which the last scan finished: alert if it stops rising (dead man's switch).") \
 	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", ("watch", "database", "outcome"), NONE, \
-	  "Stuck jobs of the last pass, by outcome.") \
+	  "Stuck jobs of the last scan, by outcome.") \
 	X(EVERY, GAUGE, "defib_pass_every_seconds", ("watch", "database"), NONE, \
-	  "How often a pass is due, as configured.") \
+	  "The configured interval between scans.") \
 	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", ("watch", "database"), NONE, \
-	  "Time between the starts of the last two passes.") \
+	  "Time between the starts of the last two scans.") \
 	X(SCAN, HISTOGRAM, "defib_scan_seconds", ("watch", "database"), BRIEF, \
-	  "How long a pass took.") \
+	  "How long a scan took.") \
 	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", ("watch", "database"), BRIEF, \
-	  "How late a pass began.") \
+	  "How late a scan began.") \
 	/* ---- guards */ \
 	X(LEADER, GAUGE, "defib_leader", ("watch", "database"), NONE, \
 	  "1 if this daemon leads the watch, else 0.") \
 	X(GUARDED, GAUGE, "defib_jobs_guarded", ("watch", "database", "guard"), NONE, \
-	  "Stuck jobs that a guard held back in the last pass.") \
+	  "Stuck jobs that a guard held back in the last scan.") \
 	X(BRAKE, GAUGE, "defib_brake_engaged", ("watch", "database"), NONE, \
 	  "1 while the brake holds: too many workers fell silent at once.") \
 	X(BRAKES, COUNTER, "defib_brakes_total", ("watch", "database"), NONE, \
@@ -121,19 +120,19 @@
 	  "Stuck jobs that wait for the pace.") \
 	/* ---- readings of the table */ \
 	X(QUEUE, GAUGE, "defib_queue_jobs", ("watch", "database", "state"), NONE, \
-	  "Jobs that wait, ready or scheduled; of very many only the first 100,000 are counted.") \
+	  "Waiting jobs, ready or scheduled; at most the first 100,000 are counted.") \
 	X(QUEUE_OLDEST, GAUGE, "defib_queue_oldest_seconds", ("watch", "database", "state"), NONE, \
 	  "Age of the oldest of them.") \
 	X(JOB, HISTOGRAM, "defib_job_seconds", ("watch", "database", "kind"), RUN, \
-	  "How long jobs ran that ended by themselves; a sample where very many end.") \
+	  "Run times of jobs that ended by themselves; a sample if there are very many.") \
 	X(ENDED, COUNTER, "defib_jobs_ended_total", ("watch", "database", "end"), NONE, \
-	  "Jobs that ended, by end: done or failed, where the watch says so (stats.finished_at); " \
-	  "at the first reading those of the last hour.") \
+	  "Jobs that ended, by end: done or failed, if the watch has stats.finished_at; the first " \
+	  "reading counts those of the last hour.") \
 	X(READ, GAUGE, "defib_reading_time_seconds", ("watch", "database"), NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
 	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", ("watch", "database"), NONE, \
-	  "Readings that failed or took too long: the old values stay. Without a watch: of the " \
-	  "ledger and the workers.") \
+	  "Readings that failed or took too long: the old values stay. Without a watch: readings of " \
+	  "the ledger and the workers.") \
 	/* ---- workers */ \
 	X(WORKERS, GAUGE, "defib_workers", ("watch", "database"), NONE, \
 	  "Workers that are alive and serve the watch.") \
@@ -152,7 +151,7 @@
 	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", ("worker", "database"), NONE, \
 	  "How often the worker asked for jobs since it started.") \
 	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", ("worker", "database"), RUN, \
-	  "How long the worker's jobs ran that ended by themselves, since it started.") \
+	  "Run times of the worker's jobs that ended by themselves, since it started.") \
 	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", ("worker", "database"), NONE, \
 	  "Jobs that the worker has claimed since it started.") \
 	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", ("worker", "database", "end"), NONE, \
@@ -161,7 +160,7 @@
 	  "How often the worker tried to use the database: connections and calls to settle.") \
 	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", \
 	  ("worker", "database"), NONE, \
-	  "Of these, how many found no connection.") \
+	  "Of these, how many got no connection.") \
 	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", ("worker", "database"), NONE, \
 	  "1 while the worker's circuit breaker keeps it from claiming.") \
 	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", ("worker", "database"), NONE, \
@@ -183,7 +182,7 @@
 	X(DATABASE_UP, GAUGE, "defib_database_up", ("database"), NONE, \
 	  "1 while the database answers.") \
 	X(TRIES, COUNTER, "defib_connection_tries_total", ("database"), NONE, \
-	  "How often the daemon tried to use the database: once each round.") \
+	  "How often the daemon tried to use the database: once per round.") \
 	X(FAILURES, COUNTER, "defib_connection_failures_total", ("database"), NONE, \
 	  "Of these, how many failed.") \
 	X(KEPT, GAUGE, "defib_kept_rows", ("database", "what"), NONE, \
@@ -197,15 +196,15 @@
 	  "Series that were dropped because there are too many.") \
 	/* ---- HTTP and alerts */ \
 	X(HTTP_REQUESTS, COUNTER, "defib_http_requests_total", ("code"), NONE, \
-	  "Requests answered, by class of the answer: 2xx, 3xx, 4xx, 5xx.") \
+	  "Requests, by class of the status code: 2xx, 3xx, 4xx, 5xx.") \
 	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", (), BRIEF, \
-	  "How long answers took, without live streams.") \
+	  "How long requests took, without live streams.") \
 	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", (), NONE, \
-	  "Connections that are open.") \
+	  "Open connections.") \
 	X(HTTP_STREAMS, GAUGE, "defib_http_streams", (), NONE, \
 	  "Clients that follow live events.") \
 	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", (), NONE, \
-	  "Requests with a wrong token or worker's secret, or without one that is needed.") \
+	  "Requests whose token or worker's secret was wrong or missing.") \
 	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", ("rule", "severity"), NONE, \
 	  "Alerts of the daemon's own rules that are firing.") \
 	X(DELIVERIES, COUNTER, "defib_alert_deliveries_total", ("sink", "result"), NONE, \

@@ -49,22 +49,22 @@ static void text_names_a_counter_with_total(void **state)
 {
 	(void)state;
 	metrics_add(m, METRIC_HTTP_DENIED, 1, NO_LABELS);
-	assert_says(false,
-	            "# HELP defib_http_denied_total Requests with a wrong token or worker's secret, "
-	            "or without one that is needed.\n"
-	            "# TYPE defib_http_denied_total counter\n"
-	            "defib_http_denied_total 1\n");
+	assert_says(false, "# HELP defib_http_denied_total Requests whose token or worker's secret was "
+	                   "wrong or missing.\n"
+	                   "# TYPE defib_http_denied_total counter\n"
+	                   "defib_http_denied_total 1\n");
 }
 
 static void openmetrics_names_its_family_without_and_ends_with_eof(void **state)
 {
 	(void)state;
 	metrics_add(m, METRIC_HTTP_DENIED, 1, NO_LABELS);
-	assert_says(true, "# HELP defib_http_denied Requests with a wrong token or worker's secret, or "
-	                  "without one that is needed.\n"
-	                  "# TYPE defib_http_denied counter\n"
-	                  "defib_http_denied_total 1\n"
-	                  "# EOF\n");
+	assert_says(
+		true,
+		"# HELP defib_http_denied Requests whose token or worker's secret was wrong or missing.\n"
+		"# TYPE defib_http_denied counter\n"
+		"defib_http_denied_total 1\n"
+		"# EOF\n");
 }
 
 static void openmetrics_says_the_unit(void **state)

@@ -113,7 +113,7 @@ static void sink_text(const struct report *r, const struct mailing *m, const str
 	buf_addf(out, ": recovered %lld, before %lld, held %lld", (long long)now.recovered,
 	         (long long)before.recovered, (long long)now.held);
 	for (int i = 0; i < r->nlost; i++)
-		buf_addf(out, ", database %s could not be asked", r->lost[i].database);
+		buf_addf(out, ", database %s could not be queried", r->lost[i].database);
 }
 
 static const char *document_of(const struct report *r, const struct settings *all,

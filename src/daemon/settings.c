@@ -304,7 +304,7 @@ static void read_aliases(struct cfg_reader *r, const struct cfg_node *node, void
 
 static const struct opt_row metrics_rows[] = {
 	OPTION(CUSTOM, "aliases", offsetof(struct metrics_settings, aliases),
-           "second names, for dashboards that have them: a map from our name to the other",
+           "additional names, for existing dashboards: a map from defib's name to the other name",
            .read = read_aliases),
 	{.name = NULL},
 };

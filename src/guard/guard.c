@@ -497,8 +497,8 @@ static void add_time(struct buf *out, int64_t us)
 
 static void explain_doubt(const struct guard *g, int64_t n, struct buf *out)
 {
-	buf_addf(out, "this observer was away (%s); %" PRId64 " are judged again by ", g->doubt_cause,
-	         n);
+	buf_addf(out, "the observer itself was away (%s); %" PRId64 " are judged again by ",
+	         g->doubt_cause, n);
 	add_time(out, g->doubt_until_us);
 }
 
@@ -549,7 +549,7 @@ void guard_sentence(const struct guard *g, struct buf *out)
 	if (all == 0)
 		buf_add(out, "nothing is held back: nothing is stuck");
 	else if (passed == all)
-		buf_addf(out, "nothing is held: all %" PRId64 " were let through", all);
+		buf_addf(out, "nothing is held back: all %" PRId64 " passed", all);
 	else
 		buf_addf(out, "held %" PRId64 " of %" PRId64, all - passed, all);
 	for (int i = 0; i < GUARD_COUNT; i++) {

@@ -263,8 +263,9 @@ static void silence_behind_an_outage_is_doubted_for_two_beats(void **state)
 	assert_true(r.doubting && r.doubt_until_us == at(120) && r.again_us == at(120));
 	assert_string_equal(r.doubt_cause, "session lost");
 	assert_false(r.braking); /* a silence that doubt excuses does not count yet */
-	assert_sentence(b, "held 1 of 1, because this observer was away (session lost); 1 are judged "
-	                   "again by 03:06:05Z");
+	assert_sentence(
+		b, "held 1 of 1, because the observer itself was away (session lost); 1 are judged "
+		   "again by 03:06:05Z");
 	end(b);
 	fall_silent(b, 1, 120);
 	assert_by(ask_of(b, 0), GUARD_LOOK);
@@ -425,7 +426,7 @@ static void a_pause_stops_everything_until_it_is_over(void **state)
 	guard_pause(b->guard, false);
 	begin(b, 1);
 	assert_by(ask(b, "old", "gone", -1000), GUARD_PASS);
-	assert_sentence(b, "nothing is held: all 1 were let through");
+	assert_sentence(b, "nothing is held back: all 1 passed");
 }
 
 static void a_person_can_go_past_doubt_and_second_look_for_one_pass(void **state)

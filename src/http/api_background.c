@@ -96,9 +96,9 @@ static void cancel_act(struct api_call *c)
 
 const struct api_route api_background_routes[] = {
 	API_GET("/acts", ROLE_VIEWER, API_DATABASE, "limit",
-            "acts in the background, those that have not ended first", list_acts),
-	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one act in the background", show_act),
+            "background acts, those that have not ended first", list_acts),
+	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one background act", show_act),
 	API_POST("/acts/{id}/cancel", ROLE_OPERATOR, API_DATABASE, "",
-             "cancel an act in the background; what was done stays", cancel_act),
+             "cancel a background act; what was done stays", cancel_act),
 	{.method = NULL},
 };

@@ -518,7 +518,7 @@ static void test_sinks(struct api_call *c)
 
 const struct api_route api_history_routes[] = {
 	API_GET("/report", ROLE_VIEWER, API_DATABASE, "since format watch",
-            "what happened in a period: recoveries by day, trend, causes, mistakes, advice",
+            "what happened in a period: recoveries by day, trend, causes, false positives, advice",
             get_report),
 	API_GET("/trend", ROLE_VIEWER, API_DATABASE, "since",
             "jobs found stuck and recovered, by hour or six hours", show_trend),

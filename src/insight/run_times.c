@@ -265,7 +265,7 @@ static const char *const sentences[] = {
 	[ADVICE_RAISE] = "{over} of runs take longer than {today}: it will recover jobs that are still "
 					 "running; {us} leaves room",
 	[ADVICE_NEW] = "p99 is {p99}; {today} could be {us}: there is none, so work that hangs while "
-				   "its worker lives is not found",
+				   "its worker is alive is not found",
 	[ADVICE_BEYOND] = "p99 is {p99}, far beyond {today}: check that stats.started_at and "
 					  "stats.finished_at describe one run before you change anything",
 };

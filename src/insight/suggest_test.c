@@ -132,7 +132,7 @@ static void where_workers_beat_silence_is_no_matter_of_run_times(void **state)
 	w.beat_us = 30 * S;
 	says(&w, &t, ADVICE_NEW,
 	     "crawl: p99 is 4m 10s; overdue_after could be 6m 15s: there is none, so work that hangs "
-	     "while its worker lives is not found");
+	     "while its worker is alive is not found");
 	w.overdue_after = (struct threshold){.given = true, .standard_us = 30 * MIN};
 	says(&w, &t, ADVICE_LOWER, "crawl: p99 is 4m 10s; overdue_after 30m could be 6m 15s");
 }

@@ -206,16 +206,16 @@ defib_err whatif_read(struct store *s, const struct binding *b, bool ledger, boo
 
 /* ---- advice ---- */
 
-static void add_jobs(struct buf *out, int64_t n)
+static void add_jobs(struct buf *out, int64_t n, const char *more)
 {
-	buf_addf(out, "%lld living job%s", (long long)n, n == 1 ? "" : "s");
+	buf_addf(out, "%lld %sjob%s of live workers", (long long)n, more, n == 1 ? "" : "s");
 }
 
 static void advise_more_wrong(const struct whatif *x, struct buf *out)
 {
 	buf_add(out, "too short: it would have recovered ");
-	add_jobs(out, x->then.wrongly - x->today.wrongly);
-	buf_add(out, " more than today's");
+	add_jobs(out, x->then.wrongly - x->today.wrongly, "more ");
+	buf_add(out, " than the current threshold");
 	if (!x->has_safe)
 		return;
 	buf_add(out, "; ");
@@ -226,7 +226,7 @@ static void advise_more_wrong(const struct whatif *x, struct buf *out)
 static void advise_time(const struct whatif *x, struct buf *out)
 {
 	int64_t sooner = x->today.mean_us - x->then.mean_us;
-	buf_addf(out, "%lld lost job%s would have been noticed ", (long long)x->then.noticed,
+	buf_addf(out, "%lld lost job%s would have been detected ", (long long)x->then.noticed,
 	         x->then.noticed == 1 ? "" : "s");
 	duration_text(sooner < 0 ? -sooner : sooner, out);
 	buf_add(out, sooner < 0 ? " later on average" : " sooner on average");
@@ -239,20 +239,20 @@ void whatif_advice(const struct watch *w, bool overdue, int64_t then_us,
 	if (!overdue && w->beat_us && then_us < 2 * w->beat_us) {
 		buf_add(out, "too short: under twice the beat of ");
 		duration_text(w->beat_us, out);
-		buf_add(out, " living workers would be declared dead");
+		buf_add(out, ", so live workers would be declared dead");
 	} else if (more > 0) {
 		advise_more_wrong(x, out);
 	} else if (record->nruns == 0 && record->nrecoveries == 0) {
 		buf_add(out, "there are no records for that time");
 	} else if (more < 0) {
 		buf_add(out, "it would have spared ");
-		add_jobs(out, -more);
+		add_jobs(out, -more, "");
 		if (x->then.noticed) {
 			buf_add(out, "; ");
 			advise_time(x, out);
 		}
 	} else {
-		buf_add(out, "no living job more would have been recovered");
+		buf_add(out, "no more jobs of live workers would have been recovered");
 		if (x->then.noticed) {
 			buf_add(out, "; ");
 			advise_time(x, out);

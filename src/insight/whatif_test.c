@@ -42,7 +42,8 @@ static void lost_jobs_would_be_noticed_sooner(void **state)
 	/* Scans would have the same delay after it. */
 	assert_true(x.then.mean_us == 5 * MIN && x.then.worst_us == 7 * MIN);
 	advises(&record, 2 * MIN,
-	        "no living job more would have been recovered; 2 lost jobs would have been noticed 8m "
+	        "no more jobs of live workers would have been recovered; 2 lost jobs would have been "
+	        "detected 8m "
 	        "sooner on average");
 }
 
@@ -62,7 +63,8 @@ static void a_mistake_is_spared_by_a_threshold_that_it_did_not_outlast(void **st
 	assert_true(same.then.recovered == 2 && same.then.wrongly == 1);
 	assert_true(spared.then.recovered == 1 && spared.then.wrongly == 0);
 	advises(&record, 20 * MIN,
-	        "it would have spared 1 living job; 1 lost job would have been noticed 10m later on "
+	        "it would have spared 1 job of live workers; 1 lost job would have been detected 10m "
+	        "later on "
 	        "average");
 }
 
@@ -79,7 +81,8 @@ static void runs_that_took_longer_would_have_been_recovered_alive(void **state)
 	assert_true(x.today.wrongly == 1 && x.then.wrongly == 11);
 	assert_true(x.has_safe && x.safe_us >= 11 * MIN);
 	advises(&record, MIN,
-	        "too short: it would have recovered 10 living jobs more than today's; 11m leaves room");
+	        "too short: it would have recovered 10 more jobs of live workers than the current "
+	        "threshold; 11m leaves room");
 	assert_true(weigh(&record, 12 * MIN).then.wrongly == 0);
 }
 
@@ -115,7 +118,7 @@ static void under_twice_the_beat_it_says_no(void **state)
 	whatif_advice(&beating, false, 59 * S, &record, &x, &text);
 	assert_string_equal(
 		buf_text(&text),
-		"too short: under twice the beat of 30s living workers would be declared dead");
+		"too short: under twice the beat of 30s, so live workers would be declared dead");
 	buf_release(&text);
 }
 

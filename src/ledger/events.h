@@ -134,7 +134,7 @@ enum event_mark {
 	  "held", "shield") \
 	X(GUARD_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "an operator let the next scan skip doubt, brake and second look", \
-	  "guard overridden", "may be recovered without the guards, by an operator's word", \
+	  "guard overridden", "may be recovered without the guards, as an operator ordered", \
 	  "warn", "shield") \
 	X(LATE_COMPLETION, NOTES, 0, NULL, \
 	  "a worker reported the end of a job that was no longer its own", \

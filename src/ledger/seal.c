@@ -160,8 +160,8 @@ static void check_seal(struct check *c, const struct seal_row *r, const struct s
 	else if (to - from != r->entries)
 		broken(c, first,
 		       arena_printf(c->keep,
-		                    "entries %" PRId64 " to %" PRId64 " are %d, and %" PRId64
-		                    " were sealed: some were removed or added",
+		                    "entries %" PRId64 " to %" PRId64 ": %d found, %" PRId64
+		                    " sealed: some were removed or added",
 		                    r->first_id, r->last_id, to - from, r->entries));
 	else if (!text_eq(seal, r->seal))
 		broken(c, first,

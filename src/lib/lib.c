@@ -11,7 +11,7 @@
 
 defib_err lib_begin(struct failure *f)
 {
-	return mem_reserve() ? DEFIB_OK : fail(f, DEFIB_MEMORY, "memory is refused; nothing was done");
+	return mem_reserve() ? DEFIB_OK : fail(f, DEFIB_MEMORY, "out of memory; nothing was done");
 }
 
 defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message)
@@ -163,7 +163,7 @@ defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
 	int n = 0;
 	defib_err err = lib_options(&o, sizeof o, filter ? filter : &all, "defib_ledger_filter", &f);
 	if (!err && (!entry || o.limit < 0))
-		err = fail(&f, DEFIB_USAGE, "a callback is needed, and a limit that is not negative");
+		err = fail(&f, DEFIB_USAGE, "a callback is required, and the limit must not be negative");
 	if (!err)
 		err = lib_ready(db, &f);
 	if (!err) {

@@ -257,7 +257,7 @@ static defib_err add_watch_pools(struct pool_reader *r, struct lib_pool *of, str
 		return err;
 	const struct work *work = &on.watch->work;
 	if (!work->given)
-		return fail(f, DEFIB_CONFIG, "watch %s has no work: part", p->watch);
+		return fail(f, DEFIB_CONFIG, "watch %s has no work: section", p->watch);
 	if (work->workflow && !of->workflows)
 		return fail(f, DEFIB_CONFIG,
 		            "watch %s runs a workflow: its pool needs steps, not a handler", p->watch);

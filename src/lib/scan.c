@@ -149,7 +149,7 @@ defib_err defib_scan(defib_watches *watches, const char *watch, const defib_act_
 	if (!err && (err = scan_watch(&on.session, on.watch, &scan, &r)) != DEFIB_OK)
 		f = r.failure;
 	if (!err && r.stopped)
-		err = fail(&f, DEFIB_MEMORY, "memory was refused: the scan stopped between two batches");
+		err = fail(&f, DEFIB_MEMORY, "out of memory: the scan stopped between two batches");
 	session_close(&on.session);
 	/* What was done before the failure remains done. */
 	struct failure ignored = {0};
@@ -288,7 +288,7 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 	if (!err)
 		err = find_act(act, &kind, &f);
 	if (!err && (n < 1 || !jobs))
-		err = fail(&f, DEFIB_USAGE, "there is no array of %d jobs", n);
+		err = fail(&f, DEFIB_USAGE, "the array of %d jobs is missing", n);
 	if (!err)
 		err = lib_watch(watches, watch, false, &on, &f);
 	if (!err)

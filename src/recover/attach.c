@@ -255,8 +255,9 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 	if (!err)
 		err = run(s, &sql, a, f);
 	if (err && err != DEFIB_CONNECTION)
-		fail_next(f, "the trigger reads a row as the table's owner, and finds unqualified names in "
-		             "schemas where nobody else can create: qualify them in the watch");
+		fail_next(f,
+		          "the trigger reads a row as the table's owner, and finds unqualified names only "
+		          "in schemas where no other role can create objects: qualify them in the watch");
 	if (!err)
 		err = schema_run(s, "RESET ROLE", f);
 	if (!err)

@@ -191,7 +191,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
 	}
 	if (o->running_only && !c->facts.running)
-		refuse(c, "it is not running anymore");
+		refuse(c, "it is no longer running");
 	if (h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
 		refuse(c, "it is not on hold");
 	if (!err && o->step && !uses_step(h)) {

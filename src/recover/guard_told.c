@@ -41,11 +41,11 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 		const char *rule_holds, *rule_lets_go; /* … and in the ledger */
 		const char *over, *because;
 	} guards[] = {
-		{&told->braking, r.braking, "the brake holds", "the brake lets go", "brake-holds",
-	     "brake-lets-go", "the brake lets go: ", r.brake_ended ? r.brake_ended : ""},
+		{&told->braking, r.braking, "the brake holds", "the brake was released", "brake-holds",
+	     "brake-lets-go", "the brake was released: ", r.brake_ended ? r.brake_ended : ""},
 		{&told->doubting, last->failure.code ? told->doubting : doubting, "doubt holds",
-	     "doubt lets go", "doubt-holds", "doubt-lets-go",
-	     "doubt is over: every living worker had time to be heard", ""},
+	     "doubt has ended", "doubt-holds", "doubt-lets-go",
+	     "doubt has ended: every live worker had time to be heard", ""},
 	};
 	for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
 		AUTO_BUF sentence = BUF_INIT;

@@ -256,7 +256,7 @@ static void report_unmatched(struct examination *x, const struct unseen *u, bool
 	if (sure)
 		buf_addf(&text, "no row matches running (%s)", x->watch->running.text);
 	else
-		buf_addf(&text, "whether a row matches running (%s) could not be found out within %s",
+		buf_addf(&text, "whether a row matches running (%s) could not be determined within %s",
 		         x->watch->running.text, span(x, WITHIN_MS * INT64_C(1000)));
 	read_predicate(&r);
 	for (int i = 0; i < r.n && !x->store->lost; i++)

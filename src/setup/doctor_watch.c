@@ -90,8 +90,8 @@ static void check_zone(struct examination *x, const char *option, const char *ty
 	                 zone ? zone : "Area/City");
 	if (zone)
 		found(x, FINDING_FAIL, fix,
-		      "%s is %s, read as UTC, but now() is local time here (%s): living jobs may look "
-		      "hours old",
+		      "%s is %s, read as UTC, but now() is local time here (%s): jobs of live workers may "
+		      "look hours old",
 		      option, type, zone);
 	else
 		found(

@@ -47,7 +47,7 @@ defib_err install_refusal(const struct watch *w, struct failure *f)
 	     "retry has a second part (then:) that must run when the wait is over", daemon},
 		{may_do(w, REMEDY_ROLLBACK), "a rollback is run by a worker, not by the database", daemon},
 		{strlen(NAME_PREFIX) + strlen(w->name) > NAME_MAX_BYTES,
-	     "its name is too long for the name of a function", "take at most 55 bytes"},
+	     "its name is too long for the name of a function", "use a name of at most 55 bytes"},
 	};
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
 		if (refusals[i].holds) {
@@ -434,7 +434,7 @@ static void add_holds(const struct watch *w, struct buf *out)
 	         "\t-- %s\n"
 	         "\tINSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us)\n"
 	         "\tSELECT ",
-	         words ? "holds, by how the rows are left" : "holds that the table has no words for");
+	         words ? "holds, by how the rows are left" : "holds that the table cannot express");
 	sql_literal(out, w->name);
 	buf_addf(out,
 	         ", this_batch, e ->> 'job', e ->> 'cause', e ->> 'reason', %s ->> 'owner',\n"

@@ -244,8 +244,7 @@ static const struct sign_words {
                       "longer than the longest normal run: only age can judge here", true},
 	[SIGN_OF_UPDATE] = {"alive_at", "written whenever the row changes", NULL, "stuck_after", "4h",
                         "no run times to learn from; cautious",
-                        "longer than the longest time in which a living worker writes nothing",
-                        true},
+                        "longer than the longest time in which a live worker writes nothing", true},
 	[SIGN_OF_START] = {"started_at", "written when work on the row begins", NULL, "overdue_after",
                        "4h", "no run times to learn from; cautious",
                        "longer than the longest normal run", true},
@@ -291,7 +290,7 @@ static void time_type_line(struct finding *f)
 	} else if (*type) {
 		line = add(f, "time_type", type,
 		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)
-		                     : "a number; there is no value yet to tell by");
+		                     : "a number; no value yet shows the unit");
 		if (!c->newest)
 			check(f, line, "seconds (epoch) or milliseconds (epoch_ms) since 1970?");
 	}
@@ -325,7 +324,7 @@ static void sign_lines(struct finding *f)
 	const struct sign_words *w = &sign_words[f->sign_of];
 	if (f->sign_of == SIGN_OF_NOTHING) {
 		missing(f, "no column could be a sign of life (updated_at, last_heartbeat, locked_at, "
-		           "started_at, expires_at …): nothing distinguishes a living worker from a dead "
+		           "started_at, expires_at …): nothing distinguishes a live worker from a dead "
 		           "one; add one that workers write, or name an expression as alive_at:");
 		return;
 	}
@@ -554,7 +553,7 @@ static void show_line(struct finding *f)
 		}
 	if (n)
 		add(f, "show", arena_printf(f->a, n == 1 ? "[%s]" : "%s", list(f->a, names, n)),
-		    "people may know a row by it")
+		    "people may know the row by it")
 			->yaml = true;
 }
 

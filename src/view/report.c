@@ -229,7 +229,7 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 	} lists[] = {{"causes", &w->causes},
 	             {"kinds", &w->kinds},
 	             {"owners", &w->owners},
-	             {"jobs most often", &w->jobs}};
+	             {"most frequent", &w->jobs}};
 	struct buf words = BUF_INIT, times = BUF_INIT, actors = BUF_INIT;
 	*out = (struct report_lines){0};
 	if (w->no_ledger) {

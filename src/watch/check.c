@@ -59,7 +59,7 @@ static void check_beat(struct check *c)
 	if (least < 2 * w->beat_us)
 		cfg_problem(c->r, w->at,
 		            "watch %s: stuck_after %s is under twice the beat of %s: one late beat would "
-		            "take a living worker for dead; raise stuck_after or beat more often",
+		            "make a live worker look dead; raise stuck_after or beat more often",
 		            w->name, buf_text(&limit), buf_text(&beat));
 	else if (least == 2 * w->beat_us)
 		cfg_warning(c->r, w->at,
@@ -84,7 +84,7 @@ static void check_own_beat(struct check *c)
 		cfg_problem(
 			c->r, w->work.beat.items[0].at,
 			"watch %s: work.beat every %s is over a third of stuck_after %s: two late beats would "
-			"take defib's own workers for dead; beat more often or raise stuck_after",
+		    "make defib's own workers look dead; beat more often or raise stuck_after",
 			w->name, buf_text(&beat), buf_text(&limit));
 }
 

@@ -16,7 +16,7 @@
 const struct opt_row database_rows[] = {
 	OPTION(TEXT, "name", D(name), "the database's name in watches and reports", .standard = "main"),
 	OPTION(TEXT, "url", D(url),
-           "postgres://…, postgresql://… or sqlite:PATH; best from the environment: "
+           "postgres://…, postgresql://… or sqlite:PATH; preferably from the environment: "
            "${DATABASE_URL}",
            .required = true),
 	{.name = NULL},
@@ -180,7 +180,7 @@ static const char *const section_names[] = {
 	[SECTION_HTTP] = "http",   [SECTION_ENVIRONMENT] = "environment", [SECTION_METRICS] = "metrics",
 	[SECTION_SINKS] = "sinks", [SECTION_ALERTS] = "alerts",           [SECTION_REPORTS] = "reports",
 };
-_Static_assert(COUNT(section_names) == SECTION_COUNT, "a name each");
+_Static_assert(COUNT(section_names) == SECTION_COUNT, "one name per entry");
 
 const struct opt_row *settings_rows(const struct section *const *sections, struct arena *a)
 {
@@ -353,7 +353,7 @@ void retention_check(struct cfg_reader *r, const struct retention *p, int64_t bu
 	at_least(r, "leases", p->leases_us, LEAST_US, at, why);
 	at_least(r, "tokens", p->tokens_us, LEAST_US, at, "a spool may offer the same job again");
 	at_least(r, "ledger", p->ledger_us, budget_us, at, "a crash budget counts that far back");
-	at_least(r, "every", p->every_us ? p->every_us : 1, US_PER_S, at, "each look costs something");
+	at_least(r, "every", p->every_us ? p->every_us : 1, US_PER_S, at, "each check costs time");
 }
 
 /* ---- the built-in queue ---- */

@@ -94,7 +94,7 @@ static defib_err read_row(const struct table_sql *table, const struct watch_sql 
 static defib_err must_be_ours(const struct heartbeat *h, const struct facts *now, struct failure *f)
 {
 	if (!now->running)
-		return fail(f, DEFIB_LEASE_LOST, "job %s is not running anymore", h->job);
+		return fail(f, DEFIB_LEASE_LOST, "job %s is no longer running", h->job);
 	if (!h->first && now->owner && !text_eq(now->owner, h->worker))
 		return fail(f, DEFIB_LEASE_LOST, "job %s belongs to another worker", h->job);
 	return DEFIB_OK;

@@ -119,7 +119,7 @@ static int64_t run_of(const struct lines *l, const struct given *g)
 	return g->uses * PLACES_MAX + (g - l->all);
 }
 
-/* With the lock held; NULL: this run is over, or never was. */
+/* With the lock held; NULL: this run has ended or never existed. */
 static struct given *find(struct lines *l, int64_t run)
 {
 	int64_t at = run % PLACES_MAX;
@@ -288,7 +288,7 @@ static void hear(struct lines *l, const char *line, size_t n)
 		l->options.ended(l->options.ctx, ended);
 	} else if (!g) {
 		char text[96];
-		snprintf(text, sizeof text, "run %lld is over, or never was", (long long)said.run);
+		snprintf(text, sizeof text, "run %lld has ended or never existed", (long long)said.run);
 		answer(l, text);
 	}
 }
@@ -346,7 +346,7 @@ static void listen_to(struct lines *l, int64_t now_ms)
 	char bytes[READ_BYTES];
 	ssize_t n = read(l->options.in, bytes, sizeof bytes);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-		gone(l, now_ms, n == 0 ? "it closed its lines" : strerror(errno));
+		gone(l, now_ms, n == 0 ? "it closed its output" : strerror(errno));
 		return;
 	}
 	if (n < 0)
@@ -367,7 +367,7 @@ void lines_step(struct lines *l, int64_t now_ms)
 	bool broken = l->broken;
 	pthread_mutex_unlock(&l->lock);
 	if (broken)
-		gone(l, now_ms, "it does not read its lines");
+		gone(l, now_ms, "it does not read its input");
 	else
 		(void)watch_fd(l, l->options.in, &l->in_events, unread(l) > UNREAD_MOST ? 0 : EPOLLIN);
 }
@@ -452,7 +452,7 @@ int64_t lines_look(struct lines *l, int64_t now_ms, bool stop_asked, bool stoppi
 	bool broken = l->broken;
 	pthread_mutex_unlock(&l->lock);
 	if (broken)
-		gone(l, now_ms, "it does not read its lines");
+		gone(l, now_ms, "it does not read its input");
 	int64_t next = ping(l, held, now_ms);
 	lines_go(l);
 	return due < next ? due : next;

@@ -145,7 +145,7 @@ static void a_job_goes_out_and_comes_back_in_pieces(void **state)
 	assert_int_equal(lines_held(b.lines), 0);
 	say(&b, "{\"do\":\"failed\",\"run\":RUN}\n",
 	    run); /* its place may be used again, its name not */
-	assert_non_null(strstr(hear(&b), "is over, or never was"));
+	assert_non_null(strstr(hear(&b), "has ended or never existed"));
 	give(&b, "2", 0);
 	assert_int_not_equal(run_heard(&b), run);
 	say(&b, "{\"do\":\"failed\",\"run\":RUN}\n", run);

@@ -421,7 +421,7 @@ static defib_err fits(const struct watch *w, const char *kind, const struct tabl
                       const struct store *s, struct failure *f)
 {
 	if (!w->work.given)
-		return fail(f, DEFIB_CONFIG, "watch %s has no work: part", w->name);
+		return fail(f, DEFIB_CONFIG, "watch %s has no work: section", w->name);
 	if (kind && !w->kind.text)
 		return fail(f, DEFIB_CONFIG, "watch %s has no kind: to tell \"%s\" by", w->name, kind);
 	if (!q->binding.leases) {

@@ -356,7 +356,7 @@ static void what_is_missing_is_said(void **state)
 	assert_int_equal(scan(b, "labs").found, 5);
 	labs_with("");
 	assert_int_equal(source_table(named("labs"), NULL, b->rig.other, &none, &f), DEFIB_CONFIG);
-	assert_non_null(strstr(f.what, "no work: part"));
+	assert_non_null(strstr(f.what, "no work: section"));
 }
 
 int main(void)

@@ -30,11 +30,11 @@ static defib_err folder_make(const char *path, struct failure *f)
 {
 	char parent[PATH_MAX];
 	if (mkdir(path, 0700) != 0)
-		return errno == EEXIST ? DEFIB_OK : failed(f, "make the folder");
+		return errno == EEXIST ? DEFIB_OK : failed(f, "create the directory");
 	snprintf(parent, sizeof parent, "%s/..", path);
 	int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return failed(f, "open the folder above");
+		return failed(f, "open the parent directory");
 	defib_err err = file_sync(fd, f);
 	close(fd);
 	return err;
@@ -45,7 +45,7 @@ static defib_err folder_make_all(const char *path, struct failure *f)
 	char part[PATH_MAX];
 	defib_err err = DEFIB_OK;
 	if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part - 3)
-		return fail(f, DEFIB_IO, "cannot create the folder: its path is too long");
+		return fail(f, DEFIB_IO, "cannot create the directory: its path is too long");
 	for (char *slash = strchr(part + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		err = folder_make(part, f);
@@ -59,7 +59,7 @@ static const char *not_ours(const struct stat *st)
 {
 	return S_ISLNK(st->st_mode)           ? "is a symbolic link"
 	       : st->st_uid != geteuid()      ? "belongs to another user"
-	       : (st->st_mode & S_IWOTH) != 0 ? "can be written to by everybody"
+	       : (st->st_mode & S_IWOTH) != 0 ? "is writable by every user"
 	                                      : NULL;
 }
 
@@ -71,8 +71,9 @@ static defib_err one_ours(const char *path, struct failure *f)
 	const char *why = not_ours(&st);
 	if (!why)
 		return DEFIB_OK;
-	fail(f, DEFIB_CONFIG, "the folder %s %s", path, why);
-	fail_next(f, "name a folder that belongs to the user who runs this, and to nobody else");
+	fail(f, DEFIB_CONFIG, "the directory %s %s", path, why);
+	fail_next(f, "name a directory that belongs to the user who runs this and that no other user "
+	             "can write to");
 	return DEFIB_CONFIG;
 }
 
@@ -82,7 +83,7 @@ defib_err folder_ours(const char *base, const char *folder, struct failure *f)
 	size_t n = strlen(folder), from = base ? strlen(base) : n;
 	defib_err err = DEFIB_OK;
 	if (n >= sizeof part)
-		return fail(f, DEFIB_CONFIG, "the path of the spool folder is too long");
+		return fail(f, DEFIB_CONFIG, "the path of the spool directory is too long");
 	/* With a slash at the end, a link would be followed. */
 	while (from > 1 && folder[from - 1] == '/')
 		from--;
@@ -109,7 +110,7 @@ defib_err folder_open(const char *path, int *fd, struct failure *f)
 			return err;
 		*fd = open(path, flags);
 	}
-	return *fd < 0 ? failed(f, "open the folder") : DEFIB_OK;
+	return *fd < 0 ? failed(f, "open the directory") : DEFIB_OK;
 }
 
 defib_err folder_lock(const char *path, int folder, int *lock, struct failure *f)
@@ -119,7 +120,7 @@ defib_err folder_lock(const char *path, int folder, int *lock, struct failure *f
 		return err;
 	if (errno != EWOULDBLOCK)
 		return failed(f, "lock it");
-	fail(f, DEFIB_REFUSED, "another process owns this folder");
+	fail(f, DEFIB_REFUSED, "another process owns this directory");
 	fail_next(f, "give each worker a name of its own; `fuser %s/" LOCK_FILE "` shows the owner",
 	          path);
 	return DEFIB_REFUSED;

@@ -87,7 +87,7 @@ static defib_err refuse_foreign(const struct stored_jobs *q, const struct stored
 	if (!text_eq(put->database, buf_text(&ours))) {
 		err = fail(f, DEFIB_USAGE, "%s holds jobs for %s, not for %s", q->folder, put->database,
 		           buf_text(&ours));
-		fail_next(f, "give each database a spool folder of its own");
+		fail_next(f, "give each database its own spool directory");
 	}
 	return err;
 }

@@ -33,7 +33,7 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 		return err;
 	/* A standby that is being promoted would grant claims without a timeline. */
 	if (t->session.store->only_reads)
-		return fail(f, DEFIB_READ_ONLY, "the server takes no writes: it is a standby");
+		return fail(f, DEFIB_READ_ONLY, "the server accepts no writes: it is a standby");
 	if (t->opened != t->session.opened) {
 		int64_t before = t->timeline;
 		t->opened = t->session.opened;

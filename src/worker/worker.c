@@ -126,7 +126,8 @@ void worker_log_ended(const struct worker_counts *counts)
 /* ---- how long jobs ran ---- */
 
 const double job_time_bounds[JOB_TIME_BUCKETS - 1] = {JOB_TIME_BOUNDS};
-_Static_assert(sizeof((double[]){JOB_TIME_BOUNDS}) == sizeof job_time_bounds, "a bucket a bound");
+_Static_assert(sizeof((double[]){JOB_TIME_BOUNDS}) == sizeof job_time_bounds,
+               "one bucket per bound");
 
 void job_times_add(struct job_times *t, int64_t ms)
 {

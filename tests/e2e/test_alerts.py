@@ -161,7 +161,7 @@ def test_a_receiver_gets_its_headers_and_an_id_by_which_to_tell_repetitions(scen
 def test_the_text_form_is_the_sentence_alone(scene):
     fired, over = scene.at("/text")
     assert fired.text == "WARNING jobs (main): 12 jobs are stuck (alert above 10)"
-    assert over.text.startswith("RESOLVED jobs (main): stuck_warning is over after ")
+    assert over.text.startswith("RESOLVED jobs (main): stuck_warning ended after ")
     assert fired.headers["Content-Type"].startswith("text/plain")
 
 
@@ -285,7 +285,7 @@ def test_what_is_refused_is_noted_and_not_tried_again(lite, daemon, receiver, st
     assert refused[0]["answer"].startswith(says) and refused[0]["tries"] == 1
     eventually(lambda: hook.documents(status="resolved"))
     assert len(hook.got) == 2
-    assert one.lines("a sink refuses a message")
+    assert one.lines("a sink refused a message")
 
 
 def test_a_sink_that_hangs_delays_neither_scans_nor_others(lite, daemon, receiver):

@@ -82,7 +82,7 @@ def test_all_fell_silent_the_brake_holds_and_lets_go_at_its_ceiling(world, cable
     world.wait_status("beating", braking=False, found=0)
     (holds, why, job, actor), (lets_go, ended, _, _) = brake_notes(world)
     assert (holds, job, actor, lets_go) == ("brake-holds", "*", "daemon", "brake-lets-go")
-    assert " of 20 owners" in why and ended == "the brake lets go: ceiling"
+    assert " of 20 owners" in why and ended == "the brake was released: ceiling"
     assert daemon.stop() == 0
 
 

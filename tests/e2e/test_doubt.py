@@ -81,7 +81,7 @@ def doubt_is_in_the_ledger(world):
     assert {note[:3] for note in notes} == {(watch, "doubt-holds", "*")
                                             for watch in ("beating", "aged")}
     for *_, reason in notes:
-        assert reason.startswith("held ") and "because this observer was away (" in reason
+        assert reason.startswith("held ") and "because the observer itself was away (" in reason
 
 
 def stay_away(seconds):

@@ -342,7 +342,7 @@ def test_a_known_queue_with_stuck_rows_is_only_reported_until_somebody_looked(pg
 
 def test_a_table_of_a_known_queue_is_better_served_by_its_preset(lite, defib):
     lite.sql((SCHEMAS / "laravel.sqlite.sql").read_text())
-    assert "the preset laravel knows more about it" in propose(defib, lite, "jobs").err
+    assert "preset laravel fits it better" in propose(defib, lite, "jobs").err
 
 
 def test_pgmq_has_a_watch_for_each_queue(pg, defib):

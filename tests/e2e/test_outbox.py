@@ -177,7 +177,7 @@ def test_a_folder_of_another_database_is_refused(away, tmp_path):
                              db=f"sqlite:{tmp_path}/nowhere.db")
     kept(ran)
     ran = away.enqueue("{}")
-    assert ran.code == 2 and "a spool folder of its own" in ran.err
+    assert ran.code == 2 and "its own spool directory" in ran.err
     assert away.queue.all("id") == [] and away.waits()
 
 
@@ -371,7 +371,7 @@ def foreign(request, tmp_path):
         return f"{named}/" if request.param == "link-slash" else str(named), "symbolic link"
     if request.param == "everybody":
         real.chmod(0o777)
-        return str(real), "everybody"
+        return str(real), "every user"
     if os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     shutil.chown(real, "nobody")

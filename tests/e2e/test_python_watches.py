@@ -405,7 +405,7 @@ def test_an_item_that_has_ended_meanwhile_is_not_failed(package, jobs, script):
     add(jobs, 1, "done")
     add(jobs, 2)
     said = package.run(LATE, jobs.url, folder=script.folder)
-    assert "jobs 1 is left as it is: it is not running anymore" in said
+    assert "jobs 1 is left as it is: it is no longer running" in said
     assert statuses(jobs) == ["done", "failed"]
 
 

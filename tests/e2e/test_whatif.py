@@ -28,8 +28,7 @@ def test_a_threshold_that_living_runs_exceed_is_too_short(jobs, defib):
     assert answer["runs"] == 200 and answer["today"]["wrongly"] == 0
     assert answer["then"] == {"recovered": 10, "wrongly": 10, "noticed_mean_s": None,
                               "noticed_worst_s": None}
-    assert answer["advice"] == ("too short: it would have recovered 10 living jobs more than "
-                                "today's; 6m leaves room")
+    assert answer["advice"] == ("too short: it would have recovered 10 more jobs of live workers than the current threshold; 6m leaves room")
 
 
 @pytest.mark.covers("F11")
@@ -44,8 +43,7 @@ def test_lost_jobs_are_noticed_sooner_by_so_much(jobs, defib):
     assert answer["today"]["noticed_worst_s"] == pytest.approx(39 * 60, abs=10)
     assert answer["then"]["noticed_mean_s"] == pytest.approx(10 * 60, abs=10)
     assert answer["then"]["noticed_worst_s"] == pytest.approx(14 * 60, abs=10)
-    assert answer["advice"] == ("no living job more would have been recovered; 2 lost jobs would "
-                                "have been noticed 25m sooner on average")
+    assert answer["advice"] == ("no more jobs of live workers would have been recovered; 2 lost jobs would have been detected 25m sooner on average")
 
 
 def test_a_longer_one_would_have_spared_who_came_back(jobs, defib):
@@ -56,7 +54,7 @@ def test_a_longer_one_would_have_spared_who_came_back(jobs, defib):
     defib("scan", "--fix", config=runs.config(jobs, more=late))
     answer, = whatif(defib, runs.config(jobs), "--stuck-after", "60m")
     assert (answer["today"]["wrongly"], answer["then"]["wrongly"]) == (1, 0)
-    assert answer["advice"] == "it would have spared 1 living job"
+    assert answer["advice"] == "it would have spared 1 job of live workers"
     answer, = whatif(defib, runs.config(jobs), "--stuck-after", "20m")
     assert (answer["today"]["wrongly"], answer["then"]["wrongly"]) == (1, 1)
 
@@ -98,8 +96,8 @@ def test_text_for_people(jobs, defib):
     assert lines[0] == "main/jobs: stuck_after 1m instead of 30m, over the last 7d"
     assert lines[1].split() == ["TODAY", "1m"]
     assert lines[2].split() == ["would", "be", "recovered", "1", "11"]
-    assert lines[3].split("  ")[0] == "of these alive" and lines[3].endswith("10 of 11 (90.9 %)")
-    assert lines[4].startswith("lost jobs noticed after") and lines[5].startswith("at worst")
+    assert lines[3].split("  ")[0] == "of live workers" and lines[3].endswith("10 of 11 (90.9 %)")
+    assert lines[4].startswith("lost jobs detected after") and lines[5].startswith("at worst")
     assert lines[6].startswith("too short") and lines[7].startswith("not known: ")
     assert shape(ran.out) == shape(sample("thresholds.md", "main/jobs: stuck_after"))
 

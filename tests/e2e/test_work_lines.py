@@ -233,7 +233,7 @@ BAD = [
     ("hello\n", "not JSON: hello"),
     ('{"do": "dome", "run": 1}\n', '"do": "dome" is not known; did you mean "done"?'),
     ('{"do": "done"}\n', '"done" needs the "run" of its job'),
-    ('{"do": "done", "run": 99999}\n', "run 99999 is over, or never was"),
+    ('{"do": "done", "run": 99999}\n', "run 99999 has ended or never existed"),
     (b"\xff\xfe\n", "not JSON: "),
     (b"x" * 2000000 + b"\n", "a line of more than 1114112 bytes"),
     (b"[" * 100000 + b"\n", "not JSON: [[[["),
@@ -253,7 +253,7 @@ def test_bad_lines_get_one_answer_each_and_change_nothing(queue, beside):
     client.say("done", run, result="fine")
     queue.wait_state(job, "done")
     client.say("done", run)
-    assert client.next()["message"] == f"run {run} is over, or never was"
+    assert client.next()["message"] == f"run {run} has ended or never existed"
     assert client.stop() == 0
 
 

@@ -175,7 +175,7 @@ def test_a_worker_that_was_stopped_condemns_nobody_for_what_it_did_not_see(swept
                                     "FROM rows WHERE lane = 'aged'")[0][0])
     worker.signal(signal.SIGCONT)
     worker.wait_log("doubt holds")
-    assert "this observer was away" in worker.log
+    assert "the observer itself was away" in worker.log
     eventually(lambda: swept.noted("aged", "doubt-") == ["doubt-holds"])
     assert swept.freed("aged") == 0
     swept.beating = {"a"}  # it was away as well, and is back

@@ -78,7 +78,7 @@ class ActDialog {
 		this.stop = null;       /* while it is being done */
 		this.reason = h("textarea", { id: "act-reason", name: "reason", rows: 2, maxlength: 500, oninput: () => this.#sayCommand() });
 		this.override = h("input", { type: "checkbox", id: "act-override", onchange: () => this.#look() });
-		this.overrideRow = h("label", { class: "check", hidden: true }, this.override, "Also take jobs from living workers: override the guard (recorded in the ledger)");
+		this.overrideRow = h("label", { class: "check", hidden: true }, this.override, "Also take jobs from live workers: override the guard (recorded in the ledger)");
 		this.preview = h("div", { class: "preview", "aria-live": "polite" });
 		this.command = h("code", { class: "command-text" });
 		this.commandRow = h("div", { class: "command", hidden: true }, this.command, copyButton(() => this.command.textContent, "Copy as command"));

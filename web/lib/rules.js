@@ -54,7 +54,7 @@ function written(config) {
 	const short = (path) => path.split(".").slice(2).join(".");
 	return h(
 		"details",
-		h("summary", "As it is configured"),
+		h("summary", "As configured"),
 		h(
 			"dl",
 			{ class: "facts config-facts" },

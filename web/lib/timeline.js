@@ -200,7 +200,7 @@ function stepTold(step) {
 
 const DRAWN = {
 	created: () => ["dot", "idle", h("span", "Created")],
-	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.undoing ? "Claimed to be undone" : one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
+	start: (one) => ["play", "busy", h("div", { class: "head" }, h("span", { class: "attempt-head" }, one.undoing ? "Claimed for its rollback" : one.attempt ? `Attempt ${one.attempt} started` : "Started"), one.owner ? h("span", { class: "muted" }, onWhom(one.owner)) : null)],
 	sign: () => ["heart", "good", h("span", "Last sign of life")],
 	expiry: (one) => ["clock", "warn", h("span", one.ms > Date.now() ? "Its lease ends" : "Its lease ended")],
 	beat: (one) => ["heart", "good", h("div", { class: "head" }, "Progress", one.beat.step ? user(one.beat.step, { class: "mono" }) : null, one.beat.text ? user(one.beat.text) : null)],
@@ -222,7 +222,7 @@ function drawStretch(span, runs) {
 	const words = {
 		silence: span.still ? `still silent, ${duration(span.seconds)} more` : span.past ? `not renewed for ${duration(span.seconds)}` : `silence for ${duration(span.seconds)}${span.limit ? `, limit ${duration(span.limit)}` : ""}`,
 		running: `running for ${duration(span.seconds)}`, waiting: duration(span.seconds),
-		unseen: `it waited and attempt ${span.attempt} ran, ${duration(span.seconds)} in all`,
+		unseen: `it waited, then attempt ${span.attempt} ran, ${duration(span.seconds)} in all`,
 	};
 	return line(null, "", "", h("div", { class: "span-bar", vars: { "--span": `${Math.round(high)}px` } }, span.kind === "silence" ? icon("alert") : null, h("span", words[span.kind])),
 		span.kind === "silence" ? "silence" : runs || span.kind === "unseen" ? "runs" : "");

@@ -420,8 +420,8 @@ class JobsView {
 	}
 
 	#examinedNote({ watch, examined, more }) {
-		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(examined)} of its jobs were searched`,
-			more ? ". “Load more” continues." : ", at one end by their keys.");
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; only ${count(examined)} of its jobs were searched`,
+			more ? ". “Load more” continues." : ", from one end of the key.");
 	}
 
 	#count() {

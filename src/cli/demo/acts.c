@@ -164,7 +164,7 @@ static bool hold_lock(struct demo *d, struct demo_act *a)
 	d->cut++;
 	d->unlock_ms = clock_boot_ms() + d->lease_ms / 2;
 	snprintf(a->who, sizeof a->who, "all");
-	demo_event(d, COLOR_RED, "the database is locked: nobody can write for %.1f s",
+	demo_event(d, COLOR_RED, "the database is locked: no session can write for %.1f s",
 	           (double)d->lease_ms / 2000.0);
 	return true;
 }
@@ -195,7 +195,7 @@ static const struct act_row {
 	{450, "kill -9 two workers at once", NULL, kill_workers, SEES_JOBS, 2, false,
      "they had no job"},
 	{540, "cut a worker's connections", "lock the database for a while", cut, 0, 1, true,
-     "nobody was declared dead"},
+     "no worker was declared dead"},
 	{640, "kill -9 one worker of each kind", NULL, kill_both, SEES_JOBS | SEES_PAGES, 4, false,
      "they had no job"},
 };
