@@ -4,6 +4,7 @@ at the end."""
 
 import os
 import pty
+import select
 import subprocess
 import time
 
@@ -94,6 +95,7 @@ def test_an_export_of_the_ledger_shows_how_far_it_is(pg, defib, with_tables):
     assert batch_of(jobs("requeue", "--all", "--yes"))
     child, controller = started(jobs, ("ledger", "--json", "--limit", "4000"),
                                 stdout=subprocess.PIPE)
+    assert select.select([child.stdout], [], [], 60)[0]  # it writes, and cannot go on
     time.sleep(1.2)  # a bar appears after a second
     lines = child.stdout.readlines()
     said = _talk(controller, "")
