@@ -43,8 +43,7 @@ static void lost_jobs_would_be_noticed_sooner(void **state)
 	assert_true(x.then.mean_us == 5 * MIN && x.then.worst_us == 7 * MIN);
 	advises(&record, 2 * MIN,
 	        "no more jobs of live workers would have been recovered; 2 lost jobs would have been "
-	        "detected 8m "
-	        "sooner on average");
+	        "detected 8m sooner on average");
 }
 
 static void a_mistake_is_spared_by_a_threshold_that_it_did_not_outlast(void **state)
@@ -64,8 +63,7 @@ static void a_mistake_is_spared_by_a_threshold_that_it_did_not_outlast(void **st
 	assert_true(spared.then.recovered == 1 && spared.then.wrongly == 0);
 	advises(&record, 20 * MIN,
 	        "it would have spared 1 job of live workers; 1 lost job would have been detected 10m "
-	        "later on "
-	        "average");
+	        "later on average");
 }
 
 static void runs_that_took_longer_would_have_been_recovered_alive(void **state)

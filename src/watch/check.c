@@ -84,7 +84,7 @@ static void check_own_beat(struct check *c)
 		cfg_problem(
 			c->r, w->work.beat.items[0].at,
 			"watch %s: work.beat every %s is over a third of stuck_after %s: two late beats would "
-		    "make defib's own workers look dead; beat more often or raise stuck_after",
+			"make defib's own workers look dead; beat more often or raise stuck_after",
 			w->name, buf_text(&beat), buf_text(&limit));
 }
 
