@@ -19,7 +19,7 @@
 #include "guard/doubt.h"
 #include "guard/guard.h"
 #include "life/life.h"
-#include "recover/judge.h"
+#include "recover/decide.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -88,4 +88,21 @@ bool int_parse(const char *text, int64_t *out);
 /* true, yes, on, 1 / false, no, off, 0 in any case. */
 bool bool_parse(const char *text, bool *out);
 
+/* ---- JSON ---- */
+
+/*
+ * Reads JSON so that refused memory is never mistaken for an error in the text: a spooled result
+ * would be set aside as damaged, or a valid payload rejected. Refused memory is waited for as in
+ * mem.h. Callers include jansson.h.
+ */
+struct json_t;
+/* NULL: the text is not JSON. `flags` are jansson's. */
+struct json_t *json_read(const char *text, size_t flags);
+struct json_t *json_read_bytes(const char *bytes, size_t n, size_t flags);
+/*
+ * For a whole program: jansson allocates as in mem.h. A library must not do this: its host may use
+ * jansson too.
+ */
+void json_use_our_memory(void);
+
 #endif

@@ -7,13 +7,13 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "worker/heartbeat.h"
 #include "worker/lines.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -20,7 +20,7 @@
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "insight/whatif.h"
-#include "recover/late.h"
+#include "recover/mistakes.h"
 #include "view/output.h"
 #include "view/report.h"
 #include "view/stats.h"

@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "recover/announce.h"
 #include "recover/census.h"
-#include "recover/group.h"
 #include "recover/leader_status.h"
 #include "view/scan.h"
 

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
-#include "life/attendance.h"
+#include "life/roster.h"
 #include "view/installation.h"
 #include "view/status.h"
 #include "watch/settings.h"
@@ -110,9 +110,9 @@ static defib_err print_kept(struct status_run *x, const struct database *d, stru
 
 #define WORKERS_MAX 1000
 
-static void print_worker(struct status_run *x, const struct database *d, const struct attendant *w)
+static void print_worker(struct status_run *x, const struct database *d, const struct roster_row *w)
 {
-	json_auto_t *info = w->alive && w->info ? json_loads(w->info, 0, NULL) : NULL;
+	json_auto_t *info = text_eq(w->state, "alive") && w->info ? json_loads(w->info, 0, NULL) : NULL;
 	const json_t *spool = json_object_get(info, "spool");
 	bool trouble = json_integer_value(json_object_get(spool, "set_aside")) > 0 ||
 	               json_object_get(spool, "unserved");
@@ -128,9 +128,9 @@ static void print_worker(struct status_run *x, const struct database *d, const s
 static defib_err print_workers(struct status_run *x, const struct database *d, struct store *s,
                                struct failure *f)
 {
-	struct attendant *rows;
+	struct roster_row *rows;
 	int n = 0;
-	defib_err err = attendance_read(s, 0, WORKERS_MAX, &x->cli->arena, &rows, &n, f);
+	defib_err err = roster_recent(s, 0, WORKERS_MAX, &x->cli->arena, &rows, &n, f);
 	if (err == DEFIB_PERMISSION) {
 		fail_clear(f); /* this role may not see it */
 		return DEFIB_OK;

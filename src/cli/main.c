@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 

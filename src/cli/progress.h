@@ -6,8 +6,8 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "base/on_count.h"
 #include "cli/cli.h"
+#include "store/store.h"
 #include "view/progress.h"
 
 struct progress {

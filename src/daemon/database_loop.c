@@ -9,9 +9,9 @@
 #include "daemon/settings.h"
 #include "ledger/schema.h"
 #include "life/leader.h"
+#include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/exits.h"
-#include "recover/group.h"
 #include "watch/settings.h"
 
 #include <errno.h>

@@ -11,8 +11,8 @@
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
-#include "life/attendance.h"
 #include "life/instances.h"
+#include "life/roster.h"
 #include "recover/census.h"
 #include "watch/settings.h"
 #include "watch/stats_sql.h"
@@ -221,9 +221,9 @@ static void read_database(struct readings *r, struct session *own, struct metric
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
-	struct attendant *rows;
+	struct roster_row *rows;
 	int nrows = 0;
-	defib_err err = attendance_read(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
+	defib_err err = roster_recent(own->store, ENDED_US, WORKERS_MAX, &a, &rows, &nrows, &f);
 	if (!err)
 		readings_workers(r, rows, nrows, m, database, loops, n);
 	if (!err)

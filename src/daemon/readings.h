@@ -70,8 +70,8 @@ MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct
                                      int n, struct failure *f);
 
 /* What workers report about themselves, the newest first, as metrics (readings_workers.c). */
-struct attendant;
-void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
+struct roster_row;
+void readings_workers(struct readings *r, const struct roster_row *rows, int n, struct metrics *m,
                       const char *database, struct watch_loop **loops, int nloops);
 
 #endif

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "daemon/readings.h"
 #include "daemon/watch_loop.h"
-#include "life/attendance.h"
 #include "life/instances.h"
+#include "life/roster.h"
 #include "watch/settings.h"
 
 #include <jansson.h>
@@ -55,7 +55,7 @@ static void count_run_times(struct metrics *m, const json_t *took, const char *c
 	                    json_number_value(json_object_get(took, "sum")), labels);
 }
 
-static void count_info(struct metrics *m, const struct attendant *w, const json_t *info,
+static void count_info(struct metrics *m, const struct roster_row *w, const json_t *info,
                        const char *const *labels)
 {
 	const json_t *clock = json_object_get(info, "clock_ms"), *n;
@@ -77,12 +77,12 @@ static void count_info(struct metrics *m, const struct attendant *w, const json_
 }
 
 /* A worker that does not say what it serves can only work on the built-in queue. */
-static const char *served(const struct attendant *w)
+static const char *served(const struct roster_row *w)
 {
 	return w->serves ? w->serves : BUILTIN_NAME;
 }
 
-static void count_served(struct metrics *m, const struct attendant *w, const char *database)
+static void count_served(struct metrics *m, const struct roster_row *w, const char *database)
 {
 	char name[128];
 	int left = SERVES_MAX;
@@ -94,7 +94,7 @@ static void count_served(struct metrics *m, const struct attendant *w, const cha
 	}
 }
 
-static void count_worker(struct metrics *m, const struct attendant *w, const char *database)
+static void count_worker(struct metrics *m, const struct roster_row *w, const char *database)
 {
 	const char *const *labels = LABELS(w->name, database);
 	json_auto_t *info = w->info ? json_loads(w->info, 0, NULL) : NULL;
@@ -119,13 +119,13 @@ static void drop_workers(struct metrics *m, const char *database)
 
 /* ---- workers of a watch ---- */
 
-static bool serves(const struct attendant *w, const struct watch *watch)
+static bool serves(const struct roster_row *w, const struct watch *watch)
 {
 	return serves_watch(served(w), watch->name);
 }
 
-static void add_to_watches(const struct attendant *w, enum metric metric, struct watch_loop **loops,
-                           int n)
+static void add_to_watches(const struct roster_row *w, enum metric metric,
+                           struct watch_loop **loops, int n)
 {
 	for (int i = 0; i < n; i++) {
 		const struct watch_metrics *m = &loops[i]->meter;
@@ -160,7 +160,7 @@ static const struct seen_worker *seen(const struct readings *r, int64_t id)
 }
 
 /* What changed since the last reading. */
-static void count_changes(const struct readings *r, const struct attendant *w,
+static void count_changes(const struct readings *r, const struct roster_row *w,
                           struct watch_loop **loops, int n)
 {
 	const struct seen_worker *before = seen(r, w->id);
@@ -169,20 +169,20 @@ static void count_changes(const struct readings *r, const struct attendant *w,
 		if (w->again)
 			add_to_watches(w, METRIC_WORKER_RESTARTS, loops, n);
 	}
-	if (w->dead && (before ? before->alive : r->listed))
+	if (text_eq(w->state, "dead") && (before ? before->alive : r->listed))
 		add_to_watches(w, METRIC_WORKER_DEATHS, loops, n);
 }
 
-static void remember(struct readings *r, const struct attendant *rows, int n)
+static void remember(struct readings *r, const struct roster_row *rows, int n)
 {
 	r->workers = mem_grow(r->workers, sizeof *r->workers * (size_t)(n + 1));
 	for (int i = 0; i < n; i++)
-		r->workers[i] = (struct seen_worker){rows[i].id, rows[i].alive};
+		r->workers[i] = (struct seen_worker){rows[i].id, text_eq(rows[i].state, "alive")};
 	r->nworkers = n;
 	r->listed = true;
 }
 
-void readings_workers(struct readings *r, const struct attendant *rows, int n, struct metrics *m,
+void readings_workers(struct readings *r, const struct roster_row *rows, int n, struct metrics *m,
                       const char *database, struct watch_loop **loops, int nloops)
 {
 	metrics_hold(m);
@@ -191,7 +191,7 @@ void readings_workers(struct readings *r, const struct attendant *rows, int n, s
 	/* Oldest first: of two with one name the newer overwrites. */
 	for (int i = n - 1; i >= 0; i--) {
 		count_changes(r, &rows[i], loops, nloops);
-		if (!rows[i].alive)
+		if (!text_eq(rows[i].state, "alive"))
 			continue;
 		count_worker(m, &rows[i], database);
 		if (!rows[i].expired)

@@ -10,8 +10,8 @@
 #include "daemon/watch_metrics.h"
 #include "ledger/counts.h"
 #include "ledger/overrides.h"
+#include "recover/announce.h"
 #include "recover/bound.h"
-#include "recover/guard_told.h"
 
 /*
  * The log lines of a pass: one readable line, with jobs named by their shown columns; and one for

@@ -3,11 +3,12 @@
 #include "insight/step_attempts.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "store/dialect.h"
 #include "worker/workflow.h"
+
+#include <jansson.h>
 
 #define OF_RUN "done"
 

@@ -7,10 +7,11 @@
  */
 #include "ledger/ledger.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
+
+#include <jansson.h>
 
 /*
  * What counts against the job: not recoveries from a mass event, nor from a program that ended

@@ -16,7 +16,6 @@
 #define LEDGER_SEAL_H
 
 #include "base/hash.h"
-#include "base/on_count.h"
 #include "store/store.h"
 
 /* Seal what this transaction added (SQLite; PostgreSQL has sealed it already). */

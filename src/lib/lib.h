@@ -3,8 +3,7 @@
  * thin layer over the rooms below: it checks the caller's arguments, calls one internal function,
  * and returns public types. Begin with defib.h.
  *
- * lib.c       argument checks, results, the log; a session, reading the ledger
- * queue.c     enqueueing
+ * lib.c       argument checks, results, the log; a session: its ledger, enqueueing
  * worker.c    handlers and workers
  * pools.c     the pools of a worker: queues, tables, workflows
  * instance.c  a process that works on a table with code of its own

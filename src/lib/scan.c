@@ -5,9 +5,9 @@
 #include "recover/scan.h"
 
 #include "lib/lib.h"
+#include "recover/announce.h"
 #include "recover/bound.h"
 #include "recover/by_hand.h"
-#include "recover/group.h"
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"

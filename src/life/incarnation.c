@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,4 +164,19 @@ bool incarnation_parse(const char *text, struct incarnation *out)
 bool incarnation_same_host(const struct incarnation *a, const struct incarnation *b)
 {
 	return a->pid_ns == b->pid_ns && strcmp(a->boot_id, b->boot_id) == 0;
+}
+
+/* ---- a worker as its row describes it ---- */
+
+bool serves_watch(const char *serves, const char *watch)
+{
+	size_t len = strlen(watch);
+	if (!serves)
+		return true;
+	for (const char *line = serves; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, watch, len) == 0 && (line[len] == '\0' || line[len] == '\n'))
+			return true;
+	}
+	return false;
 }

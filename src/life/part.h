@@ -17,7 +17,7 @@
 #define LIFE_PART_H
 
 #include "base/mem.h"
-#include "life/registered.h"
+#include "life/incarnation.h"
 #include "life/silence.h"
 
 #define PART_SIDE 3

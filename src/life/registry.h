@@ -5,7 +5,7 @@
 #ifndef LIFE_REGISTRY_H
 #define LIFE_REGISTRY_H
 
-#include "life/registered.h"
+#include "life/incarnation.h"
 #include "store/store.h"
 
 /* Class of the advisory locks that life sessions hold (two-number form: class, worker id). */

@@ -4,6 +4,11 @@
 
 #include "store/dialect.h"
 
+#define COLUMNS                                                                                    \
+	"w.id, w.name, w.state, w.incarnation, w.state = 'alive' AND w.expires_at < {now}, {us "       \
+	"w.started_at}, {us w.renewed_at}, {us w.expires_at}, w.lease_ms, {us w.ended_at}, w.cause, "  \
+	"w.holding, w.serves"
+
 enum column {
 	ID,
 	NAME,
@@ -18,7 +23,8 @@ enum column {
 	CAUSE,
 	HOLDING,
 	SERVES,
-	INFO
+	INFO,
+	AGAIN
 };
 
 static void take_row(const struct store_rows *rows, int i, struct roster_row *out)
@@ -38,35 +44,54 @@ static void take_row(const struct store_rows *rows, int i, struct roster_row *ou
 		.holding = row_int(rows, i, HOLDING, 0),
 		.serves = row_text(rows, i, SERVES),
 		.info = row_text(rows, i, INFO),
+		.again = row_bool(rows, i, AGAIN),
 	};
 	out->known = incarnation_parse(row_text(rows, i, INCARNATION), &out->who);
 }
 
-defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
-                      struct roster_row **out, int *n, struct failure *f)
+static defib_err read_rows(struct store *s, const char *sql, int64_t first, int64_t limit,
+                           struct arena *a, struct roster_row **out, int *n, struct failure *f)
 {
-	struct store_param params[] = {P_INT(id), P_INT(limit)};
+	struct store_param params[] = {P_INT(first), P_INT(limit)};
 	struct store_rows rows;
-	bool has_info = false;
-	/* A database that `defib init` has not upgraded lacks the newest column. */
-	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
-	if (!err)
-		err = dialect_exec(
-			s,
-			arena_printf(
-				a,
-				"SELECT id, name, state, incarnation, state = 'alive' AND expires_at < {now}, {us "
-				"started_at}, {us renewed_at}, {us expires_at}, lease_ms, {us ended_at}, cause, "
-				"holding, serves, %s FROM defib.worker WHERE $1::bigint IN (0, id) ORDER BY CASE "
-				"state WHEN 'alive' THEN 0 ELSE 1 END, CASE state WHEN 'alive' THEN id END, "
-				"ended_at DESC, id DESC LIMIT $2",
-				has_info ? "info" : "NULL"),
-			params, 2, a, &rows, f);
+	defib_err err = dialect_exec(s, sql, params, 2, a, &rows, f);
 	*n = err ? 0 : rows.nrows;
 	*out = ARENA_ARRAY(a, struct roster_row, *n + 1);
 	for (int i = 0; i < *n; i++)
 		take_row(&rows, i, &(*out)[i]);
 	return err;
+}
+
+defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
+                      struct roster_row **out, int *n, struct failure *f)
+{
+	bool has_info = false;
+	*n = 0;
+	/* A database that `defib init` has not upgraded lacks the newest column. */
+	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
+	const char *sql =
+		arena_printf(a,
+	                 "SELECT " COLUMNS
+	                 ", %s, NULL FROM defib.worker w WHERE $1::bigint IN (0, w.id) ORDER BY CASE "
+	                 "w.state WHEN 'alive' THEN 0 ELSE 1 END, CASE w.state WHEN 'alive' THEN w.id "
+	                 "END, w.ended_at DESC, w.id DESC LIMIT $2",
+	                 has_info ? "w.info" : "NULL");
+	return err ? err : read_rows(s, sql, id, limit, a, out, n, f);
+}
+
+defib_err roster_recent(struct store *s, int64_t ended_us, int64_t limit, struct arena *a,
+                        struct roster_row **out, int *n, struct failure *f)
+{
+	static const char sql[] =
+		"SELECT " COLUMNS
+		", w.info::text, e.first < w.id FROM defib.worker w JOIN (SELECT name, min(id) AS first "
+		"FROM defib.worker GROUP BY name) AS e ON e.name = w.name WHERE w.state = 'alive' OR "
+		"w.ended_at > {now} - {span $1::float8} ORDER BY w.id DESC LIMIT $2";
+	bool there = false;
+	*n = 0;
+	/* A registry with the column in which workers describe themselves. */
+	defib_err err = dialect_own_column(s, "worker", "info", &there, f);
+	return err || !there ? err : read_rows(s, sql, ended_us, limit, a, out, n, f);
 }
 
 defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,

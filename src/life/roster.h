@@ -21,11 +21,19 @@ struct roster_row {
 	int64_t holding;
 	const char *serves; /* names of watches, one per line; NULL: not known */
 	const char *info;   /* JSON, its description of itself; NULL: none */
+	bool again;         /* roster_recent(): there was an earlier worker of this name */
 };
 
 /* Live workers first, then ended ones, the latest first. `id` 0: all. */
 MUST_CHECK defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
                                  struct roster_row **out, int *n, struct failure *f);
+/*
+ * Newest first; ended workers only within `ended_us`. None if there is no registry, or if it is too
+ * old to hold `info`.
+ */
+MUST_CHECK defib_err roster_recent(struct store *s, int64_t ended_us, int64_t limit,
+                                   struct arena *a, struct roster_row **out, int *n,
+                                   struct failure *f);
 
 struct roster_job {
 	const char *watch; /* NULL: the built-in queue */

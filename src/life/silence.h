@@ -29,7 +29,7 @@
 #define LIFE_SILENCE_H
 
 #include "guard/brake.h"
-#include "life/registered.h"
+#include "life/incarnation.h"
 
 #define SILENCE_CEILING_MS 600000
 

@@ -8,9 +8,9 @@
 #ifndef RECOVER_BROWSE_H
 #define RECOVER_BROWSE_H
 
-#include "base/on_count.h"
-#include "recover/judge.h"
+#include "recover/decide.h"
 #include "recover/look.h"
+#include "store/store.h"
 #include "watch/list_sql.h"
 
 /* The row after which a page begins. */

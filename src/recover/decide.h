@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * decide.h: what to do about a stuck job. Pure: it takes the watch's rules, the facts and the
- * judgement, and returns a remedy with the rule that chose it.
+ * decide.h: is this job stuck, by which evidence (judge.c), and what to do about it (decide.c).
+ * Pure: judge() takes the watch and the facts, decide() also the judgement, and returns a remedy
+ * with the rule that chose it.
  */
 #ifndef RECOVER_DECIDE_H
 #define RECOVER_DECIDE_H
 
-#include "recover/judge.h"
+#include "watch/facts.h"
+
+/* All rules of judge(), in the order in which they are tried; ends with id NULL. */
+extern const struct judge_rule judge_rules[];
+
+struct judgement judge(const struct watch *w, const struct facts *f);
 
 struct decision {
 	enum remedy remedy;

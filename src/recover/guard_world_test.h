@@ -15,7 +15,7 @@
 #include "base/test.h"
 #include "guard/doubt.h"
 #include "guard/guard.h"
-#include "recover/judge.h"
+#include "recover/decide.h"
 
 #include <inttypes.h>
 #include <stdio.h>

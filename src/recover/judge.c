@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: see judge.h. */
-#include "recover/judge.h"
+/* judge.c: see decide.h. */
+#include "recover/decide.h"
 
 #include <assert.h>
 

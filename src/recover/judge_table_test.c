@@ -3,7 +3,7 @@
  * fresh, at its limit or past it; what is known of the owner; what a missing sign means; and limits
  * that are given, differ by kind or are absent. The answer to each is derived from the definitions.
  */
-#include "recover/judge.h"
+#include "recover/decide.h"
 
 #include "base/clock.h"
 #include "base/test.h"

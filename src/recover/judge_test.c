@@ -2,7 +2,7 @@
  * judge_test.c: all rules as a table, their borders to the microsecond, and what must hold for any
  * facts.
  */
-#include "recover/judge.h"
+#include "recover/decide.h"
 
 #include "base/clock.h"
 #include "base/test.h"

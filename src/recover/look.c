@@ -2,7 +2,6 @@
 /* look.c: see look.h. */
 #include "recover/look.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
@@ -10,6 +9,7 @@
 #include "watch/timesql.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 const char *job_text(const char *const *key, int n, struct arena *a)
 {

@@ -16,9 +16,8 @@
 #include "recover/census.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "recover/late.h"
 #include "recover/look.h"
-#include "recover/near_misses.h"
+#include "recover/mistakes.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 

@@ -3,7 +3,7 @@
  * use it.
  *
  * The room finds stuck jobs and recovers them. A pass binds the watch (bound.h), reads a page of
- * candidates (look.h), judges each by its facts (judge.h), decides what to do (decide.h), asks the
+ * candidates (look.h), judges each by its facts and decides what to do (decide.h), asks the
  * guard, and writes in batches: carry.h retries after a lost session, apply.h is one transaction.
  * judge and decide are pure. Acts by hand (by_hand.h), undo, start-up and exits use the same
  * candidates and the same apply. Begin with scanner_pass() in scan.c.

@@ -6,7 +6,6 @@
  */
 #include "recover/by_hand.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
@@ -15,6 +14,8 @@
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "watch/lexer.h"
+
+#include <jansson.h>
 
 struct undoing {
 	struct session *session;

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "insight/learn.h"
 #include "insight/run_times.h"
-#include "recover/judge.h"
+#include "recover/decide.h"
 #include "recover/look.h"
 
 #include <ctype.h>

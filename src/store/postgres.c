@@ -90,12 +90,12 @@ static bool is_stale(const struct failure *f)
  * because no name is used twice. The failed statement aborted an open transaction, but the next one
  * will succeed.
  */
-static defib_err forget_stale(struct pg *p, struct statement *slot, struct failure *f)
+static defib_err forget_stale(struct pg *p, struct prepared *slot, struct failure *f)
 {
 	bool all = text_eq(f->sqlstate, "26000");
-	for (int i = 0; i < STATEMENTS_MAX; i++)
+	for (int i = 0; i < PREPARED_MAX; i++)
 		if (all || &p->statements.slots[i] == slot)
-			statements_forget(&p->statements.slots[i]);
+			prepared_forget(&p->statements.slots[i]);
 	if (p->base.in_tx) {
 		return fail(f, DEFIB_LOCKED, "%s: a table changed under a prepared statement",
 		            p->base.name);
@@ -103,7 +103,7 @@ static defib_err forget_stale(struct pg *p, struct statement *slot, struct failu
 	return DEFIB_OK;
 }
 
-static defib_err deallocate(struct pg *p, const struct pg_call *call, struct statement *slot,
+static defib_err deallocate(struct pg *p, const struct pg_call *call, struct prepared *slot,
                             struct failure *f)
 {
 	char name[STATEMENT_NAME], sql[64];
@@ -112,28 +112,28 @@ static defib_err deallocate(struct pg *p, const struct pg_call *call, struct sta
 	defib_err err = pg_simple(p, call, sql, f);
 	if (err && !p->base.lost && is_stale(f))
 		return forget_stale(p, slot, f);
-	statements_forget(slot);
+	prepared_forget(slot);
 	return err;
 }
 
 /* Parsing has no effect, so whatever happens here the statement was not run. */
-static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, struct statement **out,
+static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, struct prepared **out,
                          struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = deadline_ms};
-	struct statement *slot = statements_victim(&p->statements);
+	struct prepared *slot = prepared_victim(&p->statements);
 	char name[STATEMENT_NAME];
 	PGresult *res = NULL;
 	defib_err err = DEFIB_OK;
 	if (slot->sql)
 		err = deallocate(p, &call, slot, f);
 	if (!err) {
-		statement_name(statements_next_id(&p->statements), name);
+		statement_name(prepared_next_id(&p->statements), name);
 		err = pg_finish(p, &call, PQsendPrepare(p->conn, name, sql, 0, NULL), &res, f);
 	}
 	PQclear(res);
 	if (!err) {
-		statements_put(&p->statements, slot, sql, NULL);
+		prepared_put(&p->statements, slot, sql, NULL);
 		*out = slot;
 	}
 	return err;
@@ -159,7 +159,7 @@ struct query {
 };
 
 static defib_err run(struct pg *p, const struct pg_call *call, const struct query *q,
-                     const struct statement *slot, struct failure *f)
+                     const struct prepared *slot, struct failure *f)
 {
 	struct pg_values v = pg_values_of(q->params, q->nparams);
 	char name[STATEMENT_NAME];
@@ -184,7 +184,7 @@ static defib_err run(struct pg *p, const struct pg_call *call, const struct quer
 static defib_err run_prepared(struct pg *p, const struct pg_call *call, const struct query *q,
                               struct failure *f)
 {
-	struct statement *slot = statements_find(&p->statements, q->sql);
+	struct prepared *slot = prepared_find(&p->statements, q->sql);
 	bool known = slot != NULL;
 	defib_err err = known ? DEFIB_OK : prepare(p, call->deadline_ms, q->sql, &slot, f);
 	if (!err)
@@ -261,8 +261,8 @@ static defib_err pg_exec(struct store *s, const char *sql, const struct store_pa
 }
 
 #ifdef LIBPQ_HAS_PIPELINING
-static int send_both(struct pg *p, const struct query *q, const struct statement *first,
-                     const struct statement *second)
+static int send_both(struct pg *p, const struct query *q, const struct prepared *first,
+                     const struct prepared *second)
 {
 	struct pg_values v = pg_values_of(q->params, q->nparams);
 	char name[STATEMENT_NAME], then[STATEMENT_NAME];
@@ -285,8 +285,8 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
 	struct pg *p = of(s);
 	struct query q = {sql, params, nparams, a, rows}, also = {.sql = then};
 	struct pg_call call = call_now(p, !p->read_only && !sql_only_reads(sql));
-	struct statement *first = statements_find(&p->statements, sql);
-	struct statement *second = statements_find(&p->statements, then);
+	struct prepared *first = prepared_find(&p->statements, sql);
+	struct prepared *second = prepared_find(&p->statements, then);
 	struct failure ignored = {0};
 	PGresult *res = NULL;
 	if (!first || !second) {
@@ -336,8 +336,8 @@ static void pg_close(struct store *s)
 	PQfinish(p->conn);
 	p->conn = NULL;
 	pg_drop(p); /* the one that did not answer */
-	for (int i = 0; i < STATEMENTS_MAX; i++)
-		statements_forget(&p->statements.slots[i]);
+	for (int i = 0; i < PREPARED_MAX; i++)
+		prepared_forget(&p->statements.slots[i]);
 	free(p->name);
 	free(p);
 }

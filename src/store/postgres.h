@@ -11,7 +11,6 @@
 
 #include "base/fail.h"
 #include "base/text.h"
-#include "store/statements.h"
 #include "store/store.h"
 
 #include <libpq-fe.h>
@@ -24,7 +23,7 @@ struct pg {
 	bool read_only;
 	bool plan_once, keeps_locks;
 	enum store_tx mode; /* of the open transaction */
-	struct statements statements;
+	struct prepared_set statements;
 	char *name;
 };
 

@@ -6,11 +6,10 @@
  * upgrades later can fail half-way. After an I/O error during a commit, it is unknown whether the
  * commit happened.
  */
-#include "store/sqlite.h"
+#include "store/store.h"
+
 #include "base/clock.h"
 #include "base/text.h"
-#include "store/statements.h"
-#include "store/store.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -24,13 +23,122 @@
 
 #define PROGRESS_OPS 1000 /* virtual machine steps between checks of the clock: well below 1 ms */
 
+/* ---- cells ---- */
+
+/*
+ * Each of SQLite's five storage classes as text: whole numbers are decimal, reals are the shortest
+ * text that reads back as the same number, and a blob is its text if it is valid UTF-8, else hex
+ * after \x as PostgreSQL writes it.
+ */
+
+struct cells {
+	struct store_rows *rows;
+	struct arena *arena;
+	const char **grown; /* cells while their number is unknown */
+	size_t room;        /* in rows */
+	bool refused;       /* SQLite had no memory for one of them */
+};
+
+static const char *blob_text(struct arena *a, const unsigned char *bytes, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	char *text = arena_alloc(a, n + 1);
+	size_t at = 0, length;
+	if (n > 0)
+		memcpy(text, bytes, n);
+	while ((length = utf8_len(text + at)) > 0)
+		at += length;
+	if (at == n)
+		return text;
+	AUTO_BUF hex = BUF_INIT;
+	buf_add(&hex, "\\x");
+	for (size_t i = 0; i < n; i++) {
+		buf_addch(&hex, digits[bytes[i] >> 4]);
+		buf_addch(&hex, digits[bytes[i] & 0xf]);
+	}
+	return buf_to_arena(&hex, a);
+}
+
+static const char *real_text(struct arena *a, double value)
+{
+	char text[40];
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+		if (strtod(text, NULL) == value)
+			break;
+	}
+	/* A real must remain recognisable as one. */
+	bool whole = strspn(text, "-0123456789") == strlen(text);
+	return arena_printf(a, "%s%s", text, whole ? ".0" : "");
+}
+
+/* A text that SQLite could not make for lack of memory is NULL: then the rows are incomplete. */
+static const char *copied(struct cells *c, const char *text)
+{
+	c->refused = c->refused || !text;
+	return text ? arena_strdup(c->arena, text) : NULL;
+}
+
+static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
+{
+	struct arena *a = c->arena;
+	switch (sqlite3_column_type(stmt, col)) {
+	case SQLITE_NULL:
+		return NULL;
+	case SQLITE_INTEGER:
+		return arena_printf(a, "%lld", (long long)sqlite3_column_int64(stmt, col));
+	case SQLITE_FLOAT:
+		return real_text(a, sqlite3_column_double(stmt, col));
+	case SQLITE_BLOB: {
+		const unsigned char *bytes = sqlite3_column_blob(stmt, col);
+		return blob_text(a, bytes, (size_t)sqlite3_column_bytes(stmt, col));
+	}
+	default:
+		return copied(c, (const char *)sqlite3_column_text(stmt, col));
+	}
+}
+
+static void cells_start(struct cells *c, sqlite3_stmt *stmt)
+{
+	struct store_rows *rows = c->rows;
+	rows->ncols = sqlite3_column_count(stmt);
+	rows->names = ARENA_ARRAY(c->arena, const char *, rows->ncols);
+	for (int i = 0; i < rows->ncols; i++)
+		rows->names[i] = copied(c, sqlite3_column_name(stmt, i));
+}
+
+static void cells_add_row(struct cells *c, sqlite3_stmt *stmt)
+{
+	size_t ncols = (size_t)c->rows->ncols;
+	size_t row = (size_t)c->rows->nrows;
+	if (row == c->room) {
+		c->room = c->room ? 2 * c->room : 16;
+		c->grown = mem_grow(c->grown, c->room * ncols * sizeof(*c->grown));
+	}
+	for (size_t i = 0; i < ncols; i++)
+		c->grown[row * ncols + i] = cell_text(c, stmt, (int)i);
+	c->rows->nrows++;
+}
+
+/* Hand the cells to `rows`; also after an error. */
+static void cells_finish(struct cells *c)
+{
+	size_t n = (size_t)c->rows->nrows * (size_t)c->rows->ncols;
+	c->rows->cells = ARENA_ARRAY(c->arena, const char *, n);
+	if (n > 0)
+		memcpy(c->rows->cells, c->grown, n * sizeof(*c->grown));
+	free(c->grown);
+}
+
+/* ---- a session ---- */
+
 struct lite {
 	struct store base;
 	sqlite3 *db;
 	int64_t call_ms;
 	int64_t deadline_ms; /* of the current call; 0: none */
 	bool reading;        /* the open transaction may not write */
-	struct statements statements;
+	struct prepared_set statements;
 	char *name;
 };
 
@@ -58,26 +166,24 @@ static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failu
 	defib_err code = sqlite_class(rc);
 	if (rc == SQLITE_INTERRUPT)
 		return fail(f, code, "%s: not done within %lld ms", l->base.name, (long long)allowed_ms(l));
-	if (code == DEFIB_IO && committing) {
-		fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; the outcome is unknown",
-		     l->base.name, sqlite3_errmsg(l->db));
-		return DEFIB_UNKNOWN_OUTCOME;
-	}
+	if (code == DEFIB_IO && committing)
+		return fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; the outcome is unknown",
+		            l->base.name, sqlite3_errmsg(l->db));
 	fail(f, code, "%s: %s", l->base.name, sqlite3_errmsg(l->db));
 	if ((rc & 0xff) == SQLITE_CORRUPT)
 		fail_next(f, "the file is damaged: run PRAGMA integrity_check, restore a backup");
 	return code;
 }
 
-static void drop_statement(struct statement *slot)
+static void drop_statement(struct prepared *slot)
 {
 	sqlite3_finalize(slot->handle);
-	statements_forget(slot);
+	prepared_forget(slot);
 }
 
 static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, struct failure *f)
 {
-	struct statement *slot = statements_find(&l->statements, sql);
+	struct prepared *slot = prepared_find(&l->statements, sql);
 	const char *rest = NULL;
 	if (slot) {
 		*out = slot->handle;
@@ -93,10 +199,10 @@ static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, st
 		sqlite3_finalize(*out);
 		return fail(f, DEFIB_BAD_SQL, "%s: more than one statement in a call", l->base.name);
 	}
-	slot = statements_victim(&l->statements);
+	slot = prepared_victim(&l->statements);
 	if (slot->sql)
 		drop_statement(slot);
-	statements_put(&l->statements, slot, sql, *out);
+	prepared_put(&l->statements, slot, sql, *out);
 	return DEFIB_OK;
 }
 
@@ -213,7 +319,7 @@ static const char *upper(struct arena *a, const char *text)
 static defib_err lite_describe(struct store *s, const char *sql, struct arena *a,
                                struct store_column **cols, int *ncols, struct failure *f)
 {
-	struct statement *kept = statements_find(&of(s)->statements, sql);
+	struct prepared *kept = prepared_find(&of(s)->statements, sql);
 	sqlite3_stmt *stmt = NULL;
 	/* A statement prepared earlier has the columns from before the last change of the table. */
 	if (kept)
@@ -263,7 +369,7 @@ static void lite_rollback(struct store *s)
 
 static void drop_statements(struct lite *l)
 {
-	for (int i = 0; i < STATEMENTS_MAX; i++)
+	for (int i = 0; i < PREPARED_MAX; i++)
 		drop_statement(&l->statements.slots[i]);
 }
 
@@ -337,18 +443,14 @@ static defib_err set_up(struct lite *l, const struct store_options *opt, const c
 	sqlite3_progress_handler(l->db, PROGRESS_OPS, past_deadline, l);
 	int rc = sqlite3_create_function_v2(l->db, "defib_now_us", 0, SQLITE_UTF8 | SQLITE_INNOCUOUS,
 	                                    NULL, sql_now_us, NULL, NULL, NULL);
-	if (rc == SQLITE_OK) {
+	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(l->db, "PRAGMA foreign_keys = 1; PRAGMA schema_version;", NULL, NULL,
 		                  NULL);
-	}
 	if (rc == SQLITE_NOTADB)
 		return fail(f, DEFIB_DATABASE, "%s: not an SQLite database: %s", l->base.name, path);
 	if (rc != SQLITE_OK)
 		return lite_fail(l, rc, false, f);
-	/*
-	 * With a WAL, readers do not block the writer. If it is not available, everything works
-	 * without.
-	 */
+	/* With a WAL, readers do not block the writer; without it, everything works all the same. */
 	if (!opt->read_only)
 		sqlite3_exec(l->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 	return DEFIB_OK;
@@ -448,11 +550,8 @@ defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *
 /* ---- errors ---- */
 
 /*
- * Classifies SQLite's result codes.
- *
  * Extended codes that differ from their family come first; the family (the low byte) decides the
- * rest. An I/O error during a commit is not decided here: only the caller knows that a commit was
- * under way (sqlite.c).
+ * rest. An I/O error during a commit is not decided here: only the caller knows of the commit.
  */
 
 static const struct {
@@ -481,18 +580,13 @@ static const struct {
 	{SQLITE_NOTADB, DEFIB_DATABASE},
 };
 
-static const defib_err *class_of(int code)
-{
-	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-		if (classes[i].code == code)
-			return &classes[i].class;
-	return NULL;
-}
-
 defib_err sqlite_class(int extended)
 {
-	const defib_err *class = class_of(extended);
-	if (!class)
-		class = class_of(extended & 0xff);
-	return class ? *class : DEFIB_DATABASE;
+	for (int code = extended;; code &= 0xff) {
+		for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+			if (classes[i].code == code)
+				return classes[i].class;
+		if (code == (code & 0xff))
+			return DEFIB_DATABASE;
+	}
 }

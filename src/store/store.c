@@ -6,6 +6,7 @@
 #include "store/store.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -343,4 +344,67 @@ void session_rest(struct session *s)
 {
 	s->opened -= s->store && !s->store->lost;
 	session_close(s);
+}
+
+/* ---- prepared statements, for the engines ---- */
+
+/*
+ * 64 slots are searched linearly: a hash of the text is compared first, so a miss costs 64 integer
+ * comparisons, far less than the round trip that it saves.
+ */
+
+/* FNV-1a */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+	for (; *text != '\0'; text++)
+		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+	return h;
+}
+
+struct prepared *prepared_find(struct prepared_set *all, const char *sql)
+{
+	uint64_t hash = hash_of(sql);
+	for (int i = 0; i < PREPARED_MAX; i++) {
+		struct prepared *slot = &all->slots[i];
+		if (slot->sql && slot->hash == hash && strcmp(slot->sql, sql) == 0) {
+			slot->used = ++all->finds;
+			return slot;
+		}
+	}
+	return NULL;
+}
+
+struct prepared *prepared_victim(struct prepared_set *all)
+{
+	struct prepared *oldest = &all->slots[0];
+	for (int i = 0; i < PREPARED_MAX; i++) {
+		struct prepared *slot = &all->slots[i];
+		if (!slot->sql)
+			return slot;
+		if (slot->used < oldest->used)
+			oldest = slot;
+	}
+	return oldest;
+}
+
+uint64_t prepared_next_id(const struct prepared_set *all)
+{
+	return all->puts + 1;
+}
+
+void prepared_put(struct prepared_set *all, struct prepared *slot, const char *sql, void *handle)
+{
+	assert(!slot->sql);
+	slot->sql = mem_strdup(sql);
+	slot->hash = hash_of(sql);
+	slot->used = ++all->finds;
+	slot->id = ++all->puts;
+	slot->handle = handle;
+}
+
+void prepared_forget(struct prepared *slot)
+{
+	free(slot->sql);
+	*slot = (struct prepared){0};
 }

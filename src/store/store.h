@@ -65,6 +65,18 @@ int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null);
 /* 't', 'true', '1' are true; NULL and anything else false. */
 bool row_bool(const struct store_rows *r, int row, int col);
 
+/* How a long reading says how far it is, to a caller that shows progress. */
+struct on_count {
+	void (*call)(void *ctx, int64_t n); /* so many so far; NULL: nobody wants to know */
+	void *ctx;
+};
+
+static inline void count_tell(const struct on_count *on, int64_t n)
+{
+	if (on->call)
+		on->call(on->ctx, n);
+}
+
 /* TX_BULK: a TX_WRITE in which every statement looks up many rows by key. */
 enum store_tx { TX_READ, TX_WRITE, TX_BULK };
 
@@ -204,6 +216,8 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f);
 void postgres_target(const char *url, struct buf *out);
 void sqlite_target(const char *url, struct buf *out);
+/* The class of an extended result code of SQLite. */
+defib_err sqlite_class(int extended);
 
 /* ---- a session that can be opened again when it is lost ---- */
 
@@ -286,5 +300,40 @@ bool sql_is_blank(const char *sql);
  * to write instead.
  */
 bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f);
+
+/* ---- prepared statements, for the engines ---- */
+
+/*
+ * Which prepared statements a session has, by their SQL text.
+ *
+ * There is a fixed number of slots; the least recently used one is replaced. The engine decides
+ * what a slot holds and how to drop it.
+ */
+
+#define PREPARED_MAX 64
+
+struct prepared {
+	char *sql; /* NULL: the slot is free */
+	uint64_t hash;
+	uint64_t used; /* number of the find that last returned it */
+	uint64_t id;   /* never reused within a session; part of the statement's name */
+	void *handle;  /* SQLite: sqlite3_stmt */
+};
+
+struct prepared_set {
+	struct prepared slots[PREPARED_MAX];
+	uint64_t finds, puts;
+};
+
+/* The slot that holds `sql`, now the most recently used, or NULL. */
+struct prepared *prepared_find(struct prepared_set *all, const char *sql);
+/* A free slot, or the least recently used one, which the caller must drop first. */
+struct prepared *prepared_victim(struct prepared_set *all);
+/* The id that the next put will assign. */
+uint64_t prepared_next_id(const struct prepared_set *all);
+/* Fill a free slot. */
+void prepared_put(struct prepared_set *all, struct prepared *slot, const char *sql, void *handle);
+/* Make a slot free. The caller releases what `handle` points to. */
+void prepared_forget(struct prepared *slot);
 
 #endif

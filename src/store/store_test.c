@@ -118,6 +118,67 @@ static void a_session_that_only_reads_is_opened_again_four_times_a_second(void *
 	assert_false(s.store->only_reads);
 }
 
+/* ---- statements ---- */
+
+static void put(struct prepared_set *all, const char *sql)
+{
+	struct prepared *slot = prepared_victim(all);
+	if (slot->sql)
+		prepared_forget(slot);
+	prepared_put(all, slot, sql, NULL);
+}
+
+static void put_numbered(struct prepared_set *all, int number)
+{
+	char sql[32];
+	snprintf(sql, sizeof(sql), "SELECT %d", number);
+	put(all, sql);
+}
+
+static void release(struct prepared_set *all)
+{
+	for (int i = 0; i < PREPARED_MAX; i++)
+		prepared_forget(&all->slots[i]);
+}
+
+static void finds_what_was_put_by_its_text(void **state)
+{
+	struct prepared_set all = {0};
+	(void)state;
+	put(&all, "SELECT 1");
+	assert_non_null(prepared_find(&all, "SELECT 1"));
+	assert_null(prepared_find(&all, "select 1"));
+	release(&all);
+}
+
+static void least_recently_used_makes_room(void **state)
+{
+	struct prepared_set all = {0};
+	(void)state;
+	for (int i = 0; i < PREPARED_MAX; i++)
+		put_numbered(&all, i);
+	assert_non_null(prepared_find(&all, "SELECT 0"));
+	put_numbered(&all, 1000);
+	assert_non_null(prepared_find(&all, "SELECT 0"));
+	assert_null(prepared_find(&all, "SELECT 1"));
+	assert_non_null(prepared_find(&all, "SELECT 1000"));
+	release(&all);
+}
+
+static void ids_are_never_given_twice(void **state)
+{
+	struct prepared_set all = {0};
+	(void)state;
+	put(&all, "a");
+	uint64_t first = prepared_find(&all, "a")->id;
+	prepared_forget(prepared_find(&all, "a"));
+	uint64_t announced = prepared_next_id(&all);
+	put(&all, "a");
+	assert_int_equal(prepared_find(&all, "a")->id, announced);
+	assert_int_not_equal(announced, first);
+	release(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +188,9 @@ int main(void)
 		cmocka_unit_test(transaction_commits_or_rolls_back_whole),
 		cmocka_unit_test(transaction_words_are_refused),
 		cmocka_unit_test(a_session_that_only_reads_is_opened_again_four_times_a_second),
+		cmocka_unit_test(finds_what_was_put_by_its_text),
+		cmocka_unit_test(least_recently_used_makes_room),
+		cmocka_unit_test(ids_are_never_given_twice),
 	};
 	return cmocka_run_group_tests_name("store/store", tests, NULL, NULL);
 }

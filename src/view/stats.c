@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "insight/learn.h"
 #include "insight/run_times.h"
-#include "recover/late.h"
+#include "recover/mistakes.h"
 #include "view/job.h"
 #include "view/output.h"
 #include "watch/terms.h"

@@ -134,3 +134,67 @@ const char *act_name(int act)
 	assert(act >= 0 && act < ACT_COUNT);
 	return names[act];
 }
+
+/* ---- parameters ---- */
+
+/* The names, where each can be used, and what it means. */
+static const struct param {
+	const char *name, *meaning;
+	bool recovers, works;
+} params[] = {
+	{"owner", "the worker that has, or had, the job", true, true},
+	{"kind", "the job's kind", true, true},
+	{"attempt", "its attempts so far; when claiming, this one included", true, true},
+	{"alive_at", "its last sign of life, else its deadline or its start", true, false},
+	{"verdict", "dead, silent, overdue or orphan", true, false},
+	{"reason", "the watch's reason, filled in, or the operator's", true, true},
+	{"retry_at", "when the backoff is over", true, true},
+	{"evidence", "the evidence for the verdict, as JSON", true, false},
+	{"now", "the database's clock, in the form of the watch's times", true, true},
+	{"step", "the step of a workflow: the current one, or the one the operator chose", true, true},
+	{"worker", "the id of the worker", false, true},
+	{"error", "why it failed", false, true},
+	{"result", "the program's result, JSON; `:result.text` is one field of it", false, true},
+	{"epoch", "the number of the claim, which rises with every one", false, true},
+	{"metadata", "what a heartbeat of your own code gives, JSON; else null", false, true},
+};
+
+enum { PARAMS = sizeof params / sizeof *params };
+
+void params_reference(struct buf *out)
+{
+	buf_add(out,
+	        "| parameter | remedies, acts and `stuck` | `work` | meaning |\n"
+	        "|---|---|---|---|\n| each key column | yes | yes | the job's own, by its name |\n");
+	for (const struct param *p = params; p < params + PARAMS; p++)
+		buf_addf(out, "| `%s` | %s | %s | %s |\n", p->name, p->recovers ? "yes" : "",
+		         p->works ? "yes" : "", p->meaning);
+}
+
+/* Those that can be used there, key columns first; ends with NULL. */
+static void params_of(const struct watch *w, enum param_scope scope,
+                      const char *out[WATCH_KEYS_MAX + PARAMS + 1])
+{
+	int n = 0;
+	for (int i = 0; scope != PARAMS_NONE && i < w->key.n && i < WATCH_KEYS_MAX; i++)
+		out[n++] = w->key.items[i];
+	for (const struct param *p = params; p < params + PARAMS; p++)
+		if (scope == PARAMS_RECOVERY ? p->recovers : scope == PARAMS_WORK && p->works)
+			out[n++] = p->name;
+	out[n] = NULL;
+}
+
+bool param_known(const struct watch *w, enum param_scope scope, const char *name)
+{
+	const char *names[WATCH_KEYS_MAX + PARAMS + 1];
+	params_of(w, scope, names);
+	/* The result of a job is a document: :result.text is one field of it. */
+	return word_index(names, name) >= 0 || (scope == PARAMS_WORK && text_starts(name, "result."));
+}
+
+const char *param_nearest(const struct watch *w, enum param_scope scope, const char *name)
+{
+	const char *names[WATCH_KEYS_MAX + PARAMS + 1];
+	params_of(w, scope, names);
+	return text_nearest(name, names);
+}

@@ -328,9 +328,6 @@ enum param_scope {
 	PARAMS_WORK,     /* SET lists of claiming and settling */
 };
 
-/* Column of the relation that holds a recovery parameter, without the key columns. */
-extern const char *const recovery_params[];
-
 /* All of them as a table, for the reference. */
 void params_reference(struct buf *out);
 

@@ -4,11 +4,12 @@
  */
 #include "watch/workflow.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "store/dialect.h"
 #include "watch/bind.h"
 #include "watch/options_values.h"
+
+#include <jansson.h>
 
 #define P(member) offsetof(struct workflow_step, member)
 static const struct opt_row step_rows[] = {

@@ -4,8 +4,10 @@
  */
 #include "worker/lines.h"
 
-#include "base/json.h"
+#include "base/text.h"
 #include "worker/source.h"
+
+#include <jansson.h>
 
 const char *const line_do_words[] = {
 #define X(id, word, as) [LINE_##id] = (word),

@@ -2,9 +2,10 @@
 /* lines_test.c: the language between a worker and the program beside it. */
 #include "worker/lines.h"
 
-#include "base/json.h"
 #include "base/test.h"
+#include "base/text.h"
 
+#include <jansson.h>
 #include <string.h>
 
 static struct line_said hear(const char *line, struct arena *a)

@@ -7,13 +7,14 @@
 #include "worker/worker_inside.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "worker/lines.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>

@@ -8,7 +8,6 @@
  */
 #include "worker/source_table_inside.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
@@ -16,6 +15,7 @@
 #include "recover/look.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 /* ---- the worker's texts ---- */
 

@@ -6,7 +6,6 @@
  * The user's own predicate selects the rows to be undone, so nothing is stored about that: a row is
  * undone step by step while it matches.
  */
-#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/events.h"
@@ -18,6 +17,7 @@
 #include "worker/source_table_inside.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 /* ---- recorded steps ---- */
 

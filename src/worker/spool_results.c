@@ -2,9 +2,10 @@
 /* spool_results.c: results, see spools.h. */
 #include "worker/spools.h"
 
-#include "base/json.h"
 #include "base/text.h"
 #include "worker/workflow.h"
+
+#include <jansson.h>
 
 #define PEEK_BYTES (4 << 20) /* at once */
 

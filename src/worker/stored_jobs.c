@@ -3,7 +3,6 @@
 #include "worker/stored_jobs.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "ledger/schema.h"
@@ -15,6 +14,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <jansson.h>
 #include <sys/stat.h>
 #include <time.h>
 

@@ -8,10 +8,9 @@
 #include "ledger/overrides.h"
 #include "ledger/retention.h"
 #include "life/leader.h"
+#include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
-#include "recover/group.h"
-#include "recover/guard_told.h"
 #include "worker/queue.h"
 
 #include <assert.h>

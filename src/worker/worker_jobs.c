@@ -5,11 +5,12 @@
 #include "worker/worker_inside.h"
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "watch/options_values.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 

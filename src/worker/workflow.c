@@ -2,10 +2,10 @@
 /* workflow.c: see workflow.h. */
 #include "worker/workflow.h"
 
-#include "base/json.h"
 #include "base/text.h"
 
 #include <assert.h>
+#include <jansson.h>
 
 #define NO_SUCH_STEP "the workflow no longer has such a step"
 

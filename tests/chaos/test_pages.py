@@ -453,7 +453,7 @@ PAGES = {
     "worker/engine_inside.h:ENDS_MAX": "test_results_while_the_database_was_away",
     "worker/source_queue.c:PROMOTE_MAX": "test_delayed_jobs_that_become_due_at_once",
     "ledger/retention.h:RETENTION_STEP": "test_old_jobs_that_retention_removes",
-    "recover/late.h:LATE_JOBS": "shown",
+    "recover/mistakes.h:LATE_JOBS": "shown",
     "recover/browse.c:PAGE_ROWS": "test_held_jobs_are_released_by_a_term",
     "recover/held.c:HELD_PAGE": "test_a_hold_that_is_over_behind_a_page_that_is_in_force",
     "recover/exits.c:PAGE_CLAIMS": "test_attach.py",

@@ -4,8 +4,10 @@
  */
 #include "fuzz.h"
 
-#include "base/json.h"
+#include "base/text.h"
 #include "worker/lines.h"
+
+#include <jansson.h>
 
 #define FLAGS (JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL)
 

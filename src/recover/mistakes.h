@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * late.h: was a recovery a mistake? One of our own workers that comes back late is rejected by its
- * epoch, and the ledger records it at once. A foreign worker cannot be rejected. The watch's
- * `late_when` states what shows that such a worker finished a recovered job after all, and this
- * file looks for it.
+ * mistakes.h: was a recovery a mistake, or nearly one? One of our own workers that comes back late
+ * is rejected by its epoch, and the ledger records it at once. A foreign worker cannot be rejected.
+ * The watch's `late_when` states what shows that such a worker finished a recovered job after all,
+ * and this file looks for it.
  */
-#ifndef RECOVER_LATE_H
-#define RECOVER_LATE_H
+#ifndef RECOVER_MISTAKES_H
+#define RECOVER_MISTAKES_H
 
+#include "guard/guard.h"
 #include "ledger/counts.h"
+#include "recover/look.h"
 #include "watch/compile.h"
 
 #define LATE_WITHIN_US                                                                             \
@@ -26,5 +28,14 @@ MUST_CHECK defib_err late_check(struct store *s, const struct binding *b, const 
 
 /* "2 of 140 (1.4 %)" */
 void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out);
+
+/*
+ * Near misses: jobs that were seen silent once and were heard again before they were recovered. How
+ * many of the suspects that guard_end() returned; reads at most NEAR_MISSES_MAX of them.
+ */
+#define NEAR_MISSES_MAX 1000
+MUST_CHECK defib_err near_misses(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                                 const struct gone_suspect *gone, int ngone, struct arena *a,
+                                 int64_t *n, struct failure *f);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * attendance_test.c: a worker's description of itself can be read while it is alive and for a while
+ * roster_test.c: a worker's description of itself can be read while it is alive and for a while
  * after.
  */
-#include "life/attendance.h"
+#include "life/roster.h"
 
 #include "base/clock.h"
 #include "life/registry.h"
@@ -28,80 +28,75 @@ static void say(struct store *s, int64_t id, const char *info)
 		fail_msg("%s", f.what);
 }
 
-/* The row of one worker; its texts are not kept. */
-static bool listed(struct store *s, int64_t id, struct attendant *row, char *info, size_t size)
+static bool listed(struct store *s, int64_t id, struct arena *a, struct roster_row *row)
 {
-	struct arena a = ARENA_INIT;
 	struct failure f = {0};
-	struct attendant *all;
+	struct roster_row *all;
 	int n = 0;
-	bool found = false;
-	if (attendance_read(s, 60 * US_PER_S, 200, &a, &all, &n, &f))
+	if (roster_recent(s, 60 * US_PER_S, 200, a, &all, &n, &f))
 		fail_msg("%s", f.what);
 	for (int i = 0; i < n; i++) {
-		if (all[i].id != id)
-			continue;
-		found = true;
 		*row = all[i];
-		snprintf(info, size, "%s", all[i].info ? all[i].info : "");
+		if (row->id == id)
+			return true;
 	}
-	arena_release(&a);
-	return found;
+	return false;
 }
 
 static void what_a_worker_says_at_its_renewal_can_be_read(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct attendant row;
-	char info[64];
+	struct roster_row row;
+	AUTO_ARENA a = ARENA_INIT;
 	int64_t id = enter(t->store, "anna");
 	say(t->store, id, "{\"claims\": 7}");
-	assert_true(listed(t->store, id, &row, info, sizeof info));
-	assert_true(row.alive && !row.dead && !row.expired && !row.again);
+	assert_true(listed(t->store, id, &a, &row));
+	assert_string_equal(row.state, "alive");
+	assert_true(!row.expired && !row.again);
 	assert_int_equal(row.holding, 2);
-	assert_non_null(strstr(info, "\"claims\": 7"));
+	assert_non_null(strstr(row.info, "\"claims\": 7"));
 	assert_true(llabs(row.renewed_us - clock_wall_us()) < 60 * US_PER_S);
 }
 
 static void a_renewal_that_says_nothing_leaves_what_was_said(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct attendant row;
-	char info[64];
+	struct roster_row row;
+	AUTO_ARENA a = ARENA_INIT;
 	int64_t id = enter(t->store, "anna");
 	say(t->store, id, "{\"claims\": 7}");
 	say(t->store, id, NULL);
-	assert_true(listed(t->store, id, &row, info, sizeof info));
-	assert_non_null(strstr(info, "\"claims\": 7"));
+	assert_true(listed(t->store, id, &a, &row));
+	assert_non_null(strstr(row.info, "\"claims\": 7"));
 }
 
 static void one_that_starts_again_is_known_by_its_name(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct attendant row;
-	char info[64];
+	struct roster_row row;
+	AUTO_ARENA a = ARENA_INIT;
 	(void)enter(t->store, "anna");
 	int64_t second = enter(t->store, "anna"), other = enter(t->store, "bert");
-	assert_true(listed(t->store, second, &row, info, sizeof info) && row.again);
-	assert_true(listed(t->store, other, &row, info, sizeof info) && !row.again);
+	assert_true(listed(t->store, second, &a, &row) && row.again);
+	assert_true(listed(t->store, other, &a, &row) && !row.again);
 }
 
 static void the_dead_are_shown_for_a_while(void **state)
 {
 	struct tables *t = tables_of(state);
-	struct attendant row;
+	struct roster_row row;
 	struct failure f = {0};
-	char info[64];
+	AUTO_ARENA a = ARENA_INIT;
 	bool won = false;
 	int64_t id = enter(t->store, "anna");
 	assert_int_equal(
 		registry_declare_dead(t->store, id, &(struct death){.cause = "test"}, &won, &f), DEFIB_OK);
-	assert_true(listed(t->store, id, &row, info, sizeof info));
-	assert_true(row.dead && !row.alive);
+	assert_true(listed(t->store, id, &a, &row));
+	assert_string_equal(row.state, "dead");
 	tables_script(t->store, t->engine == STORE_POSTGRES
 	                            ? "UPDATE defib.worker SET ended_at = ended_at - interval '1 hour'"
 	                            : "UPDATE defib_worker SET ended_at = ended_at - 3600000");
-	assert_false(listed(t->store, id, &row, info, sizeof info));
+	assert_false(listed(t->store, id, &a, &row));
 }
 
 int main(void)

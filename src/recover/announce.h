@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * announce.h: what a pass announces in the log. The lines are the same, whoever recovers jobs: a
+ * scan, a daemon's pass, a worker's sweep, a cleanup at start.
+ */
+#ifndef RECOVER_ANNOUNCE_H
+#define RECOVER_ANNOUNCE_H
+
+#include "recover/scan.h"
+
+/*
+ * What a guard holds back is logged and recorded in the ledger (GUARD_HELD), once when it begins to
+ * hold and once when it lets go.
+ */
+
+struct guard_told {
+	bool braking;
+	bool doubting; /* it held back a job */
+};
+
+/* Call after a pass with this result. */
+void guard_tell(struct guard_told *told, const struct guard *g, struct session *session,
+                const struct watch *w, const struct scan_result *last, const char *actor);
+
+/* ---- groups ---- */
+
+/*
+ * How many jobs of each watch of a group were recovered, in one line: a warning, or a debug line if
+ * there were none.
+ *
+ *   level=warn msg="stuck jobs reset" group="Zombie Record Cleanup" total=7 Sitemaps=2 Pages=5
+ */
+
+struct group_part {
+	const struct watch *watch;
+	int64_t recovered;
+};
+/* The watches of one group. */
+void group_tell(const char *group, const struct group_part *parts, int n);
+/* Watches of any groups, or of none: a line per group. Reorders the parts. */
+void groups_tell(struct group_part *parts, int n);
+
+#endif
