@@ -204,11 +204,12 @@ struct ending {
 	bool cancelled;
 	bool undoing; /* the row is being undone */
 	int64_t lease_attempts, max_attempts;
-	int64_t pause_ms;      /* before it may be claimed again */
-	bool retry;            /* it will be retried */
-	bool over;             /* no attempts are left */
-	enum step_after after; /* of a step */
-	struct undo_report report;
+	int64_t pause_ms;          /* before it may be claimed again */
+	bool retry;                /* it will be retried */
+	bool over;                 /* no attempts are left */
+	enum step_after after;     /* of a step */
+	struct undo_report report; /* at the end of a rollback: the row has its error … */
+	const char *error;         /* … and this is the step's own */
 	enum work_list list;
 };
 

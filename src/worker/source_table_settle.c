@@ -215,6 +215,11 @@ static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *
 	return e;
 }
 
+static const char *own_error(const struct ending *e)
+{
+	return e->report.evidence ? e->error : e->row.error;
+}
+
 /* A step that failed permanently; only the row can say whether it must be undone now. */
 static bool may_begin(const struct ending *e)
 {
@@ -302,9 +307,9 @@ static const char *late_evidence(const struct ending *e, const struct store_rows
 	         : e->found ? "the table prevented the write"
 	                    : "the row had changed",
 	         (long long)e->given->epoch, epoch ? epoch : "null", owner ? owner : "null");
-	if (e->row.error) {
+	if (own_error(e)) {
 		buf_add(&out, ",\"error\":");
-		buf_add_json(&out, e->row.error);
+		buf_add_json(&out, own_error(e));
 	}
 	if (e->row.result)
 		buf_addf(&out, ",\"result\":%s", e->row.result);
@@ -349,6 +354,7 @@ static defib_err report_rollbacks(struct settling *z, struct failure *f)
 			continue;
 		steps_mark(e->given, &e->row, e->after, z->arena, &own);
 		err = steps_report(&z->src->sql, z->store, e->row.job, &own, z->arena, &e->report, f);
+		e->error = e->row.error;
 		e->row.error = e->report.error;
 	}
 	return err;
@@ -358,8 +364,10 @@ static defib_err record_steps(struct settling *z, struct failure *f)
 {
 	for (int i = 0; i < z->n; i++) {
 		struct ending *e = &z->all[i];
+		struct work_row own = e->row;
+		own.error = own_error(e);
 		if (writable(e) && e->given->accepted && is_step(e))
-			steps_mark(e->given, &e->row, e->after, z->arena, &z->marks);
+			steps_mark(e->given, &own, e->after, z->arena, &z->marks);
 	}
 	return steps_record(&z->src->sql, z->store, &z->marks, z->arena, f);
 }

@@ -340,6 +340,22 @@ static void undo_that_fails_for_good_is_told_and_the_rest_goes_on(void **state)
 		1);
 }
 
+static void last_undo_that_fails_keeps_its_own_error(void **state)
+{
+	struct bench *b = bench_of(state);
+	int64_t w = open_failed(b);
+	run_one(b, w, NULL);
+	struct claimed c = bench_one(b, w);
+	assert_true(end_step(b, w, &c, SETTLE_PERMANENT, NULL, "shelf is gone"));
+	is(b, "status = 'undone' AND error = 'could not undo: reserve (shelf is gone)'");
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " STEPS " WHERE step = 'reserve' AND "
+	                                 "state = 'undo_failed' AND error = 'shelf is gone'"),
+	                 1);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " LEDGER " WHERE event = 'UNDO_FAILED' "
+	                                 "AND reason = 'shelf is gone'"),
+	                 1);
+}
+
 static void row_that_needs_no_undo_any_more_is_left_alone(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -467,6 +483,7 @@ int main(void)
 		BOTH(failed_row_is_undone_backwards_under_its_lease_alone),
 		BOTH(rollback_of_a_dead_worker_goes_on_where_it_was),
 		BOTH(undo_that_fails_for_good_is_told_and_the_rest_goes_on),
+		BOTH(last_undo_that_fails_keeps_its_own_error),
 		BOTH(row_that_needs_no_undo_any_more_is_left_alone),
 		BOTH(undo_that_is_handed_back_without_a_step_leaves_the_row),
 		BOTH(claim_beats_in_its_own_transaction_and_the_end_is_told),
