@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "daemon/background_acts.h"
 #include "recover/leader_status.h"
-#include "view/background.h"
+#include "view/scan.h"
 
 #include <unistd.h>
 

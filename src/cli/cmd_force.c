@@ -12,7 +12,7 @@
 #include "cli/select.h"
 #include "recover/look.h"
 #include "watch/settings.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 #include "worker/worker.h"
 
 #include <assert.h>

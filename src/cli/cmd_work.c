@@ -13,7 +13,7 @@
 #include "base/program_env.h"
 #include "base/text.h"
 #include "watch/settings.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
 #include "worker/worker.h"

@@ -146,7 +146,7 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s);
 /* Whether the built-in queue does it its own way: it notifies workers of what is cancelled. */
 bool act_of_queue(const struct act_kind *kind, const struct watch *w);
-/* That act (cmd_cancel.c), reported as by_hand() does. */
+/* That act (cmd_enqueue.c), reported as by_hand() does. */
 void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_hand_options *o,
                      struct by_hand_result *result);
 

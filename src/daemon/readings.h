@@ -11,12 +11,19 @@
 #define DAEMON_READINGS_H
 
 #include "daemon/metrics.h"
-#include "daemon/sampling.h"
+#include "insight/series.h"
 #include "ledger/retention.h"
 #include "store/store.h"
 
 #define READINGS_MS 15000
 #define READINGS_KINDS_MAX 20 /* per watch; the rest is "other" */
+
+/* What the series of a watch has. */
+struct sampled {
+	int64_t minute;            /* that was last written; 0: none */
+	struct series_point point; /* the readings of that minute */
+	int64_t ended_ms;          /* ended jobs are not counted before: CLOCK_BOOTTIME */
+};
 
 /* The memory for one watch. */
 struct reading {
@@ -73,5 +80,9 @@ MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct
 struct roster_row;
 void readings_workers(struct readings *r, const struct roster_row *rows, int n, struct metrics *m,
                       const char *database, struct watch_loop **loops, int nloops);
+
+/* Adds what is new to the series of the watches that are led (sampling.c). */
+MUST_CHECK defib_err sampling_take(struct store *s, struct watch_loop **loops, int n,
+                                   struct failure *f);
 
 #endif

@@ -1,6 +1,12 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* sampling.c: see sampling.h. */
-#include "daemon/sampling.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * sampling.c: the leader of a watch adds its numbers to the series (insight/series.h).
+ *
+ * After each round of readings: how many jobs wait, and run, as the metrics have it; jobs that have
+ * ended since the last time; ledger entries since then. Up to where it counted is stored with the
+ * numbers, in one transaction, so a daemon that is killed loses nothing and the next one counts
+ * nothing twice. A watch of which nothing is new is written once a minute.
+ */
+#include "daemon/readings.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -14,10 +14,10 @@ static const struct {
 	const struct api_route *routes;
 	bool versioned; /* below /api/v1 */
 } tables[] = {
-	{probe_routes, false},     {page_routes, false},          {api_status_routes, true},
-	{api_watch_routes, true},  {api_read_routes, true},       {api_act_routes, true},
-	{api_worker_routes, true}, {api_history_routes, true},    {api_event_routes, true},
-	{api_index_routes, true},  {api_background_routes, true}, {api_incident_routes, true},
+	{probe_routes, false},     {page_routes, false},       {api_status_routes, true},
+	{api_watch_routes, true},  {api_read_routes, true},    {api_act_routes, true},
+	{api_worker_routes, true}, {api_history_routes, true}, {api_event_routes, true},
+	{api_index_routes, true},
 };
 
 /* All routes for programs, so not the page; `base` precedes the path. */

@@ -14,13 +14,11 @@
  * api_values.c  the address, parameters and body of a call, and problems
  * api_*.c       handlers, a table of routes each:
  *   api_watches.c  watches: state, numbers, explanations, configuration
- *   api_read.c     lists and stories of jobs; workers
- *   api_act.c      acts on one job, or on many by name or terms
- *   api_background.c  acts on all jobs that match, in the background
+ *   api_read.c     lists and stories of jobs; workers; incidents
+ *   api_act.c      acts on one job, on many by name or terms, or on all in the background
  *   api_control.c  undo, a scan at once, overrides
  *   api_work.c     enqueue, claim, settle, progress
  *   api_worker.c   register, beat, leave
- *   api_incidents.c  what was lost and recovered, as incidents
  *   api_history.c  the ledger, reports, trends, alerts
  */
 #ifndef HTTP_API_H
@@ -209,17 +207,14 @@ bool api_failed_as(struct api_call *c, int status, const struct failure *f);
 void api_header(struct api_call *c, const char *name, const char *value);
 
 /* Tables of routes; each ends with method NULL. */
-extern const struct api_route api_watch_routes[]; /* api_watches.c: watches, stats, doctor */
-extern const struct api_route api_read_routes[];  /* api_read.c: jobs, ledger, workers */
-extern const struct api_route api_act_routes[];   /* api_act.c: acts on jobs */
-extern const struct api_route
-	api_background_routes[];                        /* api_background.c: acts on all that match */
+extern const struct api_route api_watch_routes[];   /* api_watches.c: watches, stats, doctor */
+extern const struct api_route api_read_routes[];    /* api_read.c: jobs, workers, incidents */
+extern const struct api_route api_act_routes[];     /* api_act.c: acts on jobs */
 extern const struct api_route api_worker_routes[];  /* api_worker.c: enqueue, claim, beat, settle */
 extern const struct api_route api_history_routes[]; /* api_history.c: reports, trends, alerts */
-extern const struct api_route api_incident_routes[]; /* api_incidents.c: losses, grouped */
-extern const struct api_route api_event_routes[];    /* events.c: the ledger as a stream */
-extern const struct api_route api_status_routes[];   /* probes.c: state of the daemon */
-extern const struct api_route api_index_routes[];    /* the list of routes */
+extern const struct api_route api_event_routes[];   /* events.c: the ledger as a stream */
+extern const struct api_route api_status_routes[];  /* probes.c: state of the daemon */
+extern const struct api_route api_index_routes[];   /* the list of routes */
 /* The same, but with full paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: files for browsers */

@@ -19,7 +19,7 @@
 #include "view/ledger.h"
 #include "view/output.h"
 #include "view/report.h"
-#include "view/series.h"
+#include "view/stats.h"
 #include "view/viewer.h"
 #include "watch/settings.h"
 

@@ -14,7 +14,7 @@
 #include "store/dialect.h"
 #include "view/output.h"
 #include "watch/settings.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 
 #define KINDS_MOST 32
 #define SERVES_MOST 32

@@ -10,7 +10,7 @@
  * readings: a step has the highest, so that longer steps hide no peak. A step without a reading has
  * none: nobody looked.
  *
- * Points and their arithmetic are pure (series.c); series_store.c reads and writes them.
+ * Points and their arithmetic are pure; series_write() and series_read() use the table.
  */
 #ifndef INSIGHT_SERIES_H
 #define INSIGHT_SERIES_H

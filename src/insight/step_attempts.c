@@ -1,6 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* step_attempts.c: see step_attempts.h. */
-#include "insight/step_attempts.h"
+/* SPDX-License-Identifier: Apache-2.0
+ * step_attempts.c: every known attempt at the steps of a workflow. Each fact has one home:
+ *
+ *   the step's own record   the attempt that finished it, or that undid it
+ *   step_attempt            attempts that did not, and a run that was undone since
+ *   the ledger              attempts that ended with their worker: the step is not in the entry,
+ *                           but follows from the attempts around it, or from the workflow
+ *   job, lease              the attempt that is running
+ */
+#include "insight/story.h"
 
 #include "base/clock.h"
 #include "base/text.h"

@@ -3,7 +3,6 @@
 #include "insight/story.h"
 
 #include "base/text.h"
-#include "insight/step_attempts.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
 #include "watch/timesql.h"

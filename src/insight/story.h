@@ -35,7 +35,7 @@ struct story_step {
 	bool has_started, has_finished;   /* not finished: there is no record of it */
 	int64_t started_us, finished_us;
 	int nattempts;
-	struct story_attempt *attempts; /* in order of time; see step_attempts.h */
+	struct story_attempt *attempts; /* in order of time; see step_attempts.c */
 };
 
 struct story_progress {
@@ -81,5 +81,13 @@ struct story {
 MUST_CHECK defib_err story_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                 const struct workflow_list *flows, const char *job, struct arena *a,
                                 struct story *out, bool *found, struct failure *f);
+
+/*
+ * Adds attempts to the steps of the story, and the steps that are not finished. `flow` is NULL if
+ * the workflow of the job is not known; then a step that has not ended may be missing.
+ */
+MUST_CHECK defib_err step_attempts_read(struct store *s, const struct watch *w, bool queue,
+                                        const struct workflow *flow, struct arena *a,
+                                        struct story *out, struct failure *f);
 
 #endif

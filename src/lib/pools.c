@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 #include "worker/workflow.h"
 
 #include <assert.h>

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger.h: an entry of the ledger, as JSON and as text, and how users name its job.
+ * ledger.h: an entry of the ledger, as JSON and as text, and how users name its job; and an
+ * incident, which is made of entries.
  */
 #ifndef VIEW_LEDGER_H
 #define VIEW_LEDGER_H
 
+#include "insight/incidents.h"
 #include "ledger/ledger.h"
 #include "recover/masked.h"
+#include "view/output.h"
+#include "view/viewer.h"
 #include "watch/settings.h"
 
 /* The values that are masked in its documents. */
@@ -51,5 +55,11 @@ struct ledger_lines {
 void ledger_lines_measure(struct ledger_lines *l, const struct ledger_line *lines, int n);
 void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
                        struct buf *out);
+
+/* ---- incidents ---- */
+
+/* A complete object; hosts and workers are masked for viewers. */
+void incident_json(const struct incident *i, const char *database, enum role role, struct arena *a,
+                   struct buf *out);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scan.h: what a scan found and did, and what operators did to jobs.
+ * scan.h: what a scan found and did, what operators did to jobs, and acts on all matching jobs,
+ * which a daemon carries out in the background.
  */
 #ifndef VIEW_SCAN_H
 #define VIEW_SCAN_H
 
 #include "base/text.h"
+#include "ledger/background.h"
 #include "recover/by_hand.h"
 #include "recover/scan.h"
 #include "view/output.h"
@@ -77,5 +79,22 @@ void act_rows_release(struct act_rows *r);
 /* "main/pages: 12 requeued, 1 refused", as a line; "" if there was nothing. */
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
                      const struct by_hand_result *result, struct buf *out);
+
+/* ---- acts in the background ---- */
+
+/* A complete object. */
+void background_json(const struct background_act *act, const struct database *d, struct buf *out);
+/* Jobs that were handled, whatever the outcome. */
+int64_t background_handled(const struct background_act *act);
+/* "1,204 of 4,800 requeued, 3 refused" */
+void background_sentence(const struct background_act *act, struct buf *out);
+
+/* For a terminal: titles, and one row each. */
+void background_head(struct table *t);
+void background_row(struct table *t, const struct background_act *act, const struct database *d,
+                    int64_t now_us);
+/* One of them with everything that is known. */
+void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
+                     bool color, struct buf *out);
 
 #endif

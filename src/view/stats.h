@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stats.h: the numbers of a watch (defib stats), and its learned run times with what they suggest
- * for its thresholds (defib learn).
+ * for its thresholds (defib learn); and its numbers over time, for charts.
  */
 #ifndef VIEW_STATS_H
 #define VIEW_STATS_H
 
 #include "insight/learn.h"
+#include "insight/series.h"
 #include "insight/tally.h"
 #include "watch/settings.h"
 
@@ -26,5 +27,10 @@ void learned_json(const struct watch *w, const struct database *d, const struct 
 
 void learned_text(const struct watch *w, const struct database *d, const struct learned *l,
                   bool color, struct buf *out);
+
+/* ---- numbers over time ---- */
+
+/* One document; `watch` NULL: all watches of the database. */
+void series_view(const char *database, const char *watch, const struct series *s, struct buf *out);
 
 #endif

@@ -11,7 +11,6 @@
 #include "view/job.h"
 #include "view/ledger.h"
 #include "view/output.h"
-#include "view/story_steps.h"
 #include "watch/terms.h"
 
 #include <jansson.h>

@@ -26,4 +26,16 @@ struct story_sheet {
 /* Control characters are made visible. */
 void story_text(struct story_sheet *x, struct buf *out);
 
+/* ---- the steps of a workflow, with every attempt at them ---- */
+
+/* The member "steps" of a story. */
+void steps_json(const struct watch *w, const struct story *s, const struct secrets *secrets,
+                struct buf *out);
+/* "step charge: done, attempt 3, took 4 ms": the step's own record. */
+void step_words(const struct watch *w, const struct story_step *s, const struct secrets *secrets,
+                struct buf *out);
+/* "step charge: attempt 1 failed after 5 ms, worker w1: exit code 1": an attempt beside it. */
+void attempt_words(const struct watch *w, const struct story_step *s,
+                   const struct story_attempt *one, const struct secrets *secrets, struct buf *out);
+
 #endif

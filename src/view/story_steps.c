@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* story_steps.c: see story_steps.h. */
-#include "view/story_steps.h"
+#include "view/story.h"
 
 #include "base/clock.h"
 #include "base/text.h"

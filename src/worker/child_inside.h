@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * child_inside.h: what the files of a child process share.
  *
- * run_child.c     its life from start to end
- * child_spawn.c   clone and exec of its program
- * child_output.c  its output, bounded
+ * run_child.c    its life from start to end, and its output, bounded
+ * child_spawn.c  clone and exec of its program
  */
 #ifndef WORKER_CHILD_INSIDE_H
 #define WORKER_CHILD_INSIDE_H

@@ -12,7 +12,7 @@
 #include "ledger/schema.h"
 #include "life/registry.h"
 #include "recover/races_test.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 
 enum sort { CLAIMABLE, SILENT, DEAD, SORTS };
 

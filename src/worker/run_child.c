@@ -460,3 +460,137 @@ int64_t oom_kills_lately(int64_t now_ms)
 	}
 	return atomic_load(&kills);
 }
+
+/*
+ * ---- what is kept of its output ----
+ * A bounded part of an unbounded stream. Every function drops what exceeds its bound and keeps
+ * accepting, because a full pipe would stop the child.
+ */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Well-formed UTF-8; other bytes, and control characters except tab and newline, become U+FFFD. */
+static void add_clean(struct buf *out, const char *bytes, size_t n)
+{
+	/* A NUL after the bytes lets utf8_len look ahead safely. */
+	AUTO_BUF copy = BUF_INIT;
+	buf_addn(&copy, bytes, n);
+	for (size_t i = 0; i < n;) {
+		const char *at = copy.data + i;
+		size_t len = utf8_len(at);
+		bool control = (unsigned char)*at < 0x20 && *at != '\t' && *at != '\n';
+		if (len && !control)
+			buf_addn(out, at, len);
+		else if (*at != '\r')
+			buf_add(out, "\xef\xbf\xbd");
+		i += len ? len : 1;
+	}
+}
+
+void output_result(struct child_output *o, const char *bytes, size_t n)
+{
+	assert(o->result.len <= CHILD_RESULT_MAX);
+	size_t room = CHILD_RESULT_MAX - o->result.len;
+	buf_addn(&o->result, bytes, least(n, room));
+	o->result_too_long |= n > room;
+}
+
+static void keep_last(struct buf *b, size_t n)
+{
+	if (b->len <= n)
+		return;
+	memmove(b->data, b->data + b->len - n, n + 1);
+	b->len = n;
+}
+
+void output_stderr(struct child_output *o, const char *bytes, size_t n)
+{
+	size_t take = least(n, CHILD_STDERR_TAIL);
+	buf_addn(&o->tail, bytes + n - take, take);
+	if (o->tail.len >= (size_t)2 * CHILD_STDERR_TAIL)
+		keep_last(&o->tail, CHILD_STDERR_TAIL);
+}
+
+static void end_line(struct child_output *o)
+{
+	buf_clear(&o->line);
+	add_clean(&o->line, buf_text(&o->partial), o->partial.len);
+	buf_clear(&o->partial);
+	o->line_is_new = true;
+}
+
+void output_progress(struct child_output *o, const char *bytes, size_t n)
+{
+	while (n) {
+		const char *end = memchr(bytes, '\n', n);
+		size_t part = end ? (size_t)(end - bytes) : n;
+		assert(o->partial.len <= CHILD_PROGRESS_MAX);
+		buf_addn(&o->partial, bytes, least(part, CHILD_PROGRESS_MAX - o->partial.len));
+		if (end)
+			end_line(o);
+		size_t used = part + (end ? 1 : 0);
+		bytes += used;
+		n -= used;
+	}
+}
+
+void output_close(struct child_output *o)
+{
+	if (o->partial.len)
+		end_line(o);
+}
+
+const char *output_fetch_progress(struct child_output *o)
+{
+	if (!o->line_is_new)
+		return NULL;
+	o->line_is_new = false;
+	return buf_text(&o->line);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0';
+}
+
+/* Where the last CHILD_STDERR_TAIL bytes start (not inside a character), and their trimmed end. */
+static size_t tail_bounds(const struct child_output *o, size_t *end)
+{
+	const char *text = buf_text(&o->tail);
+	size_t start = 0;
+	if (o->tail.len > CHILD_STDERR_TAIL)
+		start = o->tail.len - CHILD_STDERR_TAIL;
+	/* A character has at most three continuation bytes. */
+	for (int i = 0; i < 3 && ((unsigned char)text[start] & 0xc0) == 0x80; i++)
+		start++;
+	*end = o->tail.len;
+	while (*end > start && is_blank(text[*end - 1]))
+		(*end)--;
+	return start;
+}
+
+void output_add_tail(const struct child_output *o, struct buf *out)
+{
+	size_t end, start = tail_bounds(o, &end);
+	add_clean(out, buf_text(&o->tail) + start, end - start);
+}
+
+void output_add_last_line(const struct child_output *o, struct buf *out)
+{
+	size_t end, start = tail_bounds(o, &end);
+	const char *text = buf_text(&o->tail) + start;
+	const char *newline = memrchr(text, '\n', end - start);
+	const char *line = newline ? newline + 1 : text;
+	add_clean(out, line, (size_t)(text + (end - start) - line));
+}
+
+void output_release(struct child_output *o)
+{
+	buf_release(&o->result);
+	buf_release(&o->tail);
+	buf_release(&o->partial);
+	buf_release(&o->line);
+}

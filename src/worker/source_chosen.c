@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_chosen.c: see source_table.h. A table's source does everything except claims: for each
+ * source_chosen.c: see source.h. A table's source does everything except claims: for each
  * claim a new one is made with a narrower `ready`, so that it can only find the next jobs of the
  * list.
  */
 #include "base/clock.h"
 #include "base/text.h"
+#include "recover/look.h"
 #include "watch/lease_sql.h"
-#include "worker/source_table.h"
+#include "worker/source.h"
 #include "worker/source_table_inside.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * source_table.c: see source_table.h. Claiming, and queries about leases; settling is in
+ * source_table.c: see source.h. Claiming, and queries about leases; settling is in
  * source_table_settle.c.
  */
-#include "worker/source_table.h"
+#include "worker/source.h"
 
 #include "base/clock.h"
 #include "ledger/jobs.h"

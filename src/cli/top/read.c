@@ -3,10 +3,9 @@
  * and stats, with limits on rows and time. What is not available is left out of its cell; only a
  * database that does not answer makes the whole reading an error.
  */
-#include "cli/top/top.h"
-
 #include "base/clock.h"
 #include "base/text.h"
+#include "cli/top/top.h"
 #include "insight/series.h"
 #include "insight/tally.h"
 #include "ledger/counts.h"
@@ -500,4 +499,34 @@ struct top_part *top_read(struct top_view *v)
 	}
 	arena_release(&r.scratch);
 	return r.part;
+}
+
+/* ---- the last hour of a watch as a line of characters ---- */
+
+static int64_t value_at(const struct series_point *p, enum top_watch_cell which)
+{
+	return which == WATCH_DONE_HOUR ? p->done : p->waiting;
+}
+
+void top_spark(const struct series *s, enum top_watch_cell which, bool ascii, struct buf *out)
+{
+	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const marks[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
+	int64_t high[TOP_SPARK], top = SERIES_UNKNOWN;
+	int each = s->about->steps / TOP_SPARK;
+	for (int i = 0; i < TOP_SPARK; i++) {
+		high[i] = SERIES_UNKNOWN;
+		for (int k = 0; k < each; k++) {
+			int64_t v = value_at(&s->points[i * each + k], which);
+			high[i] = v > high[i] ? v : high[i];
+		}
+		top = high[i] > top ? high[i] : top;
+	}
+	for (int i = 0; i < TOP_SPARK && top != SERIES_UNKNOWN; i++) {
+		int64_t level = high[i] > 0 ? (high[i] * 7 + top - 1) / top : 0; /* 1 is not 0 */
+		if (high[i] == SERIES_UNKNOWN)
+			buf_add(out, ascii ? " " : "·");
+		else
+			buf_add(out, ascii ? marks[level] : blocks[level]);
+	}
 }

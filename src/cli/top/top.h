@@ -2,9 +2,8 @@
  * top/top.h: the parts of `defib top`.
  *
  * reader.c  a thread per database, with sessions of its own: reads, and executes acts
- * read.c    one reading of one database
+ * read.c    one reading of one database, and the last hour of a watch as a line of characters
  * model.c   what is shown, filtered and tagged, and lines of it of a given width (pure)
- * spark.c   the last hour of a watch as a line of characters (pure)
  * talk.c    keys, and the dialogue before an act
  * screen.c  curses; no other file uses it
  *

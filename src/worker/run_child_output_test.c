@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * child_output_test.c: portions in, bounded text out.
+ * run_child_output_test.c: portions in, bounded text out.
  */
 #include "worker/child_inside.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress_test.c: the progress line as text. */
-#include "view/progress.h"
+#include "cli/progress.h"
 
 #include "base/test.h"
 
