@@ -137,7 +137,7 @@ def test_recoveries_are_in_the_series_by_verdict_with_the_time_to_detection(mail
         assert sum(n or 0 for n in got["recovered"]["silent"]) == 6
         # Silent since about 90 s: between the bounds 60 and 120.
         assert 60 <= got["totals"]["detection_p50_s"] <= got["totals"]["detection_p95_s"] <= 120
-        assert scrape(web).get("defib_recovered_total", watch="mails") == 6
+        eventually(lambda: scrape(web).get("defib_recovered_total", watch="mails") == 6)
 
 
 def test_a_killed_daemon_loses_nothing_and_the_next_counts_nothing_twice(mails, serve, defib):
