@@ -480,4 +480,4 @@ COMMAND(cancel, cmd_cancel, "JOB…", "cancel waiting jobs, ask running ones to 
         .options = cancel_options,
         .examples = {{"defib cancel queue/44 --yes", "one job"},
                      {"defib cancel --watch queue --where kind=render --where state=queued --yes",
-                      "all of a kind that nobody has begun"}});
+                      "all waiting jobs of one kind"}});

@@ -584,9 +584,9 @@ const struct api_route api_act_routes[] = {
 	API_POST("/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, "reason",
              "the next scan ignores doubt, brake and second look", call_override_guard),
 	API_GET("/acts", ROLE_VIEWER, API_DATABASE, "limit",
-            "acts in the background, those that have not ended first", list_acts),
-	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one act in the background", show_act),
+            "background acts, those that have not ended first", list_acts),
+	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one background act", show_act),
 	API_POST("/acts/{id}/cancel", ROLE_OPERATOR, API_DATABASE, "",
-             "cancel an act in the background; what was done stays", cancel_act),
+             "cancel a background act; what was done stays", cancel_act),
 	{.method = NULL},
 };
