@@ -4,7 +4,6 @@
 #include "alert/alert_store.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"

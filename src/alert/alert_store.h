@@ -15,7 +15,6 @@
 #define ALERT_ALERT_STORE_H
 
 #include "alert/rules.h"
-#include "store/store.h"
 
 /* ---- messages ---- */
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message.c: see message.h. */
 #include "alert/message.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
 
 #include <ctype.h>
 

@@ -16,7 +16,6 @@
 #define ALERT_MESSAGE_H
 
 #include "alert/rules.h"
-#include "base/text.h"
 
 #include <jansson.h>
 

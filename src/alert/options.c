@@ -9,9 +9,7 @@
 #include "alert/alerts.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "watch/options_values.h"
-#include "watch/settings.h"
 
 #include <math.h>
 

@@ -3,9 +3,7 @@
  */
 #include "alert/rules.h"
 
-#include "alert/alerts.h"
 #include "base/clock.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sinks.c: see sinks.h. */
 #include "alert/sinks.h"
 
 #include "alert/message.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/program_env.h"
-#include "base/text.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -16,7 +13,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -14,9 +14,7 @@
 
 #include "base/log.h"
 #include "recover/scan.h"
-#include "store/store.h"
 #include "view/output.h"
-#include "watch/settings.h"
 
 #include <signal.h>
 

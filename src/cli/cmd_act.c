@@ -6,10 +6,7 @@
  */
 #include "cli/select.h"
 
-#include "base/text.h"
 #include "cli/progress.h"
-#include "ledger/ledger.h"
-#include "watch/settings.h"
 
 #include <ctype.h>
 

@@ -4,11 +4,9 @@
  * from this process.
  */
 #include "cli/cli.h"
-#include "view/output.h"
 
 #include "alert/sinks.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "daemon/settings.h"
 #include "view/alert.h"
 

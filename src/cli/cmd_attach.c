@@ -5,9 +5,6 @@
  */
 #include "cli/select.h"
 
-#include "recover/attach.h"
-#include "store/dialect.h"
-
 #include <unistd.h>
 
 #define LOCK_MS 500 /* the longest time that others wait behind us */

@@ -6,10 +6,8 @@
 #include "cli/select.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "daemon/background_acts.h"
 #include "recover/leader_status.h"
-#include "view/scan.h"
 
 #include <unistd.h>
 

@@ -7,8 +7,6 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "worker/heartbeat.h"
 #include "worker/lines.h"
 

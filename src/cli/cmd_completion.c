@@ -4,8 +4,6 @@
  * WORD… CURRENT`, so that they never become outdated.
  */
 
-#include "base/text.h"
-
 #include "cli/cli.h"
 #include "embedded.h"
 #include "ledger/events.h"
@@ -13,7 +11,6 @@
 #include "shipped.h"
 #include "view/report.h"
 #include "watch/list_sql.h"
-#include "watch/settings.h"
 #include "watch/terms.h"
 
 #include <ctype.h>

@@ -11,21 +11,14 @@
  * take the jobs as parameters; they are printed with empty ones, so that the whole script runs in
  * psql or sqlite3 and changes nothing until they are filled in.
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
-#include "base/text.h"
 #include "cli/select.h"
 #include "daemon/metrics.h"
 #include "embedded.h"
 #include "setup/doctor.h"
 #include "setup/propose.h"
-#include "store/dialect.h"
 #include "view/installation.h"
-#include "view/output.h"
 #include "watch/lexer.h"
-#include "watch/settings.h"
-#include "watch/watch.h"
 
 #include <ctype.h>
 

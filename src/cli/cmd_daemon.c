@@ -8,9 +8,6 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "daemon/daemon.h"
 #include "daemon/heartbeats.h"
 #include "daemon/pools.h"
@@ -22,9 +19,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

@@ -7,10 +7,7 @@
  */
 #include "cli/demo/demo.h"
 
-#include "base/text.h"
-
 #include <errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 static const struct cli_option demo_options[] = {

@@ -5,10 +5,8 @@
  */
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "config/source.h"
-#include "config/tree.h"
 #include "shipped.h"
 
 #include <ctype.h>

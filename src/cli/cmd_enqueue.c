@@ -6,14 +6,8 @@
  * notified. Plain numbers are jobs of the built-in queue, and need no confirmation. For jobs of a
  * watch, its `cancel` list is written.
  */
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/text.h"
-#include "cli/cli.h"
 #include "cli/select.h"
 #include "recover/carry.h"
-#include "store/timeline.h"
-#include "watch/settings.h"
 #include "worker/queue.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"

@@ -6,12 +6,8 @@
  * `force` is an ordinary worker for exactly these jobs: they are claimed, leased and settled like
  * any other, so that a worker that comes back meanwhile does no harm.
  */
-
 #include "base/clock.h"
-#include "base/text.h"
 #include "cli/select.h"
-#include "recover/look.h"
-#include "watch/settings.h"
 #include "worker/source.h"
 #include "worker/worker.h"
 

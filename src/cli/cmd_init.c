@@ -4,13 +4,11 @@
  * Both only read.
  */
 
-#include "base/text.h"
 #include "cli/cli.h"
 #include "config/source.h"
 #include "ledger/schema.h"
 #include "setup/propose.h"
 #include "store/dialect.h"
-#include "watch/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>

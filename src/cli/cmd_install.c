@@ -8,12 +8,9 @@
 #include "cli/select.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "ledger/ledger.h"
 #include "ledger/schema.h"
 #include "recover/apply.h"
 #include "setup/install_sql.h"
-#include "store/dialect.h"
 
 #include <ctype.h>
 

@@ -6,16 +6,13 @@
  * id is ever committed later.
  */
 #include "cli/progress.h"
-#include "cli/select.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/seal.h"
 #include "view/ledger.h"
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio_ext.h>
 #include <sys/signalfd.h>
 #include <unistd.h>

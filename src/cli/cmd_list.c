@@ -13,11 +13,6 @@
 #include "cli/progress.h"
 #include "cli/select.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "recover/evidence.h"
-#include "view/job.h"
-#include "view/output.h"
 #include "view/status.h"
 #include "view/story.h"
 

@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 #include "cli/progress.h"
-#include "cli/select.h"
 #include "ledger/retention.h"
 
 #include <inttypes.h>

@@ -16,12 +16,10 @@
 #include "cli/select.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "insight/whatif.h"
 #include "recover/mistakes.h"
-#include "view/output.h"
 #include "view/report.h"
 #include "view/stats.h"
 

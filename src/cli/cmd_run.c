@@ -14,15 +14,12 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "daemon/settings.h"
 #include "life/programs.h"
 #include "recover/exits.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -7,8 +7,6 @@
  */
 #include "cli/progress.h"
 
-#include "base/log.h"
-#include "base/text.h"
 #include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/leader_status.h"

@@ -13,13 +13,11 @@
 #include "cli/select.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/roster.h"
 #include "view/installation.h"
 #include "view/status.h"
-#include "watch/settings.h"
 
 struct status_run {
 	struct cli *cli;

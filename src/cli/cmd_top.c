@@ -6,12 +6,10 @@
 
 #include "base/clock.h"
 #include "daemon/settings.h"
-#include "watch/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 static const struct cli_option top_options[] = {

@@ -9,17 +9,13 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/program_env.h"
-#include "base/text.h"
-#include "watch/settings.h"
 #include "worker/source.h"
 #include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
 #include "worker/worker.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -4,12 +4,9 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/text.h"
 #include "daemon/scheduled_reports.h"
 #include "daemon/settings.h"
 #include "ledger/schema.h"
-#include "store/store.h"
 
 #include <errno.h>
 #include <pwd.h>

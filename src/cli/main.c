@@ -7,14 +7,10 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <locale.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.c: see progress.h. */
 #include "cli/progress.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "view/output.h"
 
 #define QUIET_MS 1000 /* what takes less needs no progress */
 #define EVERY_MS 100

@@ -6,9 +6,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
-#include "base/text.h"
 #include "cli/cli.h"
-#include "store/store.h"
 
 struct progress_of {
 	const char *name; /* before it: a watch or a database … */

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c: see select.h. */
 #include "cli/select.h"
 
-#include "base/text.h"
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
-#include "recover/browse.h"
-#include "watch/settings.h"
 
 #include <assert.h>
 #include <jansson.h>

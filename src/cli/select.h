@@ -16,13 +16,8 @@
 #define CLI_SELECT_H
 
 #include "cli/cli.h"
-#include "ledger/ledger.h"
-#include "recover/by_hand.h"
-#include "store/store.h"
 #include "view/job.h"
 #include "view/scan.h"
-#include "watch/compile.h"
-#include "watch/terms.h"
 
 /* Rows for the option table of a command that selects jobs. */
 /* clang-format off */

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alert_loop.c: see alert_loop.h. */
 #include "daemon/alert_loop.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
-#include "daemon/settings.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -19,10 +19,7 @@
 #include "alert/message.h"
 #include "alert/sinks.h"
 #include "base/clock.h"
-#include "daemon/daemon.h"
-#include "daemon/settings.h"
 #include "daemon/watch_loop.h"
-#include "store/store.h"
 
 struct alert_loop;
 /* For the database of that name; `url` and options must outlive it. */

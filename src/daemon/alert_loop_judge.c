@@ -9,11 +9,7 @@
  */
 #include "daemon/alert_loop.h"
 
-#include "alert/alert_store.h"
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
 #include "life/leader.h"
 
 #define SOON_MS 100 /* after messages from memory were recorded */

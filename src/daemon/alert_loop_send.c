@@ -4,13 +4,8 @@
  */
 #include "daemon/alert_loop.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #define LEASE_MORE_US (10 * US_PER_S) /* beyond the time limit of a try */

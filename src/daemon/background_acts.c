@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* background_acts.c: see background_acts.h. */
 #include "daemon/background_acts.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "daemon/database_loop.h"
-#include "daemon/watch_loop.h"
 #include "recover/carry.h"
 #include "view/job.h"
-#include "worker/queue.h"
-
-#include <jansson.h>
 
 #define LOOK_MS 1000  /* between looks for new acts */
 #define TURN_MS 250   /* that a database loop can spare */

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* daemon.c: see daemon.h. */
 #include "daemon/daemon.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "daemon/database_loop.h"
 #include "daemon/heartbeats.h"
-
-#include <pthread.h>
 
 /* Only one thread changes the list; others, which answer probes, read it. */
 struct daemon {

@@ -17,8 +17,6 @@
 #ifndef DAEMON_DAEMON_H
 #define DAEMON_DAEMON_H
 
-#include "base/mem.h"
-#include "base/text.h"
 #include "daemon/settings.h"
 
 struct heartbeats;

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database_loop.c: see database_loop.h. */
 #include "daemon/database_loop.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "daemon/heartbeats.h"
-#include "daemon/settings.h"
 #include "ledger/schema.h"
 #include "life/leader.h"
-#include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/exits.h"
-#include "watch/settings.h"
 
 #include <errno.h>
 #include <poll.h>

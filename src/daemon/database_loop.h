@@ -4,14 +4,9 @@
 #ifndef DAEMON_DATABASE_LOOP_H
 #define DAEMON_DATABASE_LOOP_H
 
-#include "base/clock.h"
 #include "daemon/alert_loop.h"
 #include "daemon/background_acts.h"
-#include "daemon/daemon.h"
 #include "daemon/scheduled_reports.h"
-#include "daemon/watch_loop.h"
-#include "ledger/retention.h"
-#include "worker/stored_jobs.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,10 +2,7 @@
 /* database_loop_leader.c: see database_loop.h. */
 #include "daemon/database_loop.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "ledger/overrides.h"
 #include "life/leader.h"
 
 #define ASK_ALL_MS 30000 /* between requests for all watches, whatever happened to single rows */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heartbeats.c: see heartbeats.h. */
 #include "daemon/heartbeats.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 
 #include <pthread.h>
 

@@ -10,7 +10,6 @@
 #ifndef DAEMON_HEARTBEATS_H
 #define DAEMON_HEARTBEATS_H
 
-#include "base/text.h"
 #include "life/roster.h"
 
 #define BEATS_MS 2000

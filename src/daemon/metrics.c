@@ -6,13 +6,9 @@
  */
 #include "daemon/metrics.h"
 
-#include "base/mem.h"
-#include "base/text.h"
-
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <string.h>
 
 struct series {

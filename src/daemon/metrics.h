@@ -11,11 +11,8 @@
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
 
-#include "base/text.h"
 #include "ledger/counts.h"
 #include "worker/worker.h"
-
-#include <stdbool.h>
 
 #define METRIC_LABELS_MAX 4
 #define METRIC_BOUNDS_MAX 24

@@ -3,8 +3,6 @@
  */
 #include "daemon/metrics.h"
 
-#include "base/text.h"
-
 #include <string.h>
 
 int metric_named(const char *name)

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pools.c: see pools.h. */
 #include "daemon/pools.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/settings.h"
-#include "watch/settings.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -14,9 +14,6 @@
 
 #include "daemon/settings.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct pools_options {
 	struct live_settings_box *setups;
 	const char *program;       /* "/proc/self/exe"; tests pass their own */

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* readings.c: see readings.h. */
 #include "daemon/readings.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "daemon/watch_loop.h"
 #include "insight/learn.h"
-#include "ledger/counts.h"
 #include "ledger/events.h"
-#include "ledger/ledger.h"
-#include "life/instances.h"
 #include "life/roster.h"
 #include "recover/census.h"
-#include "watch/settings.h"
 #include "watch/stats_sql.h"
 
 #include <jansson.h>

@@ -13,7 +13,6 @@
 #include "daemon/metrics.h"
 #include "insight/series.h"
 #include "ledger/retention.h"
-#include "store/store.h"
 
 #define READINGS_MS 15000
 #define READINGS_KINDS_MAX 20 /* per watch; the rest is "other" */

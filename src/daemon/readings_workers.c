@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* readings_workers.c: what workers report about themselves; see readings.h. */
-#include "base/mem.h"
-#include "base/text.h"
-#include "daemon/readings.h"
 #include "daemon/watch_loop.h"
-#include "life/instances.h"
 #include "life/roster.h"
-#include "watch/settings.h"
 
 #include <jansson.h>
 #include <string.h>

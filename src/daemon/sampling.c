@@ -6,14 +6,11 @@
  * numbers, in one transaction, so a daemon that is killed loses nothing and the next one counts
  * nothing twice. A watch of which nothing is new is written once a minute.
  */
-#include "daemon/readings.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "daemon/watch_loop.h"
 #include "ledger/digest.h"
-#include "ledger/overrides.h"
 #include "recover/census.h"
 #include "watch/stats_sql.h"
 

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scheduled_reports.c: see scheduled_reports.h. */
 #include "daemon/scheduled_reports.h"
 
 #include "alert/alert_store.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/settings.h"
-#include "ledger/counts.h"
 #include "view/report.h"
 #include "watch/options_values.h"
-#include "watch/settings.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 
 #define DAY_US (INT64_C(86400) * US_PER_S)
 #define AGAIN_US (INT64_C(60) * US_PER_S) /* pause after one that could not be added */

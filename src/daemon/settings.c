@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c: see settings.h. */
 #include "daemon/settings.h"
 
 #include "base/address.h"
 #include "base/clock.h"
-#include "base/text.h"
 
 #include <assert.h>
 

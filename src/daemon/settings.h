@@ -11,7 +11,6 @@
 
 #include "daemon/metrics.h"
 #include "view/viewer.h"
-#include "watch/settings.h"
 #include "worker/stored_jobs.h"
 
 #include <pthread.h>

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch_loop.c: see watch_loop.h. */
 #include "daemon/watch_loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "insight/learn.h"
 #include "ledger/events.h"
-#include "ledger/ledger.h"
-#include "recover/announce.h"
 #include "recover/evidence.h"
 #include "recover/startup.h"
 #include "view/output.h"

@@ -4,14 +4,11 @@
 #ifndef DAEMON_WATCH_LOOP_H
 #define DAEMON_WATCH_LOOP_H
 
-#include "base/text.h"
 #include "daemon/daemon.h"
 #include "daemon/readings.h"
 #include "daemon/watch_metrics.h"
-#include "ledger/counts.h"
 #include "ledger/overrides.h"
 #include "recover/announce.h"
-#include "recover/bound.h"
 
 /*
  * The log lines of a pass: one readable line, with jobs named by their shown columns; and one for

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch_metrics.c: see watch_metrics.h. */
 #include "daemon/watch_metrics.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "recover/evidence.h"
 

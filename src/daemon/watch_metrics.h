@@ -10,7 +10,6 @@
 #define DAEMON_WATCH_METRICS_H
 
 #include "daemon/metrics.h"
-#include "ledger/counts.h"
 #include "recover/scan.h"
 
 /* What the current pass decided. */

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.c: see api.h. */
 #include "http/api.h"
 
-#include "base/text.h"
 #include "shipped.h"
 #include "view/output.h"
-#include "watch/settings.h"
 
 #include <assert.h>
 

@@ -25,11 +25,7 @@
 #define HTTP_API_H
 
 #include "daemon/daemon.h"
-#include "daemon/settings.h"
 #include "http/auth.h"
-#include "ledger/ledger.h"
-#include "store/store.h"
-#include "watch/compile.h"
 
 #include <jansson.h>
 

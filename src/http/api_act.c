@@ -4,8 +4,6 @@
  * Acts on all jobs that match are carried out by a daemon in the background; what one did is undone
  * as every batch is.
  */
-#include "base/clock.h"
-#include "base/text.h"
 #include "daemon/background_acts.h"
 #include "http/api.h"
 #include "recover/browse.h"
@@ -13,8 +11,6 @@
 #include "recover/carry.h"
 #include "view/output.h"
 #include "view/scan.h"
-#include "watch/settings.h"
-#include "worker/queue.h"
 
 #include <assert.h>
 

@@ -5,7 +5,6 @@
  * database, or the newest change of one job.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "http/api.h"
 #include "ledger/events.h"
 #include "recover/by_hand.h"
@@ -14,7 +13,6 @@
 #include "view/output.h"
 #include "view/scan.h"
 #include "view/status.h"
-#include "watch/settings.h"
 
 #define WATCHES_MOST 64 /* of one batch */
 

@@ -9,10 +9,8 @@
  */
 #include "alert/sinks.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "http/api.h"
 #include "insight/series.h"
-#include "ledger/counts.h"
 #include "ledger/events.h"
 #include "recover/masked.h"
 #include "view/alert.h"
@@ -20,8 +18,6 @@
 #include "view/output.h"
 #include "view/report.h"
 #include "view/stats.h"
-#include "view/viewer.h"
-#include "watch/settings.h"
 
 #define PAGE 50
 #define PAGE_MOST 1000

@@ -4,7 +4,6 @@
  * recovered in a database, as incidents that read as one line each.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "daemon/heartbeats.h"
 #include "http/api.h"
 #include "insight/story.h"
@@ -14,10 +13,7 @@
 #include "view/job.h"
 #include "view/ledger.h"
 #include "view/output.h"
-#include "view/status.h"
 #include "view/story.h"
-#include "view/viewer.h"
-#include "watch/settings.h"
 
 #define PAGE 50
 #define PAGE_MOST 500

@@ -3,13 +3,11 @@
  * cannot be done is answered.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "http/api.h"
 #include "view/output.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 
 /* ---- the query ---- */
 

@@ -5,7 +5,6 @@
 #include "http/api.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "recover/by_hand.h"
@@ -15,8 +14,6 @@
 #include "view/output.h"
 #include "view/stats.h"
 #include "view/status.h"
-#include "view/viewer.h"
-#include "watch/settings.h"
 
 #define IDLE_US (60 * US_PER_S) /* of a transaction that doctor warns about */
 

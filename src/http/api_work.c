@@ -4,12 +4,8 @@
  * lost, as for every other worker (worker/source.h).
  */
 #include "base/clock.h"
-#include "base/text.h"
-#include "daemon/settings.h"
 #include "http/api.h"
 #include "view/output.h"
-#include "worker/queue.h"
-#include "worker/source.h"
 
 #include <assert.h>
 

@@ -5,16 +5,12 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
 #include "http/api.h"
 #include "ledger/events.h"
 #include "life/registry.h"
 #include "life/roster.h"
 #include "store/dialect.h"
 #include "view/output.h"
-#include "watch/settings.h"
-#include "worker/source.h"
 
 #define KINDS_MOST 32
 #define SERVES_MOST 32

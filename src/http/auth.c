@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* auth.c: see auth.h. */
 #include "http/auth.h"
 
 #include "base/address.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>

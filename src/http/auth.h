@@ -14,8 +14,6 @@
 
 #include "daemon/settings.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 struct auth;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event_stream.c: see event_stream.h. */
 #include "http/event_stream.h"
 
-#include "base/mem.h"
-#include "base/text.h"
 #include "view/output.h"
 
 #include <assert.h>

@@ -3,10 +3,7 @@
 #include "http/events.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "http/api.h"
 #include "ledger/events.h"
-#include "watch/settings.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -18,8 +18,6 @@
 #ifndef HTTP_EVENTS_H
 #define HTTP_EVENTS_H
 
-#include "daemon/daemon.h"
-#include "daemon/settings.h"
 #include "http/event_stream.h"
 #include "http/server.h"
 

@@ -8,12 +8,8 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "http/events.h"
-#include "ledger/ledger.h"
-#include "store/store.h"
 #include "view/ledger.h"
-#include "view/viewer.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,6 @@
  */
 #include "http/api.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "shipped.h"
 

@@ -9,8 +9,6 @@
 #include "http/api.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
 #include "store/dialect.h"
 #include "view/output.h"
 

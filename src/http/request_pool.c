@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_pool.c: see request_pool.h. */
 #include "http/request_pool.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "watch/settings.h"
 
 #include <assert.h>
 #include <signal.h>

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c: see server.h. */
 #include "http/server.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
-#include "http/api.h"
 #include "http/server_inside.h"
 #include "worker/spool_file.h"
 

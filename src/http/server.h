@@ -13,7 +13,6 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
-#include "daemon/settings.h"
 #include "http/api.h"
 
 #include <sys/types.h>

@@ -5,7 +5,6 @@
 #define HTTP_SERVER_INSIDE_H
 
 #include "base/address.h"
-#include "http/auth.h"
 #include "http/request_pool.h"
 #include "http/server.h"
 

@@ -3,11 +3,8 @@
  * connections and on the memory of each, TLS if there is a certificate, and its messages kept for
  * the one line that names the failure.
  */
-#include "base/address.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "daemon/metrics.h"
 #include "http/server_inside.h"
 
 #include <ctype.h>
@@ -16,8 +13,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>

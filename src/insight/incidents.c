@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* incidents.c: see incidents.h. */
 #include "insight/incidents.h"
 
 #include "base/clock.h"
@@ -7,7 +6,6 @@
 #include "ledger/events.h"
 #include "store/dialect.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* ---- grouping ---- */

@@ -10,7 +10,6 @@
 #ifndef INSIGHT_INCIDENTS_H
 #define INSIGHT_INCIDENTS_H
 
-#include "base/text.h"
 #include "store/store.h"
 #include "watch/watch.h"
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* learn.c: see learn.h. */
 #include "insight/learn.h"
 
-#include "base/text.h"
 #include "ledger/overrides.h"
 #include "recover/census.h"
 #include "recover/look.h"
 #include "watch/stats_sql.h"
-#include "watch/timesql.h"
 
 #include <jansson.h>
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c: see report.h. */
 #include "insight/report.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "insight/learn.h"
-#include "insight/run_times.h"
 #include "ledger/events.h"
 #include "ledger/overrides.h"
 #include "recover/bound.h"

@@ -11,7 +11,6 @@
 #define INSIGHT_REPORT_H
 
 #include "ledger/digest.h"
-#include "store/store.h"
 #include "watch/settings.h"
 
 #define REPORT_TOP 5                                    /* entries in each list */

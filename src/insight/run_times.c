@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_times.c: see run_times.h. */
 #include "insight/run_times.h"
 
 #include "base/clock.h"

@@ -11,11 +11,7 @@
 #ifndef INSIGHT_RUN_TIMES_H
 #define INSIGHT_RUN_TIMES_H
 
-#include "base/text.h"
 #include "watch/watch.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 #define RUN_TIMES_BUCKETS 128
 #define RUN_TIMES_LEAST_US INT64_C(1000)                  /* 1 ms: shorter runs count as this */

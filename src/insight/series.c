@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* series.c: see series.h. */
 #include "insight/series.h"
 
-#include "base/mem.h"
 #include "ledger/jobs.h"
 #include "ledger/overrides.h"
 #include "store/dialect.h"
 #include "store/relation.h"
 
-#include <assert.h>
 #include <jansson.h>
 
 const struct series_range_about series_ranges[SERIES_RANGES] = {

@@ -15,10 +15,7 @@
 #ifndef INSIGHT_SERIES_H
 #define INSIGHT_SERIES_H
 
-#include "base/text.h"
 #include "ledger/counts.h"
-#include "store/store.h"
-#include "watch/watch.h"
 
 /* X(enum, name, length of a step in seconds, number of steps) */
 #define SERIES_RANGE_LIST(X)                                                                       \

@@ -10,9 +10,7 @@
 #include "insight/story.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/events.h"
-#include "store/dialect.h"
 #include "worker/workflow.h"
 
 #include <jansson.h>

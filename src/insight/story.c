@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* story.c: see story.h. */
 #include "insight/story.h"
 
-#include "base/text.h"
-#include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/timesql.h"
 
 struct telling {

@@ -8,7 +8,6 @@
 #include "ledger/retries.h"
 #include "recover/attach.h"
 #include "recover/browse.h"
-#include "watch/workflow.h"
 
 /* Times that the row itself records. */
 enum moment { MOMENT_CREATED, MOMENT_STARTED, MOMENT_FINISHED, MOMENT_COUNT };

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.c: see tally.h. */
 #include "insight/tally.h"
 
-#include "base/text.h"
-#include "ledger/counts.h"
 #include "ledger/events.h"
 #include "recover/decide.h"
 #include "recover/held.h"

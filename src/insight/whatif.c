@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* whatif.c: see whatif.h. */
 #include "insight/whatif.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "insight/learn.h"
 #include "ledger/events.h"
 #include "recover/census.h"
 

@@ -12,7 +12,6 @@
 #define INSIGHT_WHATIF_H
 
 #include "insight/learn.h"
-#include "insight/run_times.h"
 #include "ledger/ledger.h"
 
 #define WHATIF_RUNS 100000 /* evaluated, the newest */

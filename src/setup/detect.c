@@ -2,11 +2,9 @@
 /* detect.c: finds the queues of a database; see propose.h. */
 #include "setup/propose.h"
 
-#include "base/text.h"
 #include "embedded.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
-#include "watch/settings.h"
 
 /* Presets in which every queue has a table of its own: the beginning of its name. */
 static const struct {

@@ -12,7 +12,6 @@
 #include "store/dialect.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 

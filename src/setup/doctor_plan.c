@@ -8,7 +8,6 @@
  */
 #include "setup/doctor_check.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 
 #include <ctype.h>

@@ -5,15 +5,12 @@
  */
 #include "setup/doctor_check.h"
 
-#include "base/clock.h"
-#include "base/text.h"
 #include "recover/apply.h"
 #include "recover/census.h"
 #include "recover/look.h"
 #include "recover/masked.h"
 #include "recover/scan.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/lexer.h"
 
 #define WITHIN_MS 2000    /* time limit of one query */

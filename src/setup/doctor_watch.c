@@ -6,7 +6,6 @@
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "recover/attach.h"
 #include "recover/decide.h"
 #include "setup/table_facts.h"

@@ -8,7 +8,6 @@
  */
 #include "setup/install_sql.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "recover/apply.h"
 #include "recover/decide.h"

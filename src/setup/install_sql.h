@@ -8,9 +8,7 @@
 #ifndef SETUP_INSTALL_SQL_H
 #define SETUP_INSTALL_SQL_H
 
-#include "base/text.h"
 #include "watch/compile.h"
-#include "watch/watch.h"
 
 /* Why a function cannot recover a watch, with what to do; DEFIB_REFUSED then. */
 MUST_CHECK defib_err install_refusal(const struct watch *w, struct failure *f);

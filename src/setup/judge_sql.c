@@ -7,19 +7,16 @@
 #include "setup/install_sql.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/evidence.h"
 #include "recover/scan.h"
 #include "store/dialect.h"
-#include "store/store.h"
 #include "watch/facts.h"
 #include "watch/lease_sql.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 /* Facts that each watch has a column for. */
 static const struct {

@@ -3,7 +3,6 @@
  */
 #include "setup/propose.h"
 
-#include "base/text.h"
 #include "setup/propose_inside.h"
 #include "store/dialect.h"
 

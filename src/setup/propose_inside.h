@@ -9,7 +9,6 @@
 #define SETUP_PROPOSE_INSIDE_H
 
 #include "setup/propose.h"
-#include "setup/table_facts.h"
 
 /* How running rows are distinguished from the others. */
 enum running_by { BY_NOTHING, BY_STATE, BY_FLAG, BY_LOCK, BY_OWNER, BY_TIMES };

@@ -3,7 +3,6 @@
 #include "setup/propose_inside.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/dialect.h"
 
 #include <assert.h>

@@ -5,7 +5,6 @@
 #include "setup/propose.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "insight/learn.h"
 #include "insight/run_times.h"
 #include "recover/decide.h"

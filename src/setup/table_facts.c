@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_facts.c: see table_facts.h. */
 #include "setup/table_facts.h"
 
-#include "base/text.h"
 #include "setup/propose_inside.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"

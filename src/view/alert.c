@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alert.c: see alert.h. */
 #include "view/alert.h"
 
-#include "alert/rules.h"
 #include "base/clock.h"
-#include "base/text.h"
-#include "view/output.h"
 
 #include <assert.h>
 

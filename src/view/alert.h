@@ -6,7 +6,6 @@
 
 #include "alert/alert_store.h"
 #include "view/output.h"
-#include "watch/settings.h"
 
 /* A rule that applies to a watch, and its state. */
 struct alert_standing {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* installation.c: see installation.h. */
 #include "view/installation.h"
 
 #include "base/clock.h"

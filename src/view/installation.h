@@ -5,12 +5,10 @@
 #ifndef VIEW_INSTALLATION_H
 #define VIEW_INSTALLATION_H
 
-#include "config/options.h"
 #include "ledger/retention.h"
 #include "life/roster.h"
 #include "setup/doctor.h"
 #include "view/viewer.h"
-#include "watch/settings.h"
 
 #include <jansson.h>
 

@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c: see job.h. */
 #include "view/job.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "recover/evidence.h"
-#include "recover/look.h"
 #include "recover/masked.h"
-#include "recover/scan.h"
-#include "view/output.h"
 #include "view/status.h"
-#include "watch/facts.h"
-#include "watch/terms.h"
-
-#include <jansson.h>
-#include <stdarg.h>
 
 void job_qualified(const struct watch *w, const char *job, struct buf *out)
 {

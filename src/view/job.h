@@ -4,13 +4,10 @@
 #ifndef VIEW_JOB_H
 #define VIEW_JOB_H
 
-#include "ledger/retries.h"
 #include "recover/attach.h"
 #include "recover/browse.h"
 #include "recover/scan.h"
 #include "view/output.h"
-#include "watch/compile.h"
-#include "watch/settings.h"
 
 /* "pages/17": how a job is written on the command line and by --ids. */
 void job_qualified(const struct watch *w, const char *job, struct buf *out);

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.c: see ledger.h. */
 #include "view/ledger.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "recover/evidence.h"
-#include "recover/masked.h"
-#include "view/output.h"
-#include "watch/settings.h"
 
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output.c: see output.h. */
 #include "view/output.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <wchar.h>

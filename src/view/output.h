@@ -13,7 +13,6 @@
 #ifndef VIEW_OUTPUT_H
 #define VIEW_OUTPUT_H
 
-#include "base/mem.h"
 #include "base/text.h"
 
 /* Text in a colour, or plain if `on` is false. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c: see report.h. */
 #include "view/report.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "insight/run_times.h"
 #include "recover/masked.h"
 #include "view/output.h"

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: see scan.h. */
 #include "view/scan.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "recover/by_hand.h"
 #include "recover/evidence.h"
-#include "recover/masked.h"
 #include "view/job.h"
 #include "view/ledger.h"
-#include "view/output.h"
-#include "watch/compile.h"
-
-#include <jansson.h>
 
 void scan_begin_json(const struct watch *w, const struct database *d, struct buf *out)
 {

@@ -5,12 +5,10 @@
 #ifndef VIEW_SCAN_H
 #define VIEW_SCAN_H
 
-#include "base/text.h"
 #include "ledger/background.h"
 #include "recover/by_hand.h"
 #include "recover/scan.h"
 #include "view/output.h"
-#include "watch/settings.h"
 
 /* {"watch":…,"database":…,"jobs":[ */
 void scan_begin_json(const struct watch *w, const struct database *d, struct buf *out);

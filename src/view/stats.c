@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c: see stats.h. */
 #include "view/stats.h"
 
 #include "base/clock.h"
-#include "insight/learn.h"
-#include "insight/run_times.h"
 #include "recover/mistakes.h"
 #include "view/job.h"
-#include "view/output.h"
-#include "watch/terms.h"
 
 static void json_error(struct buf *out, const char *name, const struct failure *f)
 {

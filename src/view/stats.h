@@ -8,7 +8,6 @@
 #include "insight/learn.h"
 #include "insight/series.h"
 #include "insight/tally.h"
-#include "watch/settings.h"
 
 /* ,"false_positives":{…} */
 void mistakes_json(const struct mistakes *m, struct buf *out);

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.c: see status.h. */
 #include "view/status.h"
 
-#include "alert/alert_store.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "recover/census.h"
-#include "recover/masked.h"
 #include "recover/mistakes.h"
 #include "view/job.h"
-#include "view/output.h"
-#include "view/viewer.h"
-#include "watch/compile.h"
 
 #include <assert.h>
 

@@ -7,10 +7,8 @@
 #define VIEW_STATUS_H
 
 #include "alert/alert_store.h"
-#include "ledger/overrides.h"
 #include "recover/attach.h"
 #include "recover/leader_status.h"
-#include "watch/settings.h"
 
 #include <jansson.h>
 

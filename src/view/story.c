@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* story.c: see story.h. */
 #include "view/story.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "ledger/events.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "recover/masked.h"
 #include "view/job.h"
 #include "view/ledger.h"
-#include "view/output.h"
-#include "watch/terms.h"
 
-#include <jansson.h>
 #include <time.h>
 
 static void json_document(const struct watch *w, const struct secrets *s, const char *name,

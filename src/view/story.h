@@ -8,7 +8,6 @@
 #include "insight/story.h"
 #include "recover/candidate.h"
 #include "recover/masked.h"
-#include "watch/settings.h"
 
 void story_json(const struct watch *w, const struct database *d, const struct story *s,
                 const struct candidate *cand, struct buf *out);

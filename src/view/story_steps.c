@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* story_steps.c: see story_steps.h. */
 #include "view/story.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "recover/evidence.h"
 #include "view/output.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* viewer.c: see viewer.h. */
 #include "view/viewer.h"
 
-#include "base/text.h"
 #include "recover/evidence.h"
 
 const char *const role_names[] = {"none", "viewer", "operator", "admin", NULL};

@@ -7,8 +7,6 @@
 #ifndef WORKER_CHILD_INSIDE_H
 #define WORKER_CHILD_INSIDE_H
 
-#include "base/text.h"
-#include "worker/keeper.h"
 #include "worker/run_child.h"
 
 /* Pipes from the child; the first is its descriptor 2. */

@@ -21,7 +21,6 @@
 #include "worker/child_inside.h"
 
 #include "base/program_env.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,7 +33,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MFD_NOEXEC_SEAL

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* claim_limits.c: see claim_limits.h. */
 #include "worker/claim_limits.h"
 
 #include "base/mem.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c: see engine.h. */
 #include "worker/engine_inside.h"
 
 #include <assert.h>

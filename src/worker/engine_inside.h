@@ -13,7 +13,6 @@
 #ifndef WORKER_ENGINE_INSIDE_H
 #define WORKER_ENGINE_INSIDE_H
 
-#include "worker/claim_limits.h"
 #include "worker/engine.h"
 
 #define ENDS_MAX 1000     /* of one part of a turn */

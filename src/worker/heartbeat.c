@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heartbeat.c: see heartbeat.h. */
 #include "worker/heartbeat.h"
 
-#include "base/text.h"
 #include "recover/look.h"
-#include "worker/job.h"
 #include "worker/source_table_inside.h"
 
 /* ---- statements ---- */

@@ -10,7 +10,6 @@
 #define WORKER_HEARTBEAT_H
 
 #include "recover/bound.h"
-#include "watch/compile.h"
 
 struct heartbeat_sql {
 	struct bound bound;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instance.c: see instance.h. */
 #include "worker/instance.h"
 
-#include "base/clock.h"
-#include "worker/claim_limits.h"
 #include "worker/worker_inside.h"
-
-#include <pthread.h>
 
 struct instance {
 	struct life_thread *life;

@@ -11,7 +11,6 @@
 
 #include "life/lease.h"
 #include "recover/startup.h"
-#include "store/store.h"
 
 struct instance_options {
 	const char *name;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c: see job.h. */
 #include "worker/job.h"
 
 #include "base/text.h"

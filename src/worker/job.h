@@ -5,11 +5,9 @@
 #ifndef WORKER_JOB_H
 #define WORKER_JOB_H
 
-#include "base/fail.h"
 #include "base/mem.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* A claimed job. Texts live in the arena of the claim. */

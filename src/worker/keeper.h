@@ -8,7 +8,6 @@
 
 #include "base/fail.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>

@@ -2,12 +2,8 @@
 /* life_thread.c: see worker_inside.h. */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/events.h"
-#include "ledger/jobs.h"
-#include "ledger/ledger.h"
 #include "life/fellows.h"
 #include "life/life.h"
 #include "life/registry.h"

@@ -4,7 +4,6 @@
  */
 #include "worker/lines.h"
 
-#include "base/text.h"
 #include "worker/source.h"
 
 #include <jansson.h>

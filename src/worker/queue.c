@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c: see queue.h. */
 #include "worker/queue.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "recover/browse.h"
 #include "store/dialect.h"
-#include "store/relation.h"
-#include "watch/settings.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>

@@ -6,7 +6,6 @@
 
 #include "recover/bound.h"
 #include "recover/candidate.h"
-#include "store/store.h"
 #include "worker/source.h"
 
 struct enqueue {

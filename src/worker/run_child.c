@@ -13,8 +13,6 @@
 #include "worker/run_child.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "worker/child_inside.h"
 
 #include <assert.h>

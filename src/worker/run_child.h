@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "worker/keeper.h"
 
-#include <stdint.h>
 #include <sys/types.h>
 
 #define CHILD_RESULT_MAX (1024 * 1024)

@@ -6,9 +6,7 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "worker/lines.h"
 
 #include <assert.h>

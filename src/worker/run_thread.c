@@ -6,11 +6,6 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-
-#include <pthread.h>
-
 struct handler_job {
 	struct job *job;
 	struct threads *threads;

@@ -3,11 +3,8 @@
  * claim a new one is made with a narrower `ready`, so that it can only find the next jobs of the
  * list.
  */
-#include "base/clock.h"
-#include "base/text.h"
 #include "recover/look.h"
 #include "watch/lease_sql.h"
-#include "worker/source.h"
 #include "worker/source_table_inside.h"
 
 #include <assert.h>

@@ -4,17 +4,13 @@
  * On engines with functions, those of sql/postgres_queue.sql do the work, which workers in other
  * languages use too; otherwise queue_statements.c does.
  */
-#include "worker/source.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/dialect.h"
-#include "store/relation.h"
 #include "worker/queue.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 
 #define PROMOTE_MAX 1000
 

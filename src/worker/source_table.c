@@ -2,16 +2,12 @@
  * source_table.c: see source.h. Claiming, and queries about leases; settling is in
  * source_table_settle.c.
  */
-#include "worker/source.h"
 
-#include "base/clock.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
 #include "worker/source_table_inside.h"
 
 #include <assert.h>
-#include <jansson.h>
-#include <unistd.h>
 
 static struct table_source *of(struct source *src)
 {

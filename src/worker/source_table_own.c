@@ -2,12 +2,9 @@
  * source_table_own.c: the statements of a table's worker on defib's own tables: leases, workers,
  * and the steps of workflows with the attempts at them.
  */
-#include "base/text.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
 #include "worker/source_table_inside.h"
-
-#include <stddef.h>
 
 void own_relation(enum own_rows of, enum store_engine engine, struct relation *r)
 {

@@ -8,13 +8,11 @@
  */
 #include "worker/source_table_inside.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/look.h"
 
-#include <assert.h>
 #include <jansson.h>
 
 /* ---- the worker's texts ---- */

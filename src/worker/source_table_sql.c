@@ -7,17 +7,13 @@
  */
 #include "worker/source_table_inside.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/facts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
-#include "watch/workflow.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 /* The prefix of our tables. */
 static const char *own(const struct binding *b)

@@ -7,13 +7,11 @@
  * undone step by step while it matches.
  */
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/retries.h"
 #include "watch/facts.h"
-#include "watch/workflow.h"
 #include "worker/source_table_inside.h"
 
 #include <assert.h>

@@ -9,7 +9,6 @@
 #ifndef WORKER_SPOOL_H
 #define WORKER_SPOOL_H
 
-#include "base/mem.h"
 #include "base/text.h"
 
 struct spool;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stddef.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -5,10 +5,8 @@
 #ifndef WORKER_SPOOL_FILE_H
 #define WORKER_SPOOL_FILE_H
 
-#include "base/fail.h"
 #include "base/text.h"
 
-#include <stdint.h>
 #include <sys/types.h>
 
 /*

@@ -2,7 +2,6 @@
 /* spool_results.c: results, see spools.h. */
 #include "worker/spools.h"
 
-#include "base/text.h"
 #include "worker/workflow.h"
 
 #include <jansson.h>

@@ -2,9 +2,7 @@
 /* spooling.c: keeping and draining, see spools.h. */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 
 #define OFFER_MAX 500
 #define ASIDE_MS 60000 /* how often results that are set aside are offered again */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spools.c: see spools.h. */
 #include "worker/spools.h"
 
-#include "base/text.h"
 #include "worker/spool_file.h"
 
 #include <assert.h>

@@ -16,7 +16,6 @@
 #ifndef WORKER_SPOOLS_H
 #define WORKER_SPOOLS_H
 
-#include "base/text.h"
 #include "worker/source.h"
 #include "worker/spool.h"
 

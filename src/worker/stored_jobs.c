@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored_jobs.c: see stored_jobs.h. */
 #include "worker/stored_jobs.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
-#include "store/relation.h"
-#include "worker/queue.h"
 #include "worker/spool.h"
 #include "worker/spool_file.h"
 

@@ -17,7 +17,6 @@
 #ifndef WORKER_STORED_JOBS_H
 #define WORKER_STORED_JOBS_H
 
-#include "store/store.h"
 #include "worker/queue.h"
 
 #define STORED_JOBS_FOLDER                                                                         \

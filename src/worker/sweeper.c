@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweeper.c: see sweeper.h. */
 #include "worker/sweeper.h"
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/overrides.h"
 #include "ledger/retention.h"
 #include "life/leader.h"

@@ -12,10 +12,7 @@
 #ifndef WORKER_SWEEPER_H
 #define WORKER_SWEEPER_H
 
-#include "recover/candidate.h"
-#include "recover/scan.h"
 #include "recover/startup.h"
-#include "watch/settings.h"
 
 struct sweeper;
 

@@ -4,7 +4,6 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "life/registry.h"
 

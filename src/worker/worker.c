@@ -7,9 +7,7 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <sys/epoll.h>

@@ -9,10 +9,8 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-#include "base/text.h"
 #include "life/lease.h"
 #include "watch/watch.h"
-#include "watch/workflow.h"
 #include "worker/source.h"
 
 /* The exit code of a process with a handler that does not stop (EX_SOFTWARE). */

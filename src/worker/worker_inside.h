@@ -18,14 +18,9 @@
 #define WORKER_WORKER_INSIDE_H
 
 #include "base/clock.h"
-#include "life/lease.h"
 #include "recover/scan.h"
-#include "store/store.h"
 #include "worker/engine.h"
-#include "worker/job.h"
-#include "worker/queue.h"
 #include "worker/run_child.h"
-#include "worker/source.h"
 #include "worker/spools.h"
 #include "worker/stored_jobs.h"
 #include "worker/worker.h"

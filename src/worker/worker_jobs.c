@@ -4,9 +4,7 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "watch/options_values.h"
 
 #include <assert.h>

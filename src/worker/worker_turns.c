@@ -4,13 +4,10 @@
  */
 #include "worker/worker_inside.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "recover/masked.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #define SLEEP_MOST_US 1000000 /* in case a wake-up is lost */
 #define REOPEN_MS 250

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workflow.c: see workflow.h. */
 #include "worker/workflow.h"
-
-#include "base/text.h"
 
 #include <assert.h>
 #include <jansson.h>

@@ -13,7 +13,6 @@
 #ifndef WORKER_WORKFLOW_H
 #define WORKER_WORKFLOW_H
 
-#include "base/text.h"
 #include "watch/workflow.h"
 #include "worker/source.h"
 

@@ -9,7 +9,6 @@
 #include "store/dialect.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <unistd.h>
 
 #define FREEZE_TRIES 10

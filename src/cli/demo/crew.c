@@ -6,12 +6,9 @@
  */
 #include "cli/demo/demo.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

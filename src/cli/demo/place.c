@@ -11,7 +11,6 @@
 #include "store/dialect.h"
 #include "worker/queue.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

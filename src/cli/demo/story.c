@@ -7,12 +7,9 @@
  */
 #include "cli/demo/demo.h"
 
-#include "base/text.h"
-
 #include <errno.h>
 #include <langinfo.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>

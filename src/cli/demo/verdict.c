@@ -6,9 +6,6 @@
  */
 #include "cli/demo/demo.h"
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "ledger/counts.h"
 #include "ledger/events.h"
 #include "life/incarnation.h"
 #include "store/dialect.h"

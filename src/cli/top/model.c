@@ -3,8 +3,6 @@
  */
 #include "cli/top/top.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 
 const struct top_column top_columns[TOP_PANES][TOP_CELLS_MAX + 1] = {

@@ -4,21 +4,16 @@
  * database that does not answer makes the whole reading an error.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "cli/top/top.h"
 #include "insight/series.h"
 #include "insight/tally.h"
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "life/roster.h"
-#include "recover/browse.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
-#include "view/job.h"
 #include "view/ledger.h"
 #include "view/status.h"
-#include "view/story.h"
-#include "watch/settings.h"
 
 #define SERIES_MS 15000 /* between readings of the last hour */
 

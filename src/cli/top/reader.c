@@ -3,14 +3,10 @@
 #include "cli/top/top.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "view/job.h"
-#include "view/scan.h"
 #include "view/status.h"
 #include "view/story.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 struct top_reader {

@@ -2,9 +2,6 @@
 /* top/talk.c: see top/top.h. */
 #include "cli/top/top.h"
 
-#include "base/text.h"
-#include "view/scan.h"
-
 #include <assert.h>
 #include <limits.h>
 #include <wchar.h>

@@ -15,10 +15,7 @@
 #ifndef CLI_TOP_TOP_H
 #define CLI_TOP_TOP_H
 
-#include "cli/cli.h"
 #include "cli/select.h"
-#include "recover/bound.h"
-#include "recover/by_hand.h"
 
 /*
  * ---- the model ----
