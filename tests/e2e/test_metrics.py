@@ -181,7 +181,7 @@ def test_counts_are_those_of_the_ledger(scene):
 
 @pytest.mark.covers("C12")
 def test_detection_and_recovery_count_from_the_last_sign_of_life(scene):
-    s = scrape(scene.web)
+    s = wait_scrape(scene.web, lambda s: s.get("defib_detection_seconds_count", **PAGES))
     assert s.get("defib_detection_seconds_count", **PAGES) == 5
     assert 5 * 3700 <= s.get("defib_detection_seconds_sum", **PAGES) < 5 * 3900
     assert s.get("defib_detection_seconds_bucket", le="3600.0", **PAGES) == 0
@@ -211,7 +211,7 @@ def test_the_dead_man_s_number_moves_with_every_pass(scene):
 
 @pytest.mark.covers("D10")
 def test_ticks_are_measured(scene):
-    s = scrape(scene.web)
+    s = wait_scrape(scene.web, lambda s: s.get("defib_pass_interval_seconds", **PAGES))
     passes = s.get("defib_passes_total", result="ok", **PAGES)
     assert passes >= 1 and s.get("defib_passes_total", result="failed", **PAGES) == 0
     assert s.get("defib_scan_seconds_count", **PAGES) == passes
@@ -223,7 +223,8 @@ def test_ticks_are_measured(scene):
 
 @pytest.mark.covers("D10")
 def test_what_waits_is_counted_with_the_age_of_the_oldest(scene):
-    s = scrape(scene.web)
+    s = wait_scrape(scene.web, lambda s: s.get("defib_queue_jobs", state="ready", **PAGES) == 7 and
+                    s.get("defib_queue_jobs", state="ready", watch="queue") is not None)
     assert s.get("defib_queue_jobs", state="ready", **PAGES) == 7
     assert 60 <= s.get("defib_queue_oldest_seconds", state="ready", **PAGES) < 3600
     assert s.get("defib_queue_jobs", state="ready", watch="queue") == 0
