@@ -10,7 +10,7 @@ import stuck_jobs as jobs
 from test_install import GATE
 from workers import eventually
 
-N = {"postgres": 100_000, "sqlite": 20_000}
+N = 20_000
 
 
 def scans(defib, db, count, *args, **watch):
@@ -30,8 +30,8 @@ def scans(defib, db, count, *args, **watch):
 
 
 @pytest.mark.covers("F4")
-def test_two_scans_at_once_recover_each_row_once(defib, db):
-    n = N[db.engine]
+@pytest.mark.parametrize("n", [N, pytest.param(5 * N, marks=pytest.mark.proof)])
+def test_two_scans_at_once_recover_each_row_once(defib, db, n):
     jobs.make(db, n)
     ended = scans(defib, db, 2)
     assert sum(counts.get("recovered", 0) for counts in ended) == n

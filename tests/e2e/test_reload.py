@@ -97,12 +97,12 @@ def test_another_threshold_is_in_force_without_a_restart(world):
     quiet = config(world.url, LATE, stuck=3600)
     daemon = world.daemon(quiet, "--no-queue")
     daemon.wait_passes("aged", 2)
-    before = leaders(world)
+    led = "SELECT watch, holder, epoch, since FROM defib.leader"  # since: also if it leads anew
+    before = world.db.sql(led)
     assert world.count("status = 'running'") == 3
     reload(daemon, quiet.replace("overdue_after: 3600s", "overdue_after: 60s"))
     eventually(lambda: world.count("status = 'queued'") == 3)
-    assert leaders(world) == before, "a reload is no reason to lead anew"
-    assert len(daemon.lines("leads the watch")) == 1
+    assert world.db.sql(led) == before != [], "a reload is no reason to lead anew"
     assert daemon.stop() == 0
 
 
@@ -155,7 +155,7 @@ def test_watches_come_and_go(world):
     assert shown() == measured() == {"aged"}
     reload(daemon, both)
     daemon.wait_passes("beating", 1)
-    assert set(leaders(world)) == shown() == measured() == {"aged", "beating"}
+    eventually(lambda: set(leaders(world)) == shown() == measured() == {"aged", "beating"})
     reload(daemon, one)
     eventually(lambda: set(leaders(world)) == {"aged"})
     daemon.wait_log("a watch is no longer scanned")

@@ -52,9 +52,10 @@ def test_a_pause_reaches_a_daemon_that_runs(told):
 
 def test_a_pause_with_a_time_ends_by_itself(told):
     jobs = told(every="1h")
-    jobs.say("pause", "jobs", "--for", "3s")
+    jobs.say("pause", "jobs")
     jobs.daemon()
     jobs.wait_info(paused=True)
+    jobs.say("pause", "jobs", "--for", "1s")
     jobs.wait_recovered(5)
     jobs.wait_info(paused=False)  # the daemon reports a pass after its commit
     assert jobs.standing(code=0)["overrides"] == []
