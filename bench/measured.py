@@ -217,6 +217,6 @@ class Table:
         if self.given.json:
             self.given.json.write_text(json.dumps({"rows": self.rows, "figures": self.figures}))
         if self.missed and not self.given.tiny:
-            print(f"first bar missed: {', '.join(self.missed)}")
+            print(f"minimum missed: {', '.join(self.missed)}")
             return 1
         return 0

@@ -54,7 +54,7 @@ extern "C" {
 	X(USAGE, 1, "wrong usage")                                                                     \
 	X(CONFIG, 2, "wrong configuration")                                                            \
 	X(CONNECTION, 3, "connection lost or refused; nothing was done")                               \
-	X(UNKNOWN_OUTCOME, 4, "the reply was lost; what was asked may have been done: read again")     \
+	X(UNKNOWN_OUTCOME, 4, "the reply was lost; the request may have been carried out: read again") \
 	X(TIMEOUT, 5, "not done within its time limit")                                                \
 	X(LOCKED, 6, "serialization failure, deadlock or lock time-out: may be tried again")           \
 	X(CONSTRAINT, 7, "a constraint or trigger of the table refused it")                            \
@@ -66,9 +66,8 @@ extern "C" {
 	X(REFUSED, 13, "refused by a guard")                                                           \
 	X(NOT_FOUND, 14, "not found")                                                                  \
 	X(DATABASE, 15, "another database error")                                                      \
-	X(LEASE_LOST, 16,                                                                              \
-	  "the lease on the job or worker is lost; it no longer belongs to this worker to write")      \
-	X(MEMORY, 17, "no memory in this process")
+	X(LEASE_LOST, 16, "the lease on the job or worker is lost; its writes are no longer accepted") \
+	X(MEMORY, 17, "out of memory in this process")
 
 typedef enum defib_err {
 #define DEFIB_ERR_ENUM(name, number, text) DEFIB_##name = (number),
@@ -104,13 +103,14 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_log(const char *level, int json);
 DEFIB_API void defib_set_log(void (*line)(void *ctx, const char *level, const char *text),
                              void *ctx);
 /*
- * Called when memory is refused, by any thread. It may free some and return other than 0, which
- * tries again at once; or it may end the process, which is safe at any point, because whatever the
- * library keeps is in database transactions. When it returns 0, or there is none, the library uses
- * its reserve of 8 MiB. A call that finds no reserve when it begins returns DEFIB_MEMORY, and has
- * done nothing; a scan that uses it stops after the batch in hand and returns DEFIB_MEMORY with its
- * counts. When the reserve is used up, the thread waits until memory is there. Nothing is aborted.
- * Set it before other calls.
+ * Set a function that any thread of the library calls when an allocation fails. It may free memory
+ * and return a value other than 0: the allocation is then tried again at once. Or it may end the
+ * process, which is safe at any point, because whatever the library keeps is in database
+ * transactions. If it returns 0, or none is set, the library uses its reserve of 8 MiB. A call that
+ * finds no reserve when it begins returns DEFIB_MEMORY and has done nothing; a scan that uses the
+ * reserve stops after the current batch and returns DEFIB_MEMORY with its counts. When the reserve
+ * is used up, the thread waits until memory is available. Nothing is aborted. Set it before other
+ * calls.
  */
 DEFIB_API void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), void *ctx);
 
@@ -205,16 +205,16 @@ typedef enum defib_outcome {
  */
 typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
 /*
- * The end of a job whose handler has returned DEFIB_LATER, or is about to: exactly once, with any
- * other outcome. Never waits. Until then calls for the job are made by one thread at a time.
+ * End a job whose handler has returned DEFIB_LATER, or is about to. Call it exactly once, with any
+ * other outcome. It never waits. Until then, only one thread at a time may make calls for the job.
  */
 DEFIB_API void defib_job_finish(defib_job *job, defib_outcome outcome);
 
-/* Of the built-in queue; 0: the job is a row of a table, whose key is not a number. */
+/* The id in the built-in queue; 0 if the job is a row of a table whose key is not a number. */
 DEFIB_API int64_t defib_job_id(const defib_job *job);
-/* The same as text; of a composite key: a JSON array of its parts. */
+/* The key as text; a composite key is a JSON array of its parts. */
 DEFIB_API const char *defib_job_key(const defib_job *job);
-/* Rises with every claim of the job: with the id, a key for effects that must not happen twice. */
+/* Rises with every claim of the job. With the id, it is a key for effects that must not repeat. */
 DEFIB_API int64_t defib_job_epoch(const defib_job *job);
 /*
  * Unique to this claim, even if a failover of the database repeats an epoch. The tokens of a job
@@ -237,16 +237,16 @@ DEFIB_API int defib_job_lost(defib_job *job);
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_progress(defib_job *job, const char *step,
                                                         const char *text);
-/* JSON, stored if the outcome is done; for a step it is its output. DEFIB_USAGE: not JSON. */
+/* Set the result, or a step's output; stored if the outcome is done. DEFIB_USAGE: not JSON. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_job_result(defib_job *job, const char *json);
-/* Why it failed. */
+/* Set the reason of a failure. */
 DEFIB_API void defib_job_error(defib_job *job, const char *text);
-/* When to retry, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
+/* Set the wait before the retry, for DEFIB_FAILED and DEFIB_RETRY, instead of the backoff. */
 DEFIB_API void defib_job_retry_in(defib_job *job, int64_t delay_ms);
 
 /*
- * The handler got a session of its own with the database, or (0) did not. Both are counted in the
- * metrics, and after five failures in a row the worker pauses its claims.
+ * Report whether the handler got a database session of its own (`got` is 0 if it did not). Both are
+ * counted in the metrics, and after five failures in a row the worker pauses its claims.
  */
 DEFIB_API void defib_job_session(defib_job *job, int got);
 
@@ -308,7 +308,7 @@ typedef struct defib_pool {
 	int exclusive;       /* other than 0: stop work when the lease ends by the local clock */
 	/*
 	 * Instead of a handler: jobs of this kind (then required) are workflows of these
-	 * steps, run in order. No other pool may take the same kind of that queue. Of a watch: the
+	 * steps, run in order. No other pool may take the same kind of that queue. For a watch: the
 	 * steps of its `workflow`, with the same names in the same order; functions run instead of the
 	 * programs, and the watch decides what is rolled back.
 	 */
@@ -316,9 +316,10 @@ typedef struct defib_pool {
 	int nsteps;
 	int saga; /* other than 0: a permanent failure undoes the finished steps, the last one first */
 	/*
-	 * Instead of a queue: the rows of a table of your own, as the `work` part of this watch says.
-	 * It is one of the worker's watches. Numbers that are 0 are the watch's, as are its batch,
-	 * stagger, burst and grace. Without a kind, each of the watch's `pools` becomes a pool.
+	 * Instead of a queue: the rows of a table of your own, as the `work` section of this watch
+	 * says. The watch is one of the worker's watches. Numbers that are 0 are taken from the watch,
+	 * as are its batch, stagger, burst and grace. Without a kind, each of the watch's `pools`
+	 * becomes a pool.
 	 */
 	const char *watch;
 } defib_pool;
@@ -335,8 +336,8 @@ typedef struct defib_worker_options {
 	int64_t lease_ms; /* 15000; 600 at least */
 	int64_t grace_ms; /* how long defib_worker_stop() lets handlers finish; 30000 */
 	/*
-	 * Handlers that run at once; default: as many as the pools take, 256 at
-	 * most. Jobs in hand beyond that wait for a thread.
+	 * How many handlers run at the same time; default: as many as the pools take,
+	 * at most 256. Jobs in hand beyond that wait for a thread.
 	 */
 	int threads;
 	int drain; /* other than 0: defib_worker_run() returns when nothing is left to claim */
@@ -351,15 +352,15 @@ typedef struct defib_worker_options {
 	/*
 	 * If most other workers fall silent at once, a problem between them and the
 	 * database is more likely than so many crashes. For at most this long none of
-	 * them is declared dead for silence alone; 600000. Below 0: each is when its
-	 * lease ends.
+	 * them is declared dead for silence alone; 600000. Below 0: each is declared dead
+	 * when its lease ends.
 	 */
 	int64_t brake_ms;
 	/* Other than 0, without on_stuck: the process exits with code 70 after that line. */
 	int exit_when_stuck;
 	/*
-	 * Of the pools with a watch, which are all in one database. They must outlive the worker, and
-	 * cannot be changed while it exists.
+	 * The watches of the pools, all in one database. They must outlive the worker, and cannot be
+	 * changed while it exists.
 	 */
 	struct defib_watches *watches;
 } defib_worker_options;
@@ -471,7 +472,7 @@ typedef struct defib_act_options {
 	int override_guard; /* other than 0: also a job whose worker is alive, and despite the brake */
 	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
 	void *ctx;
-	int running_only; /* of an act: other than 0: refuse jobs that are not running (anymore) */
+	int running_only; /* of an act: other than 0: refuse jobs that are not, or no longer, running */
 } defib_act_options;
 /* clang-format off */
 #define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -519,7 +520,7 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_undo(defib_watches *watches, const ch
 /*
  * Clean up the jobs of instances that have ended, by the watch's `startup`; does nothing if that
  * is off. Call it at start, before your own workers claim. It always writes. It takes every running
- * job only if instances of the watch were registered before and none of them lives. Where no
+ * job only if instances of the watch were registered before and none of them is alive. If no
  * instance ever registered, the workers may be foreign and alive: young jobs are left to their
  * threshold. To treat all of them as left behind, start an instance (defib_instance_start).
  */
@@ -530,7 +531,7 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_startup(defib_watches *watches, const
 
 typedef struct defib_instance_options {
 	size_t size;
-	/* Required, all in one database. They outlive the instance, and cannot be changed meanwhile. */
+	/* Required, all in one database. They must outlive the instance and stay unchanged. */
 	defib_watches *watches;
 	const char *const *names; /* which of them; nnames 0: all */
 	int nnames;
@@ -556,11 +557,11 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_instance_start(const defib_instance_o
                                                           defib_message *message);
 /*
  * How long to wait before your code asks for a session of its own, in ms; 0: ask now, and report
- * the result. After five failures in a row it is told to wait, longer each time, up to 30 s. Both
- * from any thread.
+ * the result. After five failures in a row the wait grows with each failure, up to 30 s. This call
+ * and the next may come from any thread.
  */
 DEFIB_API int64_t defib_instance_wait_ms(defib_instance *instance);
-/* It got the session, or (0) did not: counted in the metrics. */
+/* Report whether it got the session (`got` is 0 if not); counted in the metrics. */
 DEFIB_API void defib_instance_session(defib_instance *instance, int got);
 /* The instance leaves. NULL is allowed. */
 DEFIB_API void defib_instance_stop(defib_instance *instance);
@@ -602,19 +603,19 @@ typedef struct defib_beat_options {
 	const char *const *params; /* their values */
 	int nparams;
 	int64_t every_ms; /* 30000 */
-	int tries;        /* of one heartbeat; 4: three retries */
-	int64_t retry_ms; /* between them; 5000 */
+	int tries;        /* attempts per heartbeat; 4: three retries */
+	int64_t retry_ms; /* between two attempts; 5000 */
 	/*
 	 * Called by the heartbeat's thread. DEFIB_LEASE_LOST: the statement wrote no row, so the job
-	 * has another owner, and heartbeats have ended. Another error: all tries of one heartbeat
-	 * failed; the next follows in time.
+	 * has another owner, and heartbeats have ended. Another error: all attempts at one heartbeat
+	 * failed; the next heartbeat follows as scheduled.
 	 */
 	void (*failed)(void *ctx, defib_err err, const defib_message *message);
 	void *ctx;
 	/*
 	 * Instead of a URL and a statement: a job of a watch. Each heartbeat runs the statements of
 	 * `work.beat` for this job, or without them sets the column of `alive_at`; the end runs those
-	 * of `work.after`. DEFIB_LEASE_LOST: the row is not running anymore, or has another owner. The
+	 * of `work.after`. DEFIB_LEASE_LOST: the row is no longer running, or has another owner. The
 	 * watches must outlive the heartbeat, and cannot be changed meanwhile. The default of every_ms
 	 * is the watch's `beat`.
 	 */
@@ -636,7 +637,7 @@ typedef struct defib_beat defib_beat;
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_start(const defib_beat_options *options,
                                                       defib_beat **out, defib_message *message);
-/* Of a watch: another step, and other metadata; written at once. DEFIB_USAGE: not a JSON object. */
+/* For a watch: set step and metadata; written at once. DEFIB_USAGE: not a JSON object. */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_step(defib_beat *beat, const char *step,
                                                      const char *metadata);
 /* From any thread except the heartbeat's own. When it returns, no heartbeat follows. NULL is

@@ -130,7 +130,7 @@ def patch(system, folder):
 
 def table():
     rows = ["| system | patch of its document | code before | code with defib | `defib.yaml` | "
-            "what goes |", "|---|---|---|---|---|---|"]
+            "no longer needed |", "|---|---|---|---|---|---|"]
     for name, system in SYSTEMS.items():
         rows.append(
             f"| [{name}](../examples/{name}): {system['what']} | {system['patch']} | "

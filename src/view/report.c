@@ -227,7 +227,7 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 	} lists[] = {{"causes", &w->causes},
 	             {"kinds", &w->kinds},
 	             {"owners", &w->owners},
-	             {"most frequent", &w->jobs}};
+	             {"repeated jobs", &w->jobs}};
 	struct buf words = BUF_INIT, times = BUF_INIT, actors = BUF_INIT;
 	*out = (struct report_lines){0};
 	if (w->no_ledger) {

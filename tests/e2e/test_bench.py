@@ -25,7 +25,7 @@ def run(*words):
 def test_a_benchmark_says_what_it_measures(name):
     said = run(BENCH / name, "--help")
     assert said.returncode == 0, said.stderr
-    assert "first bar is missed" in said.stdout
+    assert "minimum is missed" in said.stdout
 
 
 @pytest.mark.parametrize("name", ["throughput", "enqueue", "idle", "scan"])

@@ -93,7 +93,7 @@ export interface WorkerOptions extends BesideOptions {
 	watch?: string
 	/** Only jobs of this kind. */
 	kind?: string
-	/** Jobs at once; default 1, or as the watch says. */
+	/** How many jobs run at the same time; default 1, or as the watch says. */
 	concurrency?: number
 	/** Runs every job; or … */
 	handler?: Handler
@@ -171,7 +171,7 @@ export interface HeartbeatOptions extends BesideOptions {
 	worker?: string
 	/** Default: the watch's `beat`, else 30 s. */
 	everyMs?: number
-	/** Tries of one heartbeat; 3, `retryMs` (5000) apart. */
+	/** Attempts per heartbeat; 4, `retryMs` (5000) apart. */
 	tries?: number
 	retryMs?: number
 }
@@ -215,7 +215,7 @@ export interface ActOptions {
 	step?: string
 	dryRun?: boolean
 	overrideGuard?: boolean
-	/** Not jobs that wait or have ended: for a result that may come late. */
+	/** Leave out jobs that wait or have ended, for a result that may come late. */
 	runningOnly?: boolean
 }
 

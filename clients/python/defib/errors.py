@@ -31,7 +31,7 @@ class ConnectionLost(Error):
 
 
 class UnknownOutcome(Error):
-    """The reply was lost: what was asked may have been done. Read again."""
+    """The reply was lost: the request may have been carried out. Read again."""
 
 
 class Refused(Error):
