@@ -242,11 +242,13 @@ static int unknowns(const struct answer *x, const char **out)
 	if (r->entries_more)
 		out[n++] = "the ledger has more entries of that time than were read";
 	if (!r->runs_known)
-		out[n++] =
-			"the watch does not say when runs begin and end (stats: {started_at, "
-			"finished_at}): the number of jobs of live workers that would have been recovered is not known";
+		out[n++] = "the watch does not say when runs begin and end (stats: {started_at, "
+				   "finished_at}): the number of jobs of live workers that would have been "
+				   "recovered is not known";
 	else if (!r->runs_apply)
-		out[n++] = "the length of silences that ended by themselves is not recorded: the number of jobs of live workers that would have been recovered is known from false positives only";
+		out[n++] =
+			"the length of silences that ended by themselves is not recorded: the number of jobs "
+			"of live workers that would have been recovered is known from false positives only";
 	else if (!x->question->overdue)
 		out[n++] = "a run that writes its sign of life while it runs would not have been "
 				   "recovered: the number of live ones is an upper bound";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_work.c: `defib work`: runs a program for every job of a queue, or of the named watches, by
- * their `work` part. Jobs of a queue whose kind is a workflow of the configuration run its steps; a
- * worker without a program takes no others.
+ * their `work` section. Jobs of a queue whose kind is a workflow of the configuration run its
+ * steps; a worker without a program takes no others.
  *
  * Signals are blocked in all threads and handled by one: TERM and INT stop the worker (a second one
  * at once), HUP reloads the configuration. The worker itself installs no handler.

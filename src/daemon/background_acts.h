@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * background_acts.h: carries out acts on all jobs that match some terms (ledger/background.h).
  *
- * Who orders one counts the jobs that match and notes the last of them by key. The daemon that
- * leads the watch then goes through the matching jobs in key order up to that one: so each job is
- * handled once, whatever the act does to it, and jobs that are created later are left alone. It
- * writes by by_hand(), a batch at a time, as fast as the watch's pace allows, and stores after each
- * batch how far it came. A batch that was committed before a crash, and not yet noted, is found in
- * the ledger.
+ * The process that orders an act counts the matching jobs and notes the last of them by key. The
+ * daemon that leads the watch then goes through the matching jobs in key order up to that one: so
+ * each job is handled once, whatever the act does to it, and jobs that are created later are left
+ * alone. It writes by by_hand(), a batch at a time, as fast as the watch's pace allows, and stores
+ * after each batch how far it came. A batch that was committed before a crash, and not yet noted,
+ * is found in the ledger.
  */
 #ifndef DAEMON_BACKGROUND_ACTS_H
 #define DAEMON_BACKGROUND_ACTS_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * sampling.c: the leader of a watch adds its numbers to the series (insight/series.h).
  *
- * After each round of readings: how many jobs wait, and run, as the metrics have it; jobs that have
+ * After each round of readings: how many jobs wait and run, as in the metrics; jobs that have
  * ended since the last time; ledger entries since then. Up to where it counted is stored with the
  * numbers, in one transaction, so a daemon that is killed loses nothing and the next one counts
- * nothing twice. A watch of which nothing is new is written once a minute.
+ * nothing twice. A watch without news is written once a minute.
  */
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * incidents.h: what happened, told as incidents: entries of the ledger about stuck jobs that have
+ * incidents.h: what happened, as incidents: entries of the ledger about stuck jobs that have
  * one cause and follow each other closely are one incident, and it reads as one line.
  *
  *   host b lost 3 workers, 41 jobs recovered in 9 ms, 1 held

@@ -8,7 +8,7 @@
  * last time to a step of each range (daemon/sampling.c). Counts go to the minute in which it
  * happened, also if the daemon was away at that time, and add up. Waiting, running and oldest are
  * readings: a step has the highest, so that longer steps hide no peak. A step without a reading has
- * none: nobody looked.
+ * none.
  *
  * Points and their arithmetic are pure; series_write() and series_read() use the table.
  */

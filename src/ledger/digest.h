@@ -6,7 +6,7 @@
  * (digest_write()); entries never change, so a stored digest stays true. A reader adds up the
  * digests that lie completely within its period, and reads the ledger only for the others and for
  * entries that have no digest yet. It gets the same numbers with and without digests: a report over
- * a month reads some hundred rows instead of every entry.
+ * a month reads a few hundred rows instead of every entry.
  *
  * events.h defines what counts as detected, recovered and held. digest.c has the sums and their
  * stored form, and is pure; digest_store.c reads and writes.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * announce.h: what a pass announces in the log. The lines are the same, whoever recovers jobs: a
- * scan, a daemon's pass, a worker's sweep, a cleanup at start.
+ * announce.h: what a scan writes to the log. The lines are the same for a one-shot scan, a daemon,
+ * a worker's sweep and a cleanup at start.
  */
 #ifndef RECOVER_ANNOUNCE_H
 #define RECOVER_ANNOUNCE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * leader_status.h: what the leader of a watch last wrote about it, read from the database. Anyone
- * else who recovers jobs of that watch after a single look checks its brake first.
+ * leader_status.h: what the leader of a watch last wrote about it, read from the database. Any
+ * other process that recovers jobs of that watch after a single look checks its brake first.
  */
 #ifndef RECOVER_LEADER_STATUS_H
 #define RECOVER_LEADER_STATUS_H

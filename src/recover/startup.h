@@ -5,10 +5,10 @@
  * If no other live instance works on the watch, every running job was left behind by a dead
  * instance, if the watch says so ({do: …}); by default only jobs that an instance of ours once
  * claimed, because a row that never had a lease may belong to a foreign worker. While other
- * instances live, only jobs that provably have no worker are taken: the lease's worker is dead, or
- * there is no lease and the row is past its threshold. There is one look, no brake and no pace. The
- * write is the guarded one, so a job that is claimed meanwhile is left alone. A row whose worker is
- * known to be alive, or that an operator holds, is never touched.
+ * instances are alive, only jobs that provably have no worker are taken: the lease's worker is
+ * dead, or there is no lease and the row is past its threshold. There is one look, no brake and no
+ * pace. The write is the guarded one, so a job that is claimed meanwhile is left alone. A row whose
+ * worker is known to be alive, or that an operator holds, is never touched.
  */
 #ifndef RECOVER_STARTUP_H
 #define RECOVER_STARTUP_H

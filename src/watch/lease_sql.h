@@ -2,7 +2,7 @@
  * lease_sql.h: the leases that defib's own workers hold on rows of a user's table, as SQL over that
  * table.
  *
- * A lease names its job by a text (look.h's job_text). If a watch has a `work` part and the
+ * A lease names its job by a text (look.h's job_text). If a watch has a `work` section and the
  * database has the lease tables, the lease takes precedence over the age of the row.
  */
 #ifndef WATCH_LEASE_SQL_H

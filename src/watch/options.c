@@ -175,7 +175,7 @@ void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *
 		w->off_because = arena_printf(r->arena, "enabled is false (%s)", origin_of(r, "enabled"));
 }
 
-/* ---- the `work` part of a watch: how defib's workers use its table ---- */
+/* ---- the `work` section of a watch: how defib's workers use its table ---- */
 
 #define P(member) offsetof(struct pool, member)
 static const struct opt_row pool_rows[] = {

@@ -105,7 +105,7 @@ void token_of(const struct claimed *c, int64_t worker, char out[TOKEN_SIZE]);
 uint64_t token_nonce(void);
 
 /*
- * ---- a user's own table, configured by the `work` part of its watch ----
+ * ---- a user's own table, configured by the `work` section of its watch ----
  *
  * The user's rows contain what the user's SET lists write and nothing else. The worker of a job,
  * the time of its claim and the number of its claims are in defib's own lease table, one row per
