@@ -7,6 +7,7 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - purity: judge, decide, guard and pace see no database, not even through a header of ours
  - banned: the libc functions that src/base/banned.h poisons (checked twice on purpose)
  - events: names of the ledger's events occur in src/ledger/events.h, and in no other code
+ - homes: one room calls a library, one file draws random numbers and sets limits of waits (HOMES)
  - engines: only store/ asks which engine a database is (store/dialect.h answers everything else)
  - size: functions of at most 70 lines, files of at most 600
 """
@@ -28,6 +29,16 @@ NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
 READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")
 ENGINE = re.compile(r"\b(?:STORE_(?:POSTGRES|SQLITE)|dialect_(?:postgres|sqlite))\b")
 ENGINE_MOST = 6  # mentions outside store/, tests not counted
+# What may be called in one place only, and where that is.
+HOMES = {
+    r"PQ[a-z]\w*": "store/",
+    r"sqlite3_\w+": "store/",
+    r"fy_\w+": "config/",
+    r"curl_\w+": "alert/",
+    r"MHD_\w+": "http/",
+    r"getrandom|random|rand|drand48|srand": "base/clock.c",
+    r"pthread_condattr_\w+": "base/condition.h",
+}
 FUNCTION_MOST = 70
 FILE_MOST = 600
 COLUMNS_MOST = 100
@@ -121,6 +132,15 @@ class House:
         for match in re.finditer(rf"(?<![\w.>])({'|'.join(names)})\s*\(", code):
             self.say(path, line_of(code, match.start()), f"{match.group(1)} is banned")
 
+    def check_homes(self, path):
+        where = str(path.relative_to(self.src))
+        code = code_of(self.texts[path])
+        for call, home in HOMES.items():
+            if where.startswith(home) or path.stem.endswith("_test"):
+                continue
+            for match in re.finditer(rf"(?<![\w.>])({call})\s*\(", code):
+                self.say(path, line_of(code, match.start()), f"{match.group(1)}() is for {home} alone")
+
     def event_names(self):
         """How an event is written in code: quoted, alone or inside SQL or JSON."""
         text = self.texts.get(self.src / EVENTS, "")
@@ -169,6 +189,7 @@ class House:
         for path in self.files:
             self.check_rooms(path)
             self.check_banned(path, names)
+            self.check_homes(path)
             self.check_sizes(path)
         self.check_purity()
         self.check_events(self.event_names())

@@ -3,6 +3,7 @@
 #include "http/events.h"
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "ledger/events.h"
 
 #include <assert.h>
@@ -137,15 +138,11 @@ static void events_tick_release(struct events *e)
 struct events *events_new(struct live_settings_box *setups, struct overview *overview)
 {
 	struct events *e = mem_alloc(sizeof *e);
-	pthread_condattr_t attr;
 	e->setups = setups;
 	e->overview = overview;
 	e->started_ms = clock_boot_ms();
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&e->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&e->changed);
 	return e;
 }
 
@@ -177,15 +174,9 @@ int events_listeners(struct events *e)
 
 void events_wait(struct events *e, int64_t ms)
 {
-	struct timespec until;
-	if (ms <= 0)
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&e->changed, &e->lock, &until);
+	struct timespec until = condition_limit(ms);
+	if (ms > 0)
+		pthread_cond_timedwait(&e->changed, &e->lock, &until);
 }
 
 void listener_wake(struct listener *l)

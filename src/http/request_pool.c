@@ -2,6 +2,7 @@
 #include "http/request_pool.h"
 
 #include "base/clock.h"
+#include "base/condition.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -310,10 +311,8 @@ static void keep_untried(const struct request_pool *k, struct api_call *c)
 /* The next request; NULL: the pool closes, or none came for a while. */
 static struct pooled_request *next_request(struct request_pool *k, bool *rest)
 {
-	struct timespec until;
+	struct timespec until = condition_limit(REQUEST_IDLE_MS);
 	int timed_out = 0;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += REQUEST_IDLE_MS / 1000;
 	pthread_mutex_lock(&k->all->lock);
 	k->nidle++;
 	while (!k->first && !k->closing && !timed_out)
@@ -370,11 +369,7 @@ static void add_thread(struct request_pool *k)
 static struct request_pool *request_pool_new(struct request_pools *d, const struct database *db)
 {
 	struct request_pool *k = mem_alloc(sizeof *k);
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&k->work, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&k->work);
 	k->all = d;
 	k->name = mem_strdup(db->name);
 	k->url = mem_strdup(db->url);

@@ -5,6 +5,7 @@
  */
 #include "lib/lib.h"
 
+#include "base/condition.h"
 #include "base/log.h"
 #include "worker/heartbeat.h"
 
@@ -70,14 +71,7 @@ static defib_err beat_once(defib_beat *b, struct failure *f)
 /* False: it was stopped meanwhile. */
 static bool wait_ms(defib_beat *b, int64_t ms)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	struct timespec until = condition_limit(ms);
 	pthread_mutex_lock(&b->lock);
 	int late = 0;
 	while (!b->stop && !b->now && !late)
@@ -203,11 +197,7 @@ static void beat_free(defib_beat *b)
 static defib_beat *beat_new(void)
 {
 	defib_beat *b = mem_alloc(sizeof *b);
-	pthread_condattr_t clock;
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&b->asked, &clock);
-	pthread_condattr_destroy(&clock);
+	condition_init(&b->asked);
 	pthread_mutex_init(&b->lock, NULL);
 	return b;
 }

@@ -25,6 +25,8 @@ RULES = [
     ("recover/judge.c", "long f(void) { return clock_boot_ms(); }\n", "must be told the time"),
     ("worker/engine.h", "#include <pthread.h>\n", "must see no database, thread or clock: pthread.h"),
     ("guard/pace.h", "#include <libpq-fe.h>\n", "must see no database, thread or clock: libpq-fe.h"),
+    ("watch/a.c", "void f(void) { PQfinish(c); }\n", "PQfinish() is for store/ alone"),
+    ("life/a.c", "int f(void) { return rand(); }\n", "rand() is for base/clock.c alone"),
 ]
 
 

@@ -3,6 +3,7 @@
 #include "cli/top/top.h"
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "view/status.h"
 #include "view/story.h"
 
@@ -238,12 +239,7 @@ static struct top_action *wait_action(struct top_reader *d, int64_t due_ms)
 {
 	int64_t left_ms;
 	while (!d->stop && !d->asked && (left_ms = due_ms - clock_boot_ms()) > 0) {
-		struct timespec until;
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += left_ms / 1000;
-		until.tv_nsec += left_ms % 1000 * 1000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
+		struct timespec until = condition_limit(left_ms);
 		pthread_cond_timedwait(&d->change, &d->lock, &until);
 	}
 	return d->stop ? NULL : take_first(&d->asked);
@@ -292,7 +288,6 @@ struct top_reader *top_reader_start(const struct top_context *ctx, const struct 
 {
 	struct top_reader *d = mem_alloc(sizeof *d);
 	struct top_view *v = &d->view;
-	pthread_condattr_t attr;
 	sigset_t all, before;
 	*v = (struct top_view){.ctx = ctx, .database = database, .part = part, .n = n};
 	v->reads = cli_session(database, NULL, true);
@@ -306,11 +301,8 @@ struct top_reader *top_reader_start(const struct top_context *ctx, const struct 
 		if (watches[i]->statement_timeout_us / 1000 > v->writes.options.statement_ms)
 			v->writes.options.statement_ms = watches[i]->statement_timeout_us / 1000;
 	}
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&d->lock, NULL);
-	pthread_cond_init(&d->change, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&d->change);
 	/* The thread that has the terminal handles signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -355,9 +347,7 @@ bool top_reader_writes(struct top_reader *d)
 
 bool top_reader_stop(struct top_reader *d, int64_t wait_ms)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (wait_ms + 999) / 1000;
+	struct timespec until = condition_limit(wait_ms);
 	pthread_mutex_lock(&d->lock);
 	d->stop = true;
 	pthread_cond_broadcast(&d->change);
