@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.c: see address.h. */
 #include "base/address.h"
 
 #include "base/text.h"

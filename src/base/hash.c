@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.c: see hash.h. */
 #include "base/hash.h"
 
 #include <stdint.h>

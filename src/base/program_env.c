@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program_env.c: see program_env.h. */
 #include "base/program_env.h"
 
 #include "base/text.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * options.c: reads maps of the tree into structs, by tables of option rows.
  *
- * One function per type converts a scalar and defines how its value is shown; the table `kinds`
- * joins them. A default is converted by the same function as a user's value, so the two cannot
- * differ in meaning.
+ * A default is converted by the same function as a user's value, so the two cannot differ in
+ * meaning.
  */
 #include "config/options.h"
 
@@ -82,11 +81,6 @@ static bool scalar_text(struct cfg_reader *r, const struct cfg_node *node, const
 	return ok;
 }
 
-bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **out)
-{
-	return scalar_text(r, node, "text", out);
-}
-
 bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text *out)
 {
 	if (!node || node->kind != CFG_SCALAR || !node->text[strspn(node->text, " \t\r\n")])
@@ -104,25 +98,6 @@ bool cfg_sql(struct cfg_reader *r, const struct cfg_node *node, struct sql_text 
 	return true;
 }
 
-static bool duration_of(struct cfg_reader *r, const struct cfg_node *node, int64_t *us,
-                        const char **text)
-{
-	int64_t bare;
-	if (!scalar_text(r, node, DURATION_EXAMPLE, text))
-		return false;
-	if (duration_parse(*text, us))
-		return true;
-	bool no_unit = int_parse(*text, &bare) && bare >= 0;
-	return report_expected(
-		r, node, *text, no_unit ? DURATION_EXAMPLE " (a number and its unit)" : DURATION_EXAMPLE);
-}
-
-bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us)
-{
-	const char *text;
-	return duration_of(r, node, us, &text);
-}
-
 bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct text_list *out)
 {
 	static const char expected[] = "text or a list of texts such as [one, two]";
@@ -136,17 +111,114 @@ bool cfg_text_items(struct cfg_reader *r, const struct cfg_node *node, struct te
 	return true;
 }
 
-static bool read_text(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                      void *field, struct buf *shown)
+/* ---- values that are one scalar ---- */
+
+static void add_expected(const struct opt_row *row, struct buf *out)
 {
-	(void)row;
-	const char *text;
-	if (!cfg_text(r, node, &text))
+	static const char *const fixed[] = {
+		[OPT_TEXT] = "text",
+		[OPT_BOOL] = "true or false",
+		[OPT_NUMBER] = "a number of at least 0, such as 2 or 1.5",
+		[OPT_DURATION] = DURATION_EXAMPLE,
+	};
+	if (row->type == OPT_CHOICE) {
+		buf_add(out, "one of ");
+		for (int i = 0; row->choices[i]; i++)
+			buf_addf(out, "%s%s", !i ? "" : row->choices[i + 1] ? ", " : " or ", row->choices[i]);
+	} else if (row->type == OPT_INT && (row->min || row->max)) {
+		buf_addf(out, "a whole number from %lld to %lld", (long long)row->min, (long long)row->max);
+	} else {
+		buf_add(out, row->type == OPT_INT ? "a whole number of at least 0" : fixed[row->type]);
+	}
+}
+
+/* A decimal number; strtod alone would also accept hex, inf and nan. */
+static bool number_parse(const char *text, double *out)
+{
+	char *end;
+	if (!*text || text[strspn(text, "0123456789.eE+-")])
 		return false;
-	*(const char **)field = text;
-	buf_add(shown, text);
+	double value = strtod(text, &end);
+	if (*end || !isfinite(value) || value < 0)
+		return false;
+	*out = value;
 	return true;
 }
+
+/* What OPT_INT allows; *field keeps its value if the text is not that. */
+static bool whole_parse(const struct opt_row *row, const char *text, int64_t *field)
+{
+	int64_t value;
+	bool any = row->min == 0 && row->max == 0;
+	if (!int_parse(text, &value) || value < row->min || (!any && value > row->max))
+		return false;
+	*field = value;
+	return true;
+}
+
+static bool choice_parse(const struct opt_row *row, const char *text, int *field)
+{
+	int found = word_index(row->choices, text);
+	if (found >= 0)
+		*field = found;
+	return found >= 0;
+}
+
+static bool scalar_parse(const struct opt_row *row, const char *text, void *field)
+{
+	switch (row->type) {
+	case OPT_BOOL:
+		return bool_parse(text, field);
+	case OPT_INT:
+		return whole_parse(row, text, field);
+	case OPT_NUMBER:
+		return number_parse(text, field);
+	case OPT_DURATION:
+		return duration_parse(text, field);
+	case OPT_CHOICE:
+		return choice_parse(row, text, field);
+	default:
+		*(const char **)field = text;
+		return true;
+	}
+}
+
+static bool read_scalar(struct cfg_reader *r, const struct opt_row *row,
+                        const struct cfg_node *node, void *field, struct buf *shown)
+{
+	AUTO_BUF expected = BUF_INIT;
+	const char *text;
+	int64_t bare;
+	add_expected(row, &expected);
+	if (!scalar_text(r, node, buf_text(&expected), &text))
+		return false;
+	if (!scalar_parse(row, text, field)) {
+		if (row->type == OPT_DURATION && int_parse(text, &bare) && bare >= 0)
+			buf_add(&expected, " (a number and its unit)");
+		return report_expected(r, node, text, buf_text(&expected));
+	}
+	if (row->type == OPT_INT)
+		buf_addint(shown, *(int64_t *)field);
+	else
+		buf_add(shown, row->type != OPT_BOOL ? text : *(bool *)field ? "true" : "false");
+	return true;
+}
+
+bool cfg_text(struct cfg_reader *r, const struct cfg_node *node, const char **out)
+{
+	static const struct opt_row row = {.type = OPT_TEXT};
+	AUTO_BUF shown = BUF_INIT;
+	return read_scalar(r, &row, node, out, &shown);
+}
+
+bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us)
+{
+	static const struct opt_row row = {.type = OPT_DURATION};
+	AUTO_BUF shown = BUF_INIT;
+	return read_scalar(r, &row, node, us, &shown);
+}
+
+/* ---- other values ---- */
 
 static bool read_sql(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
                      void *field, struct buf *shown)
@@ -156,80 +228,6 @@ static bool read_sql(struct cfg_reader *r, const struct opt_row *row, const stru
 	if (!cfg_sql(r, node, sql))
 		return false;
 	buf_add(shown, sql->text);
-	return true;
-}
-
-static bool read_bool(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                      void *field, struct buf *shown)
-{
-	(void)row;
-	const char *text;
-	bool *value = field;
-	if (!scalar_text(r, node, "true or false", &text))
-		return false;
-	if (!bool_parse(text, value))
-		return report_expected(r, node, text, "true or false");
-	buf_add(shown, *value ? "true" : "false");
-	return true;
-}
-
-static bool read_int(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                     void *field, struct buf *shown)
-{
-	AUTO_BUF expected = BUF_INIT;
-	const char *text;
-	int64_t value = 0;
-	bool any = row->min == 0 && row->max == 0;
-	if (any)
-		buf_add(&expected, "a whole number of at least 0");
-	else
-		buf_addf(&expected, "a whole number from %lld to %lld", (long long)row->min,
-		         (long long)row->max);
-	if (!scalar_text(r, node, buf_text(&expected), &text))
-		return false;
-	if (!int_parse(text, &value) || value < row->min || (!any && value > row->max))
-		return report_expected(r, node, text, buf_text(&expected));
-	*(int64_t *)field = value;
-	buf_addf(shown, "%lld", (long long)value);
-	return true;
-}
-
-/* A decimal number; strtod alone would also accept hex, inf and nan. */
-static bool number_parse(const char *text, double *out)
-{
-	char *end;
-	if (!*text || text[strspn(text, "0123456789.eE+-")])
-		return false;
-	*out = strtod(text, &end);
-	return !*end && isfinite(*out) && *out >= 0;
-}
-
-static bool read_number(struct cfg_reader *r, const struct opt_row *row,
-                        const struct cfg_node *node, void *field, struct buf *shown)
-{
-	(void)row;
-	static const char expected[] = "a number of at least 0, such as 2 or 1.5";
-	const char *text;
-	double value;
-	if (!scalar_text(r, node, expected, &text))
-		return false;
-	if (!number_parse(text, &value))
-		return report_expected(r, node, text, expected);
-	*(double *)field = value;
-	buf_add(shown, text);
-	return true;
-}
-
-static bool read_duration(struct cfg_reader *r, const struct opt_row *row,
-                          const struct cfg_node *node, void *field, struct buf *shown)
-{
-	(void)row;
-	const char *text;
-	int64_t us;
-	if (!duration_of(r, node, &us, &text))
-		return false;
-	*(int64_t *)field = us;
-	buf_add(shown, text);
 	return true;
 }
 
@@ -245,45 +243,16 @@ static bool read_list(struct cfg_reader *r, const struct opt_row *row, const str
 	return true;
 }
 
-static bool read_choice(struct cfg_reader *r, const struct opt_row *row,
-                        const struct cfg_node *node, void *field, struct buf *shown)
-{
-	AUTO_BUF expected = BUF_INIT;
-	const char *text = "";
-	buf_add(&expected, "one of ");
-	for (int i = 0; row->choices[i]; i++)
-		buf_addf(&expected, "%s%s",
-		         i == 0                ? ""
-		         : row->choices[i + 1] ? ", "
-		                               : " or ",
-		         row->choices[i]);
-	if (!scalar_text(r, node, buf_text(&expected), &text))
-		return false;
-	int found = 0;
-	while (row->choices[found] && strcmp(row->choices[found], text) != 0)
-		found++;
-	if (!row->choices[found])
-		return report_expected(r, node, text, buf_text(&expected));
-	*(int *)field = found;
-	buf_add(shown, text);
-	return true;
-}
-
 typedef bool (*value_reader)(struct cfg_reader *r, const struct opt_row *row,
                              const struct cfg_node *node, void *field, struct buf *shown);
 
 /* Maps and custom rows are not single values: read_row() handles them. */
 static const value_reader value_readers[] = {
-	[OPT_TEXT] = read_text,
-	[OPT_SQL] = read_sql,
-	[OPT_SET] = read_sql,
-	[OPT_BOOL] = read_bool,
-	[OPT_INT] = read_int,
-	[OPT_NUMBER] = read_number,
-	[OPT_DURATION] = read_duration,
-	[OPT_TEXT_LIST] = read_list,
-	[OPT_CHOICE] = read_choice,
-	[OPT_MAP] = NULL,
+	[OPT_TEXT] = read_scalar,     [OPT_SQL] = read_sql,
+	[OPT_SET] = read_sql,         [OPT_BOOL] = read_scalar,
+	[OPT_INT] = read_scalar,      [OPT_NUMBER] = read_scalar,
+	[OPT_DURATION] = read_scalar, [OPT_TEXT_LIST] = read_list,
+	[OPT_CHOICE] = read_scalar,   [OPT_MAP] = NULL,
 	[OPT_CUSTOM] = NULL,
 };
 

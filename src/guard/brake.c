@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* brake.c: see brake.h. */
 #include "guard/brake.h"
 
 #include <assert.h>

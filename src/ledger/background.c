@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* background.c: see background.h. */
 #include "ledger/background.h"
 
 #include "base/text.h"
@@ -30,35 +29,12 @@ defib_err background_add(struct store *s, const struct background_act *act, stru
 	return dialect_write(s, sql, params, 11, &a, NULL, f);
 }
 
-static void decode(const struct store_rows *rows, struct arena *a, struct background_act **out,
-                   int *n)
-{
-	*n = rows->nrows;
-	*out = ARENA_ARRAY(a, struct background_act, rows->nrows + 1);
-	for (int i = 0; i < rows->nrows; i++)
-		(*out)[i] = (struct background_act){
-			.id = row_text(rows, i, 0),
-			.watch = row_text(rows, i, 1),
-			.act = row_text(rows, i, 2),
-			.terms = row_text(rows, i, 3),
-			.step = row_text(rows, i, 4),
-			.reason = row_text(rows, i, 5),
-			.actor = row_text(rows, i, 6),
-			.state = row_text(rows, i, 7),
-			.overrides = row_bool(rows, i, 8),
-			.total = row_int(rows, i, 9, 0),
-			.up_to = row_text(rows, i, 10),
-			.position = row_text(rows, i, 11),
-			.parts = row_int(rows, i, 12, 0),
-			.done = row_int(rows, i, 13, 0),
-			.others = row_text(rows, i, 14),
-			.refusal = row_text(rows, i, 15),
-			.error = row_text(rows, i, 16),
-			.at_us = row_int(rows, i, 17, 0),
-			.updated_us = row_int(rows, i, 18, 0),
-			.ended_us = row_int(rows, i, 19, 0),
-		};
-}
+#define M(member) ROW_MEMBER(struct background_act, member)
+static const struct row_member members[] = {
+	M(id),     M(watch),     M(act),   M(terms), M(step),       M(reason),  M(actor),
+	M(state),  M(overrides), M(total), M(up_to), M(position),   M(parts),   M(done),
+	M(others), M(refusal),   M(error), M(at_us), M(updated_us), M(ended_us)};
+#undef M
 
 defib_err background_read(struct store *s, const char *id, int64_t limit, struct arena *a,
                           struct background_act **out, int *n, struct failure *f)
@@ -68,10 +44,8 @@ defib_err background_read(struct store *s, const char *id, int64_t limit, struct
 							  "ended_at IS NULL DESC, at DESC LIMIT $2";
 	const struct store_param params[] = {P_TEXT(id), P_INT(limit)};
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(s, id ? one : all, params, 2, a, &rows, f);
-	if (!err)
-		decode(&rows, a, out, n);
+	*out = ROWS_READ(&rows, members, struct background_act, a, n);
 	return err;
 }
 
@@ -79,12 +53,10 @@ defib_err background_read_open(struct store *s, struct arena *a, struct backgrou
                                int *n, struct failure *f)
 {
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(
 		s, "SELECT " COLUMNS " FROM defib.act WHERE ended_at IS NULL ORDER BY at, id LIMIT 100",
 		NULL, 0, a, &rows, f);
-	if (!err)
-		decode(&rows, a, out, n);
+	*out = ROWS_READ(&rows, members, struct background_act, a, n);
 	return err;
 }
 
@@ -100,9 +72,9 @@ defib_err background_advance(struct store *s, const struct background_act *act, 
 		P_TEXT(act->id),     P_TEXT(act->position), P_INT(act->parts),  P_INT(act->done),
 		P_TEXT(act->others), P_TEXT(act->refusal),  P_TEXT(act->error), P_TEXT(act->state)};
 	AUTO_ARENA a = ARENA_INIT;
-	struct store_rows rows = {0};
+	struct store_rows rows;
 	defib_err err = dialect_write(s, sql, params, 8, &a, &rows, f);
-	*goes_on = !err && rows.nrows > 0 && text_eq(row_text(&rows, 0, 0), BACKGROUND_RUNNING);
+	*goes_on = text_eq(row_text(&rows, 0, 0), BACKGROUND_RUNNING);
 	return err;
 }
 
@@ -122,11 +94,11 @@ defib_err background_cancel(struct store *s, const char *id, bool *was, struct f
 {
 	const struct store_param param = P_TEXT(id);
 	AUTO_ARENA a = ARENA_INIT;
-	struct store_rows rows = {0};
+	struct store_rows rows;
 	defib_err err = dialect_write(s,
 	                              "UPDATE defib.act SET state = '" BACKGROUND_CANCELLED
 	                              "', ended_at = {now} WHERE id = $1 AND ended_at IS NULL",
 	                              &param, 1, &a, &rows, f);
-	*was = !err && rows.affected > 0;
+	*was = rows.affected > 0;
 	return err;
 }

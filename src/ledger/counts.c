@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* counts.c: see counts.h. */
 #include "ledger/counts.h"
 
 #include "base/clock.h"
@@ -16,6 +15,7 @@
 static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
                      struct arena *a, struct store_rows *rows, struct failure *f)
 {
+	*rows = (struct store_rows){0};
 	if (!store_dialect(s)->one_writer)
 		return dialect_exec(s, sql, params, n, a, rows, f);
 	defib_err err = store_begin(s, TX_READ, f);
@@ -45,17 +45,13 @@ defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds, 
 defib_err ledger_retries_all(struct store *s, struct arena *a, struct retries_of **out, int *n,
                              struct failure *f)
 {
+	static const struct row_member members[] = {ROW_MEMBER(struct retries_of, watch),
+	                                            ROW_MEMBER(struct retries_of, retries)};
 	struct store_rows rows;
 	static const char sql[] = "SELECT watch, count(*) FROM defib.retry GROUP BY watch";
-	*n = 0;
 	defib_err err = ask(s, sql, NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct retries_of, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct retries_of){row_text(&rows, i, 0), row_int(&rows, i, 1, 0)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct retries_of, a, n);
+	return err;
 }
 
 static void since_sql(struct buf *sql)
@@ -72,26 +68,18 @@ static void since_sql(struct buf *sql)
 defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, struct arena *a,
                                 struct event_count **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct event_count, member)
+	static const struct row_member members[] = {M(watch), M(event), M(verdict), M(by_person), M(n)};
+#undef M
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	*n = 0;
 	since_sql(&sql);
 	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct event_count, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++) {
-		struct event_count *e = &(*out)[i];
-		*e = (struct event_count){.watch = row_text(&rows, i, 0),
-		                          .event = row_text(&rows, i, 1),
-		                          .verdict = row_text(&rows, i, 2),
-		                          .by_person = row_bool(&rows, i, 3),
-		                          .n = row_int(&rows, i, 4, 0)};
+	*out = ROWS_READ(&rows, members, struct event_count, a, n);
+	for (struct event_count *e = *out; e < *out + *n; e++)
 		e->counts = event_counts(e->event, e->verdict != NULL, e->by_person);
-	}
-	return DEFIB_OK;
+	return err;
 }
 
 defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
@@ -227,10 +215,12 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within_us, int64_t limit,
                               struct arena *a, struct recovered **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct recovered, member)
+	static const struct row_member members[] = {M(job), M(event), M(at), M(owner)};
+#undef M
 	struct store_param params[] = {P_TEXT(watch), P_INT(within_us), P_INT(limit)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	*n = 0;
 	buf_addf(&sql,
 	         "SELECT r.job, r.event, {iso r.at}, {member r.evidence|owner} FROM (SELECT * FROM "
 	         "defib.ledger ORDER BY id DESC LIMIT %d) AS r WHERE ",
@@ -241,14 +231,8 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	event_counts_sql(&sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
 	buf_add(&sql, ")) ORDER BY r.id DESC LIMIT $3");
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct recovered, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct recovered){row_text(&rows, i, 0), row_text(&rows, i, 1),
-		                               row_text(&rows, i, 2), row_text(&rows, i, 3)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct recovered, a, n);
+	return err;
 }
 
 /* Entries whose job is still a candidate, under the ledger's lock. */
@@ -408,23 +392,17 @@ defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
                                     const struct time_bounds *bounds, struct arena *a,
                                     struct detection_count **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct detection_count, member)
+	static const struct row_member members[] = {M(watch),     M(bucket[0]), M(bucket[1]),
+	                                            M(sum_ms[0]), M(sum_ms[1]), M(n)};
+#undef M
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	*n = 0;
 	detections_sql(&sql, bounds);
 	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct detection_count, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct detection_count){
-			.watch = row_text(&rows, i, 0),
-			.bucket = {(int)row_int(&rows, i, 1, -1), (int)row_int(&rows, i, 2, -1)},
-			.sum_ms = {row_int(&rows, i, 3, 0), row_int(&rows, i, 4, 0)},
-			.n = row_int(&rows, i, 5, 0)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct detection_count, a, n);
+	return err;
 }
 
 /* ---- mistakes ---- */
@@ -436,7 +414,6 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	AUTO_ARENA a = ARENA_INIT;
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
-	*mistakes = 0;
 	buf_add(&sql,
 	        "SELECT count(*) FROM defib.ledger AS l WHERE l.id IN (SELECT (SELECT max(m.id) "
 	        "FROM defib.ledger AS m WHERE m.watch = c.watch AND m.job = c.job AND m.id < c.id "
@@ -449,8 +426,7 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	        "AND NOT ");
 	event_by_person_sql(&sql, "l");
 	defib_err err = ask_period(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
-	if (!err)
-		*mistakes = row_int(&rows, 0, 0, 0);
+	*mistakes = row_int(&rows, 0, 0, 0);
 	return err;
 }
 
@@ -482,22 +458,15 @@ defib_err ledger_minutes_between(struct store *s, int64_t after, int64_t to,
                                  const struct time_bounds *bounds, struct arena *a,
                                  struct minute_count **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct minute_count, member)
+	static const struct row_member members[] = {M(watch),  M(minute),    M(verdict),
+	                                            M(bucket), M(recovered), M(detected)};
+#undef M
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	*n = 0;
 	minutes_sql(&sql, bounds);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 2, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct minute_count, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct minute_count){.watch = row_text(&rows, i, 0),
-		                                  .minute = row_int(&rows, i, 1, 0),
-		                                  .verdict = row_text(&rows, i, 2),
-		                                  .bucket = (int)row_int(&rows, i, 3, -1),
-		                                  .recovered = row_int(&rows, i, 4, 0),
-		                                  .detected = row_int(&rows, i, 5, 0)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct minute_count, a, n);
+	return err;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digest.c: see digest.h. */
 #include "ledger/digest.h"
 
 #include "base/clock.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.c: see events.h. */
 #include "ledger/events.h"
 
 #include "base/text.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.c: see jobs.h. */
 #include "ledger/jobs.h"
 
 #include <assert.h>

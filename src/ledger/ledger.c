@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger.c: see ledger.h. */
 #include "ledger/ledger.h"
 
 #include "ledger/jobs.h"
@@ -116,10 +115,7 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 		                              e->evidence, e->before,  e->after};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
-		if (e->has_epoch)
-			relation_int(&r, e->epoch);
-		else
-			relation_text(&r, NULL);
+		relation_number(&r, e->has_epoch, e->epoch);
 		relation_end_row(&r);
 	}
 	/* On engines with sequences, ids are drawn under the lock. */
@@ -242,8 +238,7 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	buf_addf(&q.sql, " ORDER BY %sid%s LIMIT $%d", filter->batch ? "+" : "",
 	         filter->newest_first ? " DESC" : "", q.nparams);
 	defib_err err = dialect_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
-	if (!err)
-		*out = rows_decode(&rows, a, n);
+	*out = rows_decode(&rows, a, n);
 	buf_release(&q.sql);
 	return err;
 }
@@ -267,27 +262,18 @@ defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 
 struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n)
 {
-	struct ledger_row *all = ARENA_ARRAY(a, struct ledger_row, rows->nrows);
-	*n = rows->nrows;
-	for (int i = 0; i < rows->nrows; i++)
-		all[i] = (struct ledger_row){
-			.id = row_int(rows, i, 0, 0),
-			.at = row_text(rows, i, 1),
-			.batch = row_text(rows, i, 2),
-			.watch = row_text(rows, i, 3),
-			.job = row_text(rows, i, 4),
-			.event = row_text(rows, i, 5),
-			.actor = row_text(rows, i, 6),
-			.verdict = row_text(rows, i, 7),
-			.rule = row_text(rows, i, 8),
-			.reason = row_text(rows, i, 9),
-			.evidence = row_text(rows, i, 10),
-			.before = row_text(rows, i, 11),
-			.after = row_text(rows, i, 12),
-			.has_epoch = row_text(rows, i, 13) != NULL,
-			.epoch = row_int(rows, i, 13, 0),
-		};
-	return all;
+#define M(member) ROW_MEMBER(struct ledger_row, member)
+	static const struct row_member members[] = {
+		M(id),       M(at),
+		M(batch),    M(watch),
+		M(job),      M(event),
+		M(actor),    M(verdict),
+		M(rule),     M(reason),
+		M(evidence), M(before),
+		M(after),    ROW_GIVEN(struct ledger_row, has_epoch),
+		M(epoch)};
+#undef M
+	return ROWS_READ(rows, members, struct ledger_row, a, n);
 }
 
 /* ---- holds ---- */
@@ -308,10 +294,7 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 		                              h->cause,   h->reason,  h->owner};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
-		if (h->has_sign)
-			relation_int(&r, h->sign_us);
-		else
-			relation_text(&r, NULL);
+		relation_number(&r, h->has_sign, h->sign_us);
 		relation_end_row(&r);
 	}
 	/* SQLite needs a WHERE to distinguish ON CONFLICT from a join. */
@@ -328,23 +311,15 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 #define HOLDS                                                                                      \
 	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us FROM defib.hold WHERE "
 
-static void take_holds(const struct store_rows *rows, struct arena *a, struct held_job **out,
-                       int *n)
+static struct held_job *take_holds(const struct store_rows *rows, struct arena *a, int *n)
 {
-	*n = rows->nrows;
-	*out = ARENA_ARRAY(a, struct held_job, rows->nrows);
-	for (int i = 0; i < rows->nrows; i++)
-		(*out)[i] = (struct held_job){
-			.watch = row_text(rows, i, 0),
-			.job = row_text(rows, i, 1),
-			.cause = row_text(rows, i, 2),
-			.reason = row_text(rows, i, 3),
-			.owner = row_text(rows, i, 4),
-			.batch = row_text(rows, i, 5),
-			.at = row_text(rows, i, 6),
-			.has_sign = row_text(rows, i, 7) != NULL,
-			.sign_us = row_int(rows, i, 7, 0),
-		};
+#define M(member) ROW_MEMBER(struct held_job, member)
+	static const struct row_member members[] = {
+		M(watch),  M(job),   M(cause), M(reason),
+		M(owner),  M(batch), M(at),    ROW_GIVEN(struct held_job, has_sign),
+		M(sign_us)};
+#undef M
+	return ROWS_READ(rows, members, struct held_job, a, n);
 }
 
 defib_err ledger_holds_page(struct store *s, const char *watch, const char *after, int limit,
@@ -353,11 +328,9 @@ defib_err ledger_holds_page(struct store *s, const char *watch, const char *afte
 	struct store_param params[] = {P_TEXT(watch), P_TEXT(after ? after : ""), P_INT(limit)};
 	struct store_rows rows;
 	assert(watch && limit > 0);
-	*n = 0;
 	defib_err err = dialect_exec(s, HOLDS "watch = $1 AND job > $2 ORDER BY job LIMIT $3", params,
 	                             3, a, &rows, f);
-	if (!err)
-		take_holds(&rows, a, out, n);
+	*out = take_holds(&rows, a, n);
 	return err;
 }
 
@@ -381,8 +354,7 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	params[nparams++] = P_INT(limit);
 	buf_addf(&sql, " ORDER BY at, watch, job LIMIT $%d", nparams);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, nparams, a, &rows, f);
-	if (!err)
-		take_holds(&rows, a, out, n);
+	*out = take_holds(&rows, a, n);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overrides.c: see overrides.h. */
 #include "ledger/overrides.h"
 
 #include "base/text.h"
@@ -18,28 +17,18 @@ defib_err daemon_table_open(struct store *s, const char *table, bool create, boo
 defib_err override_read(struct store *s, struct arena *a, struct override **out, int *n,
                         struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct override, member)
+	static const struct row_member members[] = {M(watch),  M(name),  M(value),   M(actor),
+	                                            M(reason), M(at_us), M(until_us)};
+#undef M
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(
 		s,
 		"SELECT watch, name, value, actor, reason, {us at}, {us until} FROM defib.setting WHERE "
 		"until IS NULL OR until > {now} ORDER BY watch, name",
 		NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct override, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct override){
-			.watch = row_text(&rows, i, 0),
-			.name = row_text(&rows, i, 1),
-			.value = row_text(&rows, i, 2),
-			.actor = row_text(&rows, i, 3),
-			.reason = row_text(&rows, i, 4),
-			.at_us = row_int(&rows, i, 5, 0),
-			.until_us = row_int(&rows, i, 6, 0),
-		};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct override, a, n);
+	return err;
 }
 
 struct override_sum override_of(const struct override *words, int n, const char *watch)
@@ -104,28 +93,19 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,
                       struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct status_row, member)
+	static const struct row_member members[] = {M(watch), M(holder), M(info),
+	                                            M(at_us), M(age_us), M(led)};
+#undef M
 	/* A leader has one lease for all its watches: life/leader.h. */
 	static const char sql[] =
 		"SELECT st.watch, st.holder, st.info::text, {us st.at}, {us {now}} - {us st.at}, "
 		"coalesce(l.holder IN (SELECT d.holder FROM defib.leader AS d WHERE d.expires_at > {now}), "
 		"false) FROM defib.status st LEFT JOIN defib.leader l USING (watch) ORDER BY st.watch";
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(s, sql, NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct status_row, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct status_row){
-			.watch = row_text(&rows, i, 0),
-			.holder = row_text(&rows, i, 1),
-			.info = row_text(&rows, i, 2),
-			.at_us = row_int(&rows, i, 3, 0),
-			.age_us = row_int(&rows, i, 4, 0),
-			.led = row_bool(&rows, i, 5),
-		};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct status_row, a, n);
+	return err;
 }
 
 /* ---- learned run times ---- */
@@ -135,20 +115,16 @@ defib_err status_read(struct store *s, struct arena *a, struct status_row **out,
 defib_err learned_read(struct store *s, const char *watch, struct arena *a,
                        struct learned_row **out, int *n, struct failure *f)
 {
+	static const struct row_member members[] = {ROW_MEMBER(struct learned_row, kind),
+	                                            ROW_MEMBER(struct learned_row, document)};
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(s,
 	                             "SELECT kind, buckets::text FROM defib.learned WHERE watch = $1 "
 	                             "ORDER BY {bytes kind}",
 	                             &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct learned_row, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct learned_row){row_text(&rows, i, 0), row_text(&rows, i, 1)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct learned_row, a, n);
+	return err;
 }
 
 /* Lock the "" row for this transaction; created if missing. */
@@ -163,7 +139,7 @@ static defib_err take(struct store *s, const char *watch, struct arena *a, const
 	                 "{now}, '" NEW "') ON CONFLICT (watch, kind) DO UPDATE SET watch = l.watch "
 	                 "RETURNING buckets::text",
 	                 &param, 1, a, &rows, f);
-	*now = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
+	*now = row_text(&rows, 0, 0);
 	return err;
 }
 

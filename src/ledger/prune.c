@@ -16,8 +16,7 @@ defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a, struc
 	struct store_param age = P_INT(older_us);
 	*out = (struct prune_plan){0};
 	defib_err err = dialect_exec(s, "SELECT {iso ({stamp_ago $1})}", &age, 1, a, &rows, f);
-	if (!err)
-		out->cutoff = row_text(&rows, 0, 0);
+	out->cutoff = row_text(&rows, 0, 0);
 	return err;
 }
 
@@ -179,7 +178,7 @@ static defib_err prune_by_function(struct store *s, const struct prune_plan *pla
 	struct store_rows rows;
 	defib_err err = store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2, $3, $4)", params,
 	                           4, a, &rows, f);
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	*n = row_int(&rows, 0, 0, 0);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f, "GRANT EXECUTE ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, "
 		             "text) TO …; lets this role prune");

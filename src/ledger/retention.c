@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retention.c: see retention.h. */
 #include "ledger/retention.h"
 
 #include "base/clock.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retries.c: see retries.h. */
 #include "ledger/retries.h"
 
 #include "ledger/jobs.h"
@@ -46,22 +45,13 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 	"SELECT p.job, p.reason, p.expected, p.batch, {us due_at}, p.attempt, p.watch, {iso p.at} "    \
 	"FROM defib.retry AS p"
 
-static void take_rows(const struct store_rows *rows, struct arena *a, struct pending_retry **out,
-                      int *n)
+static struct pending_retry *take_rows(const struct store_rows *rows, struct arena *a, int *n)
 {
-	*n = rows->nrows;
-	*out = ARENA_ARRAY(a, struct pending_retry, rows->nrows);
-	for (int i = 0; i < rows->nrows; i++)
-		(*out)[i] = (struct pending_retry){
-			.job = row_text(rows, i, 0),
-			.reason = row_text(rows, i, 1),
-			.expected = row_text(rows, i, 2),
-			.batch = row_text(rows, i, 3),
-			.due_us = row_int(rows, i, 4, 0),
-			.attempt = row_int(rows, i, 5, 0),
-			.watch = row_text(rows, i, 6),
-			.at = row_text(rows, i, 7),
-		};
+#define M(member) ROW_MEMBER(struct pending_retry, member)
+	static const struct row_member members[] = {M(job),    M(reason),  M(expected), M(batch),
+	                                            M(due_us), M(attempt), M(watch),    M(at)};
+#undef M
+	return ROWS_READ(rows, members, struct pending_retry, a, n);
 }
 
 defib_err ledger_retries_of(struct store *s, const char *watch, const char *const *jobs, int njobs,
@@ -75,8 +65,7 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
 	jobs_relation(&r, s->engine, watch, jobs, njobs);
 	defib_err err = run_over(s, &r, PENDING " JOIN (",
 	                         ") AS u ON p.watch = u.watch AND p.job = u.job", NULL, 0, a, &rows, f);
-	if (!err)
-		take_rows(&rows, a, out, n);
+	*out = take_rows(&rows, a, n);
 	return err;
 }
 
@@ -94,8 +83,7 @@ defib_err ledger_retries_due(struct store *s, const char *watch, const struct pe
 	                                     "({us due_at}, p.job) > ($3::bigint, $4::text) "
 	                                     "ORDER BY due_at, p.job LIMIT $1",
 	                             params, 4, a, &rows, f);
-	if (!err)
-		take_rows(&rows, a, out, n);
+	*out = take_rows(&rows, a, n);
 	return err;
 }
 

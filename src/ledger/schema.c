@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schema.c: see schema.h. */
 #include "ledger/schema.h"
 
 #include "base/text.h"
@@ -88,7 +87,7 @@ defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
 	if (!store_dialect(s)->ask.may_create)
 		return DEFIB_OK;
 	defib_err err = store_exec(s, store_dialect(s)->ask.may_create, NULL, 0, &a, &rows, f);
-	*may = !err && row_bool(&rows, 0, 0);
+	*may = row_bool(&rows, 0, 0);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c: see seal.h. */
 #include "ledger/seal.h"
 
 #include "base/text.h"
@@ -128,7 +127,7 @@ static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struc
 		"SELECT last_id, first_id, entries, next_id, role, seal, {row_member s|form} "
 		"FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY last_id LIMIT $2";
 	defib_err err = dialect_exec(c->store, sql, params, 2, &c->page, &rows, f);
-	*n = err ? 0 : rows.nrows;
+	*n = rows.nrows;
 	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);
 	for (int i = 0; i < *n; i++)
 		(*out)[i] = (struct seal_row){row_int(&rows, i, 0, 0), row_int(&rows, i, 1, 0),

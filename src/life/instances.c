@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* instances.c: see instances.h. */
 #include "life/instances.h"
 
 #include "base/log.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader.c: see leader.h. */
 #include "life/leader.h"
 
 #include "base/text.h"
@@ -103,26 +102,17 @@ defib_err leader_leave_watch(struct store *s, const char *holder, const char *wa
 defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out, int *n,
                       struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct leader_row, member)
+	static const struct row_member members[] = {M(watch),  M(holder), M(since_us),
+	                                            M(led_us), M(leads),  M(expires_us)};
+#undef M
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(
 		s,
 		"SELECT watch, holder, {us since}, {us {now} - since}, expires_at > {now}, {us expires_at} "
 		"FROM (SELECT watch, holder, since, max(expires_at) OVER (PARTITION BY holder) AS "
 		"expires_at FROM defib.leader) AS l ORDER BY watch",
 		NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct leader_row, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct leader_row){
-			.watch = row_text(&rows, i, 0),
-			.holder = row_text(&rows, i, 1),
-			.since_us = row_int(&rows, i, 2, 0),
-			.led_us = row_int(&rows, i, 3, 0),
-			.leads = row_bool(&rows, i, 4),
-			.expires_us = row_int(&rows, i, 5, 0),
-		};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct leader_row, a, n);
+	return err;
 }

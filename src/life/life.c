@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life.c: see life.h. */
 #include "life/life.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part.c: see part.h. */
 #include "life/part.h"
 
 #include <assert.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* programs.c: see programs.h. */
 #include "life/programs.h"
 
 #include "base/text.h"
@@ -98,7 +97,7 @@ defib_err program_sessions(struct store *s, const char *application, int64_t *n,
 	                           "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 "
 	                           "AND datname = current_database()",
 	                           &name, 1, &a, &rows, f);
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	*n = row_int(&rows, 0, 0, 0);
 	arena_release(&a);
 	return err;
 }
@@ -182,9 +181,15 @@ static defib_err read_programs(struct store *s, const char *watch,
                                bool (*want)(const struct program *, const struct incarnation *),
                                struct arena *a, struct program **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct program, member)
+	static const struct row_member members[] = {M(application), M(watch),   M(watcher),
+	                                            M(leader),      M(command), M(ending),
+	                                            M(clean),       M(old),     M(ended_at_us)};
+#undef M
 	struct incarnation self;
 	struct store_rows rows;
 	struct store_param name = P_TEXT(watch);
+	int read = 0;
 	defib_err err =
 		store_exec(s,
 	               "SELECT application, watch, watcher, leader, command, ending, clean, "
@@ -195,22 +200,10 @@ static defib_err read_programs(struct store *s, const char *watch,
 	if (!err)
 		err = incarnation_self(&self, f);
 	*n = 0;
-	*out = ARENA_ARRAY(a, struct program, err ? 1 : rows.nrows + 1);
-	for (int i = 0; !err && i < rows.nrows; i++) {
-		struct program p = {
-			.application = row_text(&rows, i, 0),
-			.watch = row_text(&rows, i, 1),
-			.watcher = row_text(&rows, i, 2),
-			.leader = row_text(&rows, i, 3),
-			.command = row_text(&rows, i, 4),
-			.ending = row_text(&rows, i, 5),
-			.clean = row_bool(&rows, i, 6),
-			.old = row_bool(&rows, i, 7),
-			.ended_at_us = row_int(&rows, i, 8, 0),
-		};
-		if (want(&p, &self))
-			(*out)[(*n)++] = p;
-	}
+	*out = ROWS_READ(&rows, members, struct program, a, &read);
+	for (int i = 0; !err && i < read; i++)
+		if (want(&(*out)[i], &self))
+			(*out)[(*n)++] = (*out)[i];
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c: see registry.h. */
 #include "life/registry.h"
 
 #include "guard/doubt.h"

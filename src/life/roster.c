@@ -1,53 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* roster.c: see roster.h. */
 #include "life/roster.h"
 
 #include "store/dialect.h"
 
+/* The columns that `row_members` names, but for the last two, and the incarnation behind them. */
 #define COLUMNS                                                                                    \
-	"w.id, w.name, w.state, w.incarnation, w.state = 'alive' AND w.expires_at < {now}, {us "       \
-	"w.started_at}, {us w.renewed_at}, {us w.expires_at}, w.lease_ms, {us w.ended_at}, w.cause, "  \
-	"w.holding, w.serves"
+	"w.id, w.name, w.state, w.state = 'alive' AND w.expires_at < {now}, {us w.started_at}, {us "   \
+	"w.renewed_at}, {us w.expires_at}, CAST(w.lease_ms AS bigint) * 1000, {us w.ended_at}, "       \
+	"w.cause, w.holding, w.serves"
 
-enum column {
-	ID,
-	NAME,
-	STATE,
-	INCARNATION,
-	EXPIRED,
-	STARTED,
-	RENEWED,
-	EXPIRES,
-	LEASE,
-	ENDED,
-	CAUSE,
-	HOLDING,
-	SERVES,
-	INFO,
-	AGAIN
-};
-
-static void take_row(const struct store_rows *rows, int i, struct roster_row *out)
-{
-	*out = (struct roster_row){
-		.id = row_int(rows, i, ID, 0),
-		.name = row_text(rows, i, NAME),
-		.state = row_text(rows, i, STATE),
-		.expired = row_bool(rows, i, EXPIRED),
-		.started_us = row_int(rows, i, STARTED, 0),
-		.renewed_us = row_int(rows, i, RENEWED, 0),
-		.expires_us = row_int(rows, i, EXPIRES, 0),
-		.lease_us = row_int(rows, i, LEASE, 0) * 1000,
-		.has_ended = row_text(rows, i, ENDED) != NULL,
-		.ended_us = row_int(rows, i, ENDED, 0),
-		.cause = row_text(rows, i, CAUSE),
-		.holding = row_int(rows, i, HOLDING, 0),
-		.serves = row_text(rows, i, SERVES),
-		.info = row_text(rows, i, INFO),
-		.again = row_bool(rows, i, AGAIN),
-	};
-	out->known = incarnation_parse(row_text(rows, i, INCARNATION), &out->who);
-}
+#define M(member) ROW_MEMBER(struct roster_row, member)
+static const struct row_member row_members[] = {
+	M(id),         M(name),       M(state),
+	M(expired),    M(started_us), M(renewed_us),
+	M(expires_us), M(lease_us),   ROW_GIVEN(struct roster_row, has_ended),
+	M(ended_us),   M(cause),      M(holding),
+	M(serves),     M(info),       M(again)};
+#undef M
 
 static defib_err read_rows(struct store *s, const char *sql, int64_t first, int64_t limit,
                            struct arena *a, struct roster_row **out, int *n, struct failure *f)
@@ -55,10 +24,9 @@ static defib_err read_rows(struct store *s, const char *sql, int64_t first, int6
 	struct store_param params[] = {P_INT(first), P_INT(limit)};
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, sql, params, 2, a, &rows, f);
-	*n = err ? 0 : rows.nrows;
-	*out = ARENA_ARRAY(a, struct roster_row, *n + 1);
+	*out = ROWS_READ(&rows, row_members, struct roster_row, a, n);
 	for (int i = 0; i < *n; i++)
-		take_row(&rows, i, &(*out)[i]);
+		(*out)[i].known = incarnation_parse(row_text(&rows, i, rows.ncols - 1), &(*out)[i].who);
 	return err;
 }
 
@@ -69,13 +37,13 @@ defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *
 	*n = 0;
 	/* A database that `defib init` has not upgraded lacks the newest column. */
 	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
-	const char *sql =
-		arena_printf(a,
-	                 "SELECT " COLUMNS
-	                 ", %s, NULL FROM defib.worker w WHERE $1::bigint IN (0, w.id) ORDER BY CASE "
-	                 "w.state WHEN 'alive' THEN 0 ELSE 1 END, CASE w.state WHEN 'alive' THEN w.id "
-	                 "END, w.ended_at DESC, w.id DESC LIMIT $2",
-	                 has_info ? "w.info" : "NULL");
+	const char *sql = arena_printf(
+		a,
+		"SELECT " COLUMNS
+		", %s, NULL, w.incarnation FROM defib.worker w WHERE $1::bigint IN (0, w.id) ORDER BY CASE "
+		"w.state WHEN 'alive' THEN 0 ELSE 1 END, CASE w.state WHEN 'alive' THEN w.id "
+		"END, w.ended_at DESC, w.id DESC LIMIT $2",
+		has_info ? "w.info" : "NULL");
 	return err ? err : read_rows(s, sql, id, limit, a, out, n, f);
 }
 
@@ -83,8 +51,8 @@ defib_err roster_recent(struct store *s, int64_t ended_us, int64_t limit, struct
                         struct roster_row **out, int *n, struct failure *f)
 {
 	static const char sql[] =
-		"SELECT " COLUMNS
-		", w.info::text, e.first < w.id FROM defib.worker w JOIN (SELECT name, min(id) AS first "
+		"SELECT " COLUMNS ", w.info::text, e.first < w.id, w.incarnation FROM defib.worker w JOIN "
+		"(SELECT name, min(id) AS first "
 		"FROM defib.worker GROUP BY name) AS e ON e.name = w.name WHERE w.state = 'alive' OR "
 		"w.ended_at > {now} - {span $1::float8} ORDER BY w.id DESC LIMIT $2";
 	bool there = false;
@@ -97,6 +65,8 @@ defib_err roster_recent(struct store *s, int64_t ended_us, int64_t limit, struct
 defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,
                       struct roster_job **out, int *n, struct failure *f)
 {
+	static const struct row_member members[] = {ROW_MEMBER(struct roster_job, watch),
+	                                            ROW_MEMBER(struct roster_job, job)};
 	struct store_param params[] = {P_INT(id), P_INT(limit)};
 	struct store_rows rows;
 	defib_err err =
@@ -105,10 +75,7 @@ defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *
 	                 "ORDER BY id LIMIT $2) AS j UNION ALL SELECT * FROM (SELECT watch, job FROM "
 	                 "defib.lease WHERE owner = $1 ORDER BY watch, job LIMIT $2) AS l LIMIT $2",
 	                 params, 2, a, &rows, f);
-	*n = err ? 0 : rows.nrows;
-	*out = ARENA_ARRAY(a, struct roster_job, *n + 1);
-	for (int i = 0; i < *n; i++)
-		(*out)[i] = (struct roster_job){row_text(&rows, i, 0), row_text(&rows, i, 1)};
+	*out = ROWS_READ(&rows, members, struct roster_job, a, n);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* silence.c: see silence.h. */
 #include "life/silence.h"
 
 #include <assert.h>

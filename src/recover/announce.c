@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* announce.c: see announce.h. */
 #include "recover/announce.h"
 
 #include "base/log.h"

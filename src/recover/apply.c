@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apply.c: see apply.h. */
 #include "recover/apply_inside.h"
 
 #include "base/text.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.c: see attach.h. */
 #include "recover/attach.h"
 
 #include "base/text.h"
@@ -490,6 +489,8 @@ static defib_err count_programs(struct store *s, struct arena *a, struct attachm
 defib_err attachments_read(struct store *s, struct arena *a, struct attachment **out, int *n,
                            struct failure *f)
 {
+	static const struct row_member members[] = {ROW_MEMBER(struct attachment, watch),
+	                                            ROW_MEMBER(struct attachment, disabled)};
 	struct store_rows rows;
 	bool claims, programs;
 	*n = 0;
@@ -506,11 +507,7 @@ defib_err attachments_read(struct store *s, struct arena *a, struct attachment *
 	               NULL, 0, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct attachment, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] =
-			(struct attachment){.watch = row_text(&rows, i, 0), .disabled = row_bool(&rows, i, 1)};
+	*out = ROWS_READ(&rows, members, struct attachment, a, n);
 	err = tables_readable(s, a, &claims, &programs, f);
 	return err || !programs ? err : count_programs(s, a, *out, *n, f);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bound.c: see bound.h. */
 #include "recover/bound.h"
 
 #include "base/text.h"

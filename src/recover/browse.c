@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* browse.c: see browse.h. */
 #include "recover/browse.h"
 
 #include "ledger/events.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* by_hand.c: see by_hand.h. */
 #include "recover/by_hand.h"
 
 #include "base/clock.h"

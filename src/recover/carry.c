@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* carry.c: see carry.h. */
 #include "recover/carry.h"
 
 #include "base/clock.h"

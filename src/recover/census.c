@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* census.c: see census.h. */
 #include "recover/census.h"
 
 #include "ledger/counts.h"
@@ -56,21 +55,17 @@ defib_err census_now(struct store *s, int64_t *now_us, struct failure *f)
 defib_err census_read(struct store *s, const struct census_sql *sql, struct arena *a,
                       struct census *out, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct census_row, member)
+	static const struct row_member members[] = {M(owner), M(sign_us), M(dead)};
+#undef M
 	struct store_rows rows;
 	*out = (struct census){0};
 	defib_err err = census_now(s, &out->now_us, f);
 	if (err || !sql->owners)
 		return err;
 	err = store_read(s, sql->owners, NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	out->n = rows.nrows;
-	out->rows = ARENA_ARRAY(a, struct census_row, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		out->rows[i] = (struct census_row){.owner = row_text(&rows, i, 0),
-		                                   .sign_us = row_int(&rows, i, 1, 0),
-		                                   .dead = row_int(&rows, i, 2, 0) == 1};
-	return DEFIB_OK;
+	out->rows = ROWS_READ(&rows, members, struct census_row, a, &out->n);
+	return err;
 }
 
 /* A yes/no query about the watch's table; no if the engine has none. */
@@ -86,7 +81,7 @@ static defib_err ask_of_table(struct store *s, const char *sql, const struct wat
 	if (!sql)
 		return DEFIB_OK;
 	defib_err err = store_read(s, sql, &name, 1, &a, &rows, f);
-	*yes = !err && row_bool(&rows, 0, 0);
+	*yes = row_bool(&rows, 0, 0);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decide.c: see decide.h. */
 #include "recover/decide.h"
 
 #include "base/text.h"

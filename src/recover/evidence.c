@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evidence.c: see evidence.h. */
 #include "recover/evidence.h"
 
 #include "base/clock.h"

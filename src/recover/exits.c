@@ -96,6 +96,9 @@ defib_err exits_ready(struct exits *x, struct failure *f)
 static defib_err read_claims(struct exits *x, const char *application, int64_t after, int64_t until,
                              struct held_claim **out, int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct held_claim, member)
+	static const struct row_member members[] = {M(job), M(claim), M(pid), M(at_us), M(lives)};
+#undef M
 	struct store_param params[] = {P_TEXT(x->watch->name), P_TEXT(application), P_INT(after),
 	                               P_INT(until), P_INT(PAGE_CLAIMS)};
 	struct store_rows rows;
@@ -111,12 +114,7 @@ static defib_err read_claims(struct exits *x, const char *application, int64_t a
 		"WHERE c.watch = $1 AND c.application = $2 AND c.claim > $3::bigint "
 		"AND c.claim <= $4::bigint ORDER BY c.claim LIMIT $5::bigint",
 		params, 5, &x->page, &rows, f);
-	*n = err ? 0 : rows.nrows;
-	*out = ARENA_ARRAY(&x->page, struct held_claim, *n + 1);
-	for (int i = 0; i < *n; i++)
-		(*out)[i] = (struct held_claim){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
-		                                row_int(&rows, i, 2, 0), row_int(&rows, i, 3, 0),
-		                                row_bool(&rows, i, 4)};
+	*out = ROWS_READ(&rows, members, struct held_claim, &x->page, n);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* held.c: see held.h. */
 #include "recover/held.h"
 
 #include "base/text.h"
@@ -74,7 +73,7 @@ static defib_err count_held_rows(struct store *s, const struct binding *b, struc
 	from_table(b, &sql);
 	buf_addf(&sql, " WHERE (%s) LIMIT %d) AS defib_s", b->watch->stats.held.text, STATE_COUNT_MAX);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	*n = row_int(&rows, 0, 0, 0);
 	return err;
 }
 

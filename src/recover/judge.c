@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: see decide.h. */
 #include "recover/decide.h"
 
 #include <assert.h>

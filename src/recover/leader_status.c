@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_status.c: see leader_status.h. */
 #include "recover/leader_status.h"
 
 #include "base/clock.h"

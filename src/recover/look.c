@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.c: see look.h. */
 #include "recover/look.h"
 
 #include "base/text.h"
@@ -262,7 +261,7 @@ defib_err look_number(struct store *s, const char *sql, int64_t *n, struct failu
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_read(s, sql, NULL, 0, &a, &rows, f);
-	*n = err ? 0 : row_int(&rows, 0, 0, 0);
+	*n = row_int(&rows, 0, 0, 0);
 	return err;
 }
 

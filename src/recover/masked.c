@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* masked.c: see masked.h. */
 #include "recover/masked.h"
 
 #include "base/text.h"

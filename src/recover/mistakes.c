@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes.c: see mistakes.h. */
 #include "recover/mistakes.h"
 
 #include "base/clock.h"

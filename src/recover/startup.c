@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* startup.c: see startup.h. */
 #include "recover/startup.h"
 
 #include "base/clock.h"

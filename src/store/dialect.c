@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dialect.c: see dialect.h. */
 #include "store/dialect.h"
 #include "base/text.h"
 
@@ -179,7 +178,7 @@ defib_err dialect_int(struct store *s, const char *text, const struct store_para
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, text, params, nparams, &a, &rows, f);
-	*out = !err && rows.nrows > 0 ? row_int(&rows, 0, 0, 0) : 0;
+	*out = row_int(&rows, 0, 0, 0);
 	return err;
 }
 
@@ -189,7 +188,7 @@ static defib_err whether(struct store *s, const char *sql, const struct store_pa
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_exec(s, sql, params, 2, &a, &rows, f);
-	*yes = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
+	*yes = row_bool(&rows, 0, 0);
 	return err;
 }
 

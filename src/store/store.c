@@ -120,6 +120,14 @@ static defib_err settle(struct store *s, defib_err err)
 	return err;
 }
 
+/* A failed call returns no rows. */
+static defib_err with_rows(defib_err err, struct store_rows *rows)
+{
+	if (err && rows)
+		*rows = (struct store_rows){0};
+	return err;
+}
+
 /* Preconditions of any call: the session is not lost, the transaction has not failed. */
 static defib_err usable(struct store *s, struct failure *f)
 {
@@ -141,18 +149,17 @@ defib_err store_exec(struct store *s, const char *sql, const struct store_param 
 	struct failure scratch = {0};
 	assert(s && sql && nparams >= 0 && (params || nparams == 0) && (a || !rows));
 	f = f ? f : &scratch;
+	if (rows)
+		*rows = (struct store_rows){0};
 	defib_err err = usable(s, f);
 	if (err)
 		return err;
-	if (rows)
-		*rows = (struct store_rows){0};
-	if (sql_controls_transaction(sql)) {
+	if (sql_controls_transaction(sql))
 		err = fail(f, DEFIB_BAD_SQL, "%s: a statement may not begin, end or split a transaction",
 		           s->name);
-	} else {
+	else
 		err = s->ops->exec(s, sql, params, nparams, a, rows, f);
-	}
-	return settle(s, err);
+	return with_rows(settle(s, err), rows);
 }
 
 defib_err store_exec_then(struct store *s, const char *sql, const struct store_param *params,
@@ -168,12 +175,12 @@ defib_err store_exec_then(struct store *s, const char *sql, const struct store_p
 			(void)!store_exec(s, then, NULL, 0, a, NULL, &scratch);
 		return err;
 	}
-	defib_err err = usable(s, f);
-	if (err)
-		return err;
 	if (rows)
 		*rows = (struct store_rows){0};
-	return settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
+	defib_err err = usable(s, f);
+	if (!err)
+		err = settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
+	return with_rows(err, rows);
 }
 
 defib_err store_describe(struct store *s, const char *sql, struct arena *a,
@@ -231,9 +238,9 @@ defib_err store_write(struct store *s, const char *sql, const struct store_param
                       int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	return store_end(s, store_exec(s, sql, params, nparams, a, rows, f), f);
+	if (!err)
+		err = store_end(s, store_exec(s, sql, params, nparams, a, rows, f), f);
+	return with_rows(err, rows);
 }
 
 defib_err store_read(struct store *s, const char *sql, const struct store_param *params,
@@ -241,7 +248,7 @@ defib_err store_read(struct store *s, const char *sql, const struct store_param 
 {
 	defib_err err = store_begin(s, TX_READ, f);
 	if (err)
-		return err;
+		return with_rows(err, rows);
 	err = store_exec(s, sql, params, nparams, a, rows, f);
 	store_rollback(s); /* nothing was written */
 	return err;
@@ -275,6 +282,44 @@ bool row_bool(const struct store_rows *r, int row, int col)
 {
 	const char *text = row_text(r, row, col);
 	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
+}
+
+static void read_member(const struct row_member *m, const struct store_rows *rows, int row, int col,
+                        void *at)
+{
+	switch (m->type) {
+	case MEMBER_TEXT:
+		*(const char **)at = row_text(rows, row, col);
+		break;
+	case MEMBER_INT:
+		*(int64_t *)at = row_int(rows, row, col, 0);
+		break;
+	case MEMBER_SMALL:
+		*(int *)at = (int)row_int(rows, row, col, -1);
+		break;
+	case MEMBER_BOOL:
+		*(bool *)at = row_bool(rows, row, col);
+		break;
+	case MEMBER_GIVEN:
+		*(bool *)at = row_text(rows, row, col) != NULL;
+		break;
+	}
+}
+
+void *rows_read(const struct store_rows *rows, const struct row_member *members, size_t nmembers,
+                size_t size, struct arena *a, int *n)
+{
+	char *all = arena_alloc(a, size * (size_t)(rows->nrows + 1));
+	for (int row = 0; row < rows->nrows; row++) {
+		int col = 0;
+		for (size_t m = 0; m < nmembers; m++) {
+			assert(col < rows->ncols);
+			read_member(&members[m], rows, row, col, all + (size_t)row * size + members[m].offset);
+			col += members[m].type != MEMBER_GIVEN;
+		}
+	}
+	*n = rows->nrows;
+	return all;
 }
 
 int store_fd(struct store *s)

@@ -18,6 +18,7 @@
 #include "store/timeline.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum store_engine { STORE_POSTGRES, STORE_SQLITE };
@@ -49,21 +50,47 @@ static inline struct store_param P_TEXT(const char *text) /* NULL is SQL NULL */
 }
 #define P_INT(n) ((struct store_param){PARAM_INT, NULL, (n)})
 
-/* Returned rows, all text, in the caller's arena. */
+/* Returned rows, all text, in the caller's arena; none after a failure. */
 struct store_rows {
 	int nrows, ncols;
 	const char **names; /* ncols */
 	const char **cells; /* nrows * ncols; NULL is SQL NULL */
 	int64_t affected;   /* rows written by INSERT, UPDATE, DELETE */
 };
+/* NULL is SQL NULL, or that there is no such row. */
 static inline const char *row_text(const struct store_rows *r, int row, int col)
 {
-	return r->cells[(size_t)row * (size_t)r->ncols + (size_t)col];
+	return row < r->nrows ? r->cells[(size_t)row * (size_t)r->ncols + (size_t)col] : NULL;
 }
 /* The whole number in a cell; `if_null` for NULL or anything else. */
 int64_t row_int(const struct store_rows *r, int row, int col, int64_t if_null);
 /* 't', 'true', '1' are true; NULL and anything else false. */
 bool row_bool(const struct store_rows *r, int row, int col);
+
+/*
+ * Rows as an array of structs. A list of members says what the columns are, in their order; a
+ * member's type says how its cell is read: const char *, int64_t, bool, or int, which is -1 for
+ * NULL.
+ *
+ *   static const struct row_member members[] = {ROW_MEMBER(struct x, name), …};
+ *   *out = ROWS_READ(&rows, members, struct x, a, n);
+ */
+struct row_member {
+	size_t offset;
+	enum { MEMBER_TEXT, MEMBER_INT, MEMBER_SMALL, MEMBER_BOOL, MEMBER_GIVEN } type;
+};
+/* clang-format off */
+#define ROW_MEMBER(type, member)                                                                   \
+	{offsetof(type, member), _Generic(((type *)0)->member, const char *: MEMBER_TEXT,              \
+	                                  int64_t: MEMBER_INT, int: MEMBER_SMALL, bool: MEMBER_BOOL)}
+/* A bool: whether the column of the following member is not NULL. */
+#define ROW_GIVEN(type, member) {offsetof(type, member), MEMBER_GIVEN}
+/* clang-format on */
+#define ROWS_READ(rows, members, type, a, n)                                                       \
+	((type *)rows_read((rows), (members), sizeof(members) / sizeof *(members), sizeof(type), (a),  \
+	                   (n)))
+void *rows_read(const struct store_rows *rows, const struct row_member *members, size_t nmembers,
+                size_t size, struct arena *a, int *n);
 
 /* How a long reading says how far it is, to a caller that shows progress. */
 struct on_count {

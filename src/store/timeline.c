@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline.c: see timeline.h. */
 #include "store/timeline.h"
 
 #include "base/log.h"

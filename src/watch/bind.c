@@ -161,7 +161,7 @@ static defib_err sample(struct store *s, struct arena *a, const struct binding *
 			buf_addf(&sql, " AND (%s)", b->watch->running.text);
 		buf_add(&sql, " LIMIT 1");
 		err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
-		*value = !err && rows.nrows ? row_text(&rows, 0, 0) : NULL;
+		*value = row_text(&rows, 0, 0);
 	}
 	return err;
 }
@@ -310,8 +310,8 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	struct store_param params[2] = {P_TEXT(buf_text(&table))};
 	relation_params(&keys, params + 1);
 	defib_err err = store_exec(s, store_dialect(s)->ask.ways, params, 2, a, &rows, f);
-	b->triggers = !err && row_bool(&rows, 0, 0);
-	b->key_indexed = !err && row_bool(&rows, 0, 1);
+	b->triggers = row_bool(&rows, 0, 0);
+	b->key_indexed = row_bool(&rows, 0, 1);
 	return err;
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts.c: see facts.h. */
 #include "watch/facts.h"
 
 #include "base/text.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease_sql.c: see lease_sql.h. */
 #include "watch/lease_sql.h"
 
 #include "store/dialect.h"

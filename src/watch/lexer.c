@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lexer.c: see lexer.h. */
 #include "watch/lexer.h"
 
 #include "base/text.h"

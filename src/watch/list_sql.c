@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_sql.c: see list_sql.h. */
 #include "watch/list_sql.h"
 
 #include "base/text.h"

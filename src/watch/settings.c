@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* settings.c: see settings.h. */
 #include "watch/settings.h"
 
 #include "base/clock.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats_sql.c: see stats_sql.h. */
 #include "watch/stats_sql.h"
 
 #include "base/text.h"

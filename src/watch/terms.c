@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* terms.c: see terms.h. */
 #include "watch/terms.h"
 
 #include "base/clock.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timesql.c: see timesql.h. */
 #include "watch/timesql.h"
 
 #include "base/clock.h"
