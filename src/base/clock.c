@@ -14,9 +14,7 @@
 #include <unistd.h>
 
 #define US_PER_M (60 * US_PER_S)
-#define US_PER_H (60 * US_PER_M)
-#define US_PER_D (24 * US_PER_H)
-#define DURATION_MOST (INT64_C(36525) * US_PER_D) /* 100 years */
+#define DURATION_MOST (INT64_C(36525) * DAY_US) /* 100 years */
 
 struct unit {
 	const char *name, *shown; /* what is read, and what is written */
@@ -25,8 +23,8 @@ struct unit {
 
 /* Largest first: duration_text walks down it. */
 static const struct unit units[] = {
-	{"d", "d", US_PER_D}, {"h", "h", US_PER_H}, {"m", "m", US_PER_M},
-	{"s", "s", US_PER_S}, {"ms", " ms", 1000},  {"us", " µs", 1},
+	{"d", "d", DAY_US},   {"h", "h", HOUR_US}, {"m", "m", US_PER_M},
+	{"s", "s", US_PER_S}, {"ms", " ms", 1000}, {"us", " µs", 1},
 };
 enum { UNITS = sizeof(units) / sizeof(units[0]) };
 

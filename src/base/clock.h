@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #define US_PER_S INT64_C(1000000)
+#define HOUR_US (INT64_C(3600) * US_PER_S)
+#define DAY_US (24 * HOUR_US)
 
 int64_t clock_boot_ms(void);
 int64_t clock_boot_us(void);

@@ -2,8 +2,6 @@
 #include "base/hash.h"
 
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BLOCK 64
 
@@ -92,4 +90,12 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 		crc = (crc >> 4) ^ nibble[crc & 15];
 	}
 	return ~crc;
+}
+
+uint64_t fnv1a(uint64_t hash, const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+	return hash;
 }

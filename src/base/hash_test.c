@@ -57,9 +57,18 @@ static void it_can_be_continued(void **state)
 	}
 }
 
+static void a_quick_hash_continues_where_it_ended(void **state)
+{
+	(void)state;
+	assert_true(fnv1a(FNV_START, "", 0) == FNV_START);
+	assert_true(fnv1a(FNV_START, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+	assert_true(fnv1a(fnv1a(FNV_START, "foo", 3), "bar", 3) == fnv1a(FNV_START, "foobar", 6));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_quick_hash_continues_where_it_ended),
 		cmocka_unit_test(the_published_examples),
 		cmocka_unit_test(lengths_around_a_block),
 		cmocka_unit_test(known_values_come_out),

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -51,6 +52,13 @@ bool log_level_parse(const char *text, enum log_level *out)
 	if (level >= 0)
 		*out = (enum log_level)level;
 	return level >= 0;
+}
+
+void log_key(char *text)
+{
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && (unsigned char)*text < 0x80)
+			*text = '_';
 }
 
 bool log_enabled(enum log_level level)

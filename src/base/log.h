@@ -24,6 +24,9 @@ struct log_field {
 #define LOG_STR(k, v) ((struct log_field){(k), (v) ? (v) : "", 0})
 #define LOG_INT(k, v) ((struct log_field){(k), NULL, (v)})
 
+/* States, kinds and labels are arbitrary text; the name of a field is one word. */
+void log_key(char *text);
+
 void log_setup(enum log_level least, enum log_format format);
 /*
  * Send lines, without the newline, to `line` instead; NULL: to stderr. Call before threads start.

@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static const char *const always[] = {"PATH",   "HOME", "USER", "LOGNAME",  "SHELL",

@@ -50,6 +50,14 @@ size_t utf8_len(const char *text)
 	return 0;
 }
 
+bool utf8_valid(const char *text)
+{
+	size_t n = 1;
+	for (; n && *text; text += n)
+		n = utf8_len(text);
+	return n > 0;
+}
+
 bool utf8_is_control(const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;

@@ -55,6 +55,8 @@ bool text_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool text_starts(const char *text, const char *prefix);
 /* Length in bytes of the UTF-8 character at `text`; 0 at the end or if it is not well-formed. */
 size_t utf8_len(const char *text);
+/* Whether all of it is well-formed. */
+bool utf8_valid(const char *text);
 /*
  * Whether `text` starts with a control character: one of ASCII or C1 (C2 80…9F in UTF-8), a mark
  * that changes the writing direction, or a separator of lines or paragraphs.

@@ -12,9 +12,7 @@
 #include "config/source.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #define DURATION_EXAMPLE "a duration such as 90s, 15m or 1h30m"
 

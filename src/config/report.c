@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <string.h>
 
 #define QUOTE_MAX 60 /* bytes of a value that a message repeats */
 #define KNOWN_MAX 12 /* keys that a message lists */

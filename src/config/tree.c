@@ -15,7 +15,6 @@
 #include <assert.h>
 #include <libfyaml.h>
 #include <stdarg.h>
-#include <string.h>
 
 #define DEPTH_MAX 32
 #define NODES_MAX 100000 /* counted as if aliases were copies */

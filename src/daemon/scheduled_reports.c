@@ -9,7 +9,6 @@
 
 #include <assert.h>
 
-#define DAY_US (INT64_C(86400) * US_PER_S)
 #define AGAIN_US (INT64_C(60) * US_PER_S) /* pause after one that could not be added */
 #define STATEMENT_MS 10000
 #define MOST 64 /* reports of a configuration that are remembered as sent */
@@ -277,7 +276,6 @@ void scheduled_reports_free(struct scheduled_reports *m)
  * whole weeks if a weekday is given.
  */
 
-#define HOUR_US (DAY_US / 24)
 #define MOST_US (INT64_C(366) * DAY_US)
 
 /* "mon 08:00" or "08:00" */

@@ -3,6 +3,7 @@
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <assert.h>
 
@@ -85,13 +86,10 @@ void live_settings_drop(struct live_settings_box *b, struct live_settings *s)
 
 /* ---- what a change means for workers ---- */
 
-/* FNV-1a; the end of a text counts, so that "ab","c" differs from "a","bc". */
+/* The end of a text counts, so that "ab","c" differs from "a","bc". */
 static void mix(uint64_t *hash, const char *text)
 {
-	const unsigned char *p = (const unsigned char *)(text ? text : "");
-	do {
-		*hash = (*hash ^ *p) * UINT64_C(1099511628211);
-	} while (*p++);
+	*hash = fnv1a(*hash, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
 /* The text after a prefix; NULL: the text does not start with it. */
@@ -120,7 +118,7 @@ static void mix_passed(uint64_t *hash, const struct text_list *entries)
 
 static uint64_t shape_of(const struct cfg_reader *r, const char *prefix, const char *url)
 {
-	uint64_t hash = UINT64_C(14695981039346656037);
+	uint64_t hash = FNV_START;
 	mix(&hash, url); /* in full: what is shown has no password */
 	for (int i = 0; i < r->nshown; i++) {
 		const char *key = prefix ? behind(r->shown[i].path, prefix) : NULL;

@@ -2,8 +2,6 @@
 #include "guard/brake.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define ROUNDING 1e-9 /* 55 % of 20 is 11, whatever 0.55 is in binary */
 

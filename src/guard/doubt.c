@@ -19,7 +19,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <string.h>
 
 static int64_t least(int64_t a, int64_t b)
 {

@@ -21,8 +21,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define QUIET_BEATS 2
 #define CLOCK_SLACK_US US_PER_S  /* the two clocks may differ by this without a step */

@@ -342,7 +342,6 @@ static void read_worker(struct api_call *c)
 
 /* ---- incidents ---- */
 
-#define DAY_US (INT64_C(86400) * US_PER_S)
 #define ENTRIES_MOST 2000 /* of each watch: the latest */
 #define WORKERS_MOST 1000 /* whose names and hosts are known */
 #define INCIDENTS 10

@@ -8,6 +8,7 @@
  */
 #include "http/api.h"
 
+#include "base/hash.h"
 #include "ledger/events.h"
 #include "shipped.h"
 
@@ -33,13 +34,10 @@ static const char *type_of(const char *name)
 	return NULL;
 }
 
-/* FNV-1a: a different text has a different tag, which is all that a cache needs. */
+/* A different text has a different tag, which is all that a cache needs. */
 static const char *tag_of(const char *text, struct arena *a)
 {
-	uint64_t sum = UINT64_C(14695981039346656037);
-	for (const unsigned char *at = (const unsigned char *)text; *at; at++)
-		sum = (sum ^ *at) * UINT64_C(1099511628211);
-	return arena_printf(a, "\"%016llx\"", (unsigned long long)sum);
+	return arena_printf(a, "\"%016llx\"", (unsigned long long)fnv1a(FNV_START, text, strlen(text)));
 }
 
 /* If-None-Match is a list of tags; a proxy may have marked each as weak. */

@@ -11,8 +11,6 @@
 
 #include <jansson.h>
 
-#define DAY_US (INT64_C(86400) * 1000000)
-
 /* ---- totals ---- */
 
 int report_days(const struct period *p, struct arena *a, struct report_day **out)

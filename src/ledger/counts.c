@@ -161,8 +161,6 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 
 /* ---- mistakes ---- */
 
-#define DAY_US (INT64_C(86400) * 1000000)
-
 /* An entry `r` that recovers a job of watch $1 and is not older than $2. */
 static void is_recovery(struct buf *sql)
 {
@@ -248,10 +246,7 @@ static defib_err still_open(struct store *s, const char *watch, const struct led
 		err = mistakes_candidates(s, watch, within_us, MISTAKES_ENTRIES, a, &open, &nopen, f);
 	if (err)
 		return err;
-	const char **jobs = ARENA_ARRAY(a, const char *, nopen + 1);
-	for (int i = 0; i < nopen; i++)
-		jobs[i] = open[i].job;
-	job_index_init(&index, jobs, nopen, a);
+	job_index_init(&index, JOBS_OF(open, job, nopen, a), nopen, a);
 	for (int i = 0; i < n; i++)
 		if (job_index_find(&index, entries[i].job) >= 0)
 			out[(*kept)++] = entries[i];

@@ -2,26 +2,15 @@
 #include "ledger/digest.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "ledger/events.h"
 
-#include <assert.h>
-
-#define DAY_US (INT64_C(86400) * 1000000)
-
 /* ---- counts by key ---- */
-
-static unsigned hash(const char *bytes, size_t n)
-{
-	unsigned h = 2166136261U; /* FNV-1a */
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)bytes[i]) * 16777619U;
-	return h;
-}
 
 /* The slot of a key, or where it would be. */
 static unsigned slot_of(const struct digest_map *m, const char *key, size_t len)
 {
-	unsigned at = hash(key, len) & (m->size - 1);
+	unsigned at = (unsigned)fnv1a(FNV_START, key, len) & (m->size - 1);
 	while (m->slots[at] >= 0) {
 		const struct digest_sum *s = &m->sums[m->slots[at]];
 		if (s->len == len && memcmp(s->key, key, len) == 0)

@@ -106,7 +106,7 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 	struct store_rows rows;
 	defib_err err = run_over(
 		s, r,
-		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, {iso h.at}, (SELECT l.after FROM "
+		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, (SELECT l.after FROM "
 		"defib.ledger AS l WHERE l.watch = h.watch AND l.job = h.job AND l.batch = h.batch AND "
 		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1) FROM (",
 		") AS u JOIN defib.hold AS h ON h.watch = u.watch AND h.job = u.job", NULL, 0, a, &rows, f);
@@ -120,8 +120,7 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 		history[at].hold_sign_us = row_int(&rows, i, 2, 0);
 		history[at].hold_cause = row_text(&rows, i, 3);
 		history[at].hold_reason = row_text(&rows, i, 4);
-		history[at].hold_at = row_text(&rows, i, 5);
-		history[at].hold_after = row_text(&rows, i, 6);
+		history[at].hold_after = row_text(&rows, i, 5);
 	}
 	return err;
 }

@@ -22,7 +22,6 @@ static void a_hold_remembers_owner_and_sign(enum store_engine engine)
 	assert_string_equal(h[1].hold_owner, "w-1");
 	assert_string_equal(h[1].hold_cause, "poison");
 	assert_string_equal(h[1].hold_reason, "again and again");
-	assert_int_equal(strlen(h[1].hold_at), strlen("2026-01-02T03:04:05.123Z"));
 	assert_int_equal(h[1].hold_sign_us, 1767323045000001);
 	assert_false(h[2].held);
 	close_place(&p);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/jobs.h"
 
+#include "base/hash.h"
+
 #include <assert.h>
 
-static unsigned hash(const char *text)
+const char **jobs_of(const char *const *first, size_t size, int n, struct arena *a)
 {
-	unsigned h = 2166136261U; /* FNV-1a */
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 16777619U;
-	return h;
+	const char **jobs = ARENA_ARRAY(a, const char *, n + 1);
+	for (int i = 0; i < n; i++)
+		jobs[i] = *(const char *const *)((const char *)first + (size_t)i * size);
+	return jobs;
 }
 
 /* The slot of a job, or where it would be. */
 static unsigned slot_of(const struct job_index *x, const char *job)
 {
-	unsigned at = hash(job) & x->mask;
+	unsigned at = (unsigned)fnv1a(FNV_START, job, strlen(job)) & x->mask;
 	while (x->slots[at] >= 0 && strcmp(x->jobs[x->slots[at]], job) != 0)
 		at = (at + 1) & x->mask;
 	return at;

@@ -10,6 +10,10 @@
 #include "store/dialect.h"
 #include "store/relation.h"
 
+/* The jobs of an array of structs, as a list: JOBS_OF(facts, job, n, a). */
+#define JOBS_OF(all, member, n, a) jobs_of((n) > 0 ? &(all)->member : NULL, sizeof *(all), (n), (a))
+const char **jobs_of(const char *const *first, size_t size, int n, struct arena *a);
+
 struct job_index {
 	const char *const *jobs;
 	int *slots; /* open hash of positions; -1 is empty */

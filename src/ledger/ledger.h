@@ -120,7 +120,7 @@ struct history {
 	const char *hold_owner; /* … for this owner */
 	bool hold_has_sign;
 	int64_t hold_sign_us; /* … and this sign of life */
-	const char *hold_cause, *hold_reason, *hold_at;
+	const char *hold_cause, *hold_reason;
 	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
 	struct noted noted;     /* when it was last reported stuck */
 	struct noted let_go;    /* when an operator last released it without a write to its row */

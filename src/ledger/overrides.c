@@ -6,8 +6,6 @@
 #include "ledger/schema.h"
 #include "store/dialect.h"
 
-#include <stdlib.h>
-
 defib_err daemon_table_open(struct store *s, const char *table, bool create, bool *there,
                             struct failure *f)
 {

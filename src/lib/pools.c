@@ -7,26 +7,17 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "worker/source.h"
-#include "worker/workflow.h"
 
 #include <assert.h>
-#include <jansson.h>
 
 #define THREADS_MAX 256
 
 /* ---- steps: the same model as a configuration's, with functions instead of programs ---- */
 
-static bool is_utf8(const char *text)
-{
-	json_t *json = json_string(text);
-	json_decref(json);
-	return json != NULL;
-}
-
 static defib_err check_step(const struct workflow *w, const defib_step *step, int i,
                             struct failure *f)
 {
-	if (!step->name || !*step->name || !is_utf8(step->name))
+	if (!step->name || !*step->name || !utf8_valid(step->name))
 		return fail(f, DEFIB_USAGE, "step %d of %s needs a name in UTF-8", i, w->name);
 	if (!step->run)
 		return fail(f, DEFIB_USAGE, "step %s of %s has no function to run", step->name, w->name);

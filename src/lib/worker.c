@@ -13,7 +13,6 @@
 #include "worker/workflow.h"
 
 #include <assert.h>
-#include <jansson.h>
 #include <unistd.h>
 
 #define LEASE_LEAST_MS 600

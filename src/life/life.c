@@ -2,7 +2,6 @@
 #include "life/life.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #define LOCKS_MS 20     /* how often a reader reads the locks while there are remote workers */
 #define LEAD_MS 1000    /* how often candidates try to become a reader */

@@ -10,8 +10,6 @@
 #include "life/locks.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 void locks_init(struct locks *x, const struct locks_rules *rules)
 {

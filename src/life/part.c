@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/part.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define FIRST_OF_ALL 3
 #define FIRST_OF_HOST 2
 #define SILENT_SHARE 500 /* thousandths of a lease: a live worker renews after a third */
@@ -33,18 +29,9 @@ void part_self(struct part *p, int64_t id, const struct incarnation *who)
 	p->self_who = *who;
 }
 
-/* Its index, or where it would be inserted. */
 static int place_of(const struct part *p, int64_t id)
 {
-	int low = 0;
-	for (int high = p->n; low < high;) {
-		int at = low + (high - low) / 2;
-		if (p->members[at].id < id)
-			low = at + 1;
-		else
-			high = at;
-	}
-	return low;
+	return place_by_id(p->members, sizeof *p->members, p->n, id);
 }
 
 bool part_knows(const struct part *p, int64_t id)
@@ -82,15 +69,8 @@ static void meet(struct part *p, const struct registered *r)
 
 static int row_of(const struct registered *rows, int n, int64_t id)
 {
-	int low = 0;
-	for (int high = n; low < high;) {
-		int at = low + (high - low) / 2;
-		if (rows[at].id < id)
-			low = at + 1;
-		else
-			high = at;
-	}
-	return low < n && rows[low].id == id ? low : -1;
+	int at = place_by_id(rows, sizeof *rows, n, id);
+	return at < n && rows[at].id == id ? at : -1;
 }
 
 /* Whether a partial reading would have included it, if it existed. */

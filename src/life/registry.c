@@ -5,7 +5,6 @@
 #include "store/dialect.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #define REGISTERED_CHANNEL "defib_worker"
 

@@ -2,8 +2,6 @@
 #include "life/silence.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SHARE 0.55
 #define MORE_THAN 2
@@ -42,18 +40,24 @@ void silence_renewed(struct silence *s, int64_t sent_ms)
 	s->renewed_ms = sent_ms;
 }
 
-static struct heard *find(const struct silence *s, int64_t id)
+int place_by_id(const void *rows, size_t size, int n, int64_t id)
 {
-	for (int low = 0, high = s->n; low < high;) {
+	int low = 0;
+	for (int high = n; low < high;) {
 		int at = low + (high - low) / 2;
-		if (s->heard[at].id == id)
-			return &s->heard[at];
-		if (s->heard[at].id < id)
+		int64_t here = *(const int64_t *)((const char *)rows + (size_t)at * size);
+		if (here < id)
 			low = at + 1;
 		else
 			high = at;
 	}
-	return NULL;
+	return low;
+}
+
+static struct heard *find(const struct silence *s, int64_t id)
+{
+	int at = place_by_id(s->heard, sizeof *s->heard, s->n, id);
+	return at < s->n && s->heard[at].id == id ? &s->heard[at] : NULL;
 }
 
 static struct heard met(const struct silence *s, const struct registered *r, int64_t now_ms)

@@ -52,6 +52,12 @@ struct silence {
 };
 
 /* `ceiling_ms` 0: the default; below 0: no brake. */
+/*
+ * The index of an id in an array of structs that begin with their ids (int64_t) and are sorted by
+ * them, or where it would be inserted.
+ */
+int place_by_id(const void *rows, size_t size, int n, int64_t id);
+
 void silence_init(struct silence *s, int64_t lease_ms, int64_t ceiling_ms);
 void silence_release(struct silence *s);
 /* We could not read, or not write: earlier readings prove nothing. */

@@ -7,8 +7,6 @@
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 
-#include <ctype.h>
-
 /* Not about a single job. */
 static void record(struct session *session, const struct watch *w, const struct scan_result *last,
                    const char *rule, const char *sentence, const char *actor)
@@ -71,16 +69,6 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 
 #define PARTS_MAX 24 /* watches of a group that have a field of their own */
 
-/* A label is arbitrary text; the name of a field is one word. */
-static char *field_name(const struct watch *w)
-{
-	char *name = mem_strdup(w->label ? w->label : w->name);
-	for (char *p = name; *p; p++)
-		if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-			*p = '_';
-	return name;
-}
-
 void group_tell(const char *group, const struct group_part *parts, int n)
 {
 	struct log_field fields[PARTS_MAX + 4];
@@ -94,7 +82,9 @@ void group_tell(const char *group, const struct group_part *parts, int n)
 	fields[k++] = LOG_STR("group", group);
 	fields[k++] = LOG_INT("total", total);
 	for (int i = 0; i < named; i++) {
-		names[i] = field_name(parts[i].watch);
+		const struct watch *w = parts[i].watch;
+		names[i] = mem_strdup(w->label ? w->label : w->name);
+		log_key(names[i]);
 		fields[k++] = LOG_INT(names[i], parts[i].recovered);
 	}
 	if (named < n)

@@ -4,8 +4,6 @@
 #include "base/text.h"
 #include "recover/look.h"
 
-#include <assert.h>
-
 const char *const outcome_names[] = {
 #define X(id, name) name,
 	OUTCOME_LIST(X)
@@ -163,7 +161,7 @@ void add_values(const struct candidate *c, const struct write_sql *w, struct rel
 		[STUCK_STEP] = {c->step, false, 0},
 		[UNDO_BEFORE] = {c->undo, false, 0},
 	};
-	write_values(w, values, WRITE_COLUMNS, r);
+	write_values(w->uses, values, WRITE_COLUMNS, r);
 }
 
 /* The whole transaction is rolled back because of it, and the batch is tried again without it. */
@@ -399,21 +397,13 @@ static int settle_outcomes(struct batch *b)
 	return written;
 }
 
-static bool is_utf8(const char *text)
-{
-	size_t n = 1;
-	for (; n && *text; text += n)
-		n = utf8_len(text);
-	return n > 0;
-}
-
 /* Why no statement can name the row; NULL if one can. */
 static const char *nameless(const struct batch *b, const struct candidate *c)
 {
 	for (int k = 0; k < batch_watch(b)->key.n; k++) {
 		if (!c->facts.key[k])
 			return "its key is NULL, so no statement can name the row";
-		if (!is_utf8(c->facts.key[k]))
+		if (!utf8_valid(c->facts.key[k]))
 			return "its key is not valid UTF-8, so no statement can name the row";
 	}
 	return NULL;
@@ -449,9 +439,7 @@ static int begin(struct batch *b)
 /* Two candidates with one key: each would match the rows of both. */
 static void index_jobs(struct batch *b)
 {
-	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
-	for (int i = 0; i < b->n; i++)
-		jobs[i] = b->all[i].facts.job;
+	const char **jobs = JOBS_OF(b->all, facts.job, b->n, b->arena);
 	job_index_init(&b->index, jobs, b->n, b->arena);
 	for (int i = 0; i < b->n; i++) {
 		int first = job_index_find(&b->index, jobs[i]);

@@ -95,14 +95,11 @@ void apply_blockers(const struct apply *ap, struct candidate *batch, int n, stru
 {
 	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
 	struct failure ignored = {0};
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
 	bool secured = false;
 	int probes = 0;
 	if (count(&b, is_locked) == 0 || !ap->sql->blockers)
 		return;
-	for (int i = 0; i < n; i++)
-		jobs[i] = batch[i].facts.job;
-	job_index_init(&b.index, jobs, n, a);
+	job_index_init(&b.index, JOBS_OF(batch, facts.job, n, a), n, a);
 	name_blockers(&b);
 	if (count(&b, is_unexplained) == 0 ||
 	    row_security(ap->store, batch_watch(&b), &secured, &ignored) || !secured)

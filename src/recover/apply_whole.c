@@ -63,7 +63,7 @@ static void add_row(const struct batch *b, const struct write_sql *w, int at, st
 		values[WHOLE_SIGN + s] = number(f->has_sign[s], f->sign_us[s]);
 	add_keys(b, c, r);
 	add_values(c, w, r);
-	whole_values(w, values, r);
+	write_values(w->facts, values, WHOLE_COLUMNS, r);
 	relation_end_row(r);
 }
 

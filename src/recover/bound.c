@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/bound.h"
 
-#include "base/text.h"
-
 defib_err bound_open(struct bound *b, struct session *session, const struct watch *w,
                      enum bound_ledger ledger, struct failure *f)
 {

@@ -106,24 +106,20 @@ static void decode(const struct watch *w, const struct store_rows *rows, int row
 static defib_err add_facts(struct reading *r, struct browsed *page, int n, struct failure *f)
 {
 	const struct watch *w = r->sql->binding->watch;
-	const char **jobs = ARENA_ARRAY(r->arena, const char *, n);
-	struct facts *facts = NULL;
+	const char **jobs = JOBS_OF(page, job, n, r->arena);
+	struct facts *facts;
 	struct pending_retry *pending = NULL;
 	struct job_index index;
-	int nfacts = 0, npending = 0;
-	for (int i = 0; i < n; i++)
-		jobs[i] = page[i].job;
-	job_index_init(&index, jobs, n, r->arena);
-	defib_err err = look_jobs(r->store, r->sql, r->ledger, jobs, n, r->arena, &facts, &nfacts, f);
+	int npending = 0;
+	defib_err err = look_each(r->store, r->sql, r->ledger, jobs, n, r->arena, &facts, f);
 	if (!err && r->ledger->ready)
 		err = ledger_retries_of(r->store, w->name, jobs, n, r->arena, &pending, &npending, f);
-	for (int i = 0; !err && i < nfacts; i++) {
-		int at = job_index_find(&index, facts[i].job);
-		if (at < 0)
-			continue; /* keys that are equal in the database need not be equal here */
-		page[at].facts = facts[i];
-		page[at].judgement = judge(w, &facts[i]);
-	}
+	for (int i = 0; !err && i < n; i++)
+		if (facts[i].job) {
+			page[i].facts = facts[i];
+			page[i].judgement = judge(w, &facts[i]);
+		}
+	job_index_init(&index, jobs, n, r->arena);
 	for (int i = 0; !err && i < npending; i++) {
 		int at = job_index_find(&index, pending[i].job);
 		page[at].has_retry = true;

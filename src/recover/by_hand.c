@@ -276,20 +276,15 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 static defib_err look(struct hands *h, const char *const *jobs, int n, struct candidate *out,
                       struct failure *f)
 {
-	struct job_index index;
 	struct facts *facts;
-	int found = 0;
-	defib_err err = look_jobs(h->session->store, &h->bound->sql, &h->bound->ledger, jobs, n,
-	                          &h->arena, &facts, &found, f);
-	for (int i = 0; i < n; i++)
+	defib_err err = look_each(h->session->store, &h->bound->sql, &h->bound->ledger, jobs, n,
+	                          &h->arena, &facts, f);
+	for (int i = 0; !err && i < n; i++) {
 		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
-	job_index_init(&index, jobs, n, &h->arena);
-	for (int i = 0; !err && i < found; i++) {
-		int at = job_index_find(&index, facts[i].job);
-		if (at < 0)
+		if (!facts[i].job)
 			continue;
-		prepare(h, &facts[i], &out[at]);
-		err = guard(h, &out[at], f);
+		prepare(h, &facts[i], &out[i]);
+		err = guard(h, &out[i], f);
 	}
 	return err;
 }

@@ -152,21 +152,15 @@ int acting_first(struct candidate *all, int n, struct arena *a)
 static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, int n,
                            struct arena *a, struct candidate *out, struct failure *f)
 {
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
-	struct job_index index;
 	struct facts *facts;
-	int found = 0;
+	defib_err err =
+		look_each(c->session->store, c->sql, c->ledger, JOBS_OF(due, job, n, a), n, a, &facts, f);
 	for (int i = 0; i < n; i++) {
-		jobs[i] = due[i].job;
+		out[i].facts = facts[i];
+		if (facts[i].job)
+			continue;
 		out[i].facts.job = due[i].job;
 		(void)job_key(due[i].job, c->sql->binding->watch->key.n, a, out[i].facts.key);
-	}
-	defib_err err = look_jobs(c->session->store, c->sql, c->ledger, jobs, n, a, &facts, &found, f);
-	job_index_init(&index, jobs, n, a);
-	for (int i = 0; !err && i < found; i++) {
-		int at = job_index_find(&index, facts[i].job);
-		if (at >= 0)
-			out[at].facts = facts[i];
 	}
 	return err;
 }

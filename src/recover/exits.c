@@ -10,12 +10,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ledger/jobs.h"
 #include "recover/attach.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/look.h"
-
-#include <assert.h>
 
 #define PAGE_CLAIMS 1000 /* read at a time */
 
@@ -230,12 +229,10 @@ static defib_err forget_claims(struct exits *x, const struct program *p,
 static defib_err do_jobs(struct exits *x, const struct program *p, const struct held_claim *claims,
                          int n, struct exit_result *r, struct failure *f)
 {
-	const char **jobs = ARENA_ARRAY(&x->page, const char *, n + 1);
+	const char **jobs = JOBS_OF(claims, job, n, &x->page);
 	struct facts *facts = NULL;
 	struct held_claim *again = NULL;
 	int nfacts = 0, nagain = 0, stuck = 0;
-	for (int i = 0; i < n; i++)
-		jobs[i] = claims[i].job;
 	defib_err err = look_jobs(x->session->store, &x->bound.sql, &x->bound.ledger, jobs, n, &x->page,
 	                          &facts, &nfacts, f);
 	if (!err)

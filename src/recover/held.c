@@ -34,26 +34,13 @@ static defib_err read_holds(struct store *s, const struct watch_sql *q, struct a
 {
 	const struct ledger there = {.ready = true};
 	const char *after = out->n > 0 ? out->all[out->n - 1].job : NULL;
-	struct job_index index;
-	struct facts *found = NULL;
-	int nfound = 0;
 	defib_err err =
 		ledger_holds_page(s, q->binding->watch->name, after, HELD_PAGE, a, &out->all, &out->n, f);
 	if (err || out->n == 0)
 		return err;
 	out->seen += out->n;
-	const char **jobs = ARENA_ARRAY(a, const char *, out->n);
-	out->facts = ARENA_ARRAY(a, struct facts, out->n);
-	for (int i = 0; i < out->n; i++)
-		jobs[i] = out->all[i].job;
-	job_index_init(&index, jobs, out->n, a);
-	err = look_jobs(s, q, &there, jobs, out->n, a, &found, &nfound, f);
-	for (int i = 0; !err && i < nfound; i++) {
-		int at = job_index_find(&index, found[i].job);
-		if (at >= 0)
-			out->facts[at] = found[i];
-	}
-	return err;
+	const char **jobs = JOBS_OF(out->all, job, out->n, a);
+	return look_each(s, q, &there, jobs, out->n, a, &out->facts, f);
 }
 
 bool held_now(const struct watch *w, const struct facts *f, const char *state)

@@ -2,6 +2,7 @@
 #include "recover/look.h"
 
 #include "base/text.h"
+#include "ledger/jobs.h"
 #include "store/dialect.h"
 #include "watch/compile.h"
 #include "watch/lexer.h"
@@ -38,6 +39,20 @@ bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS
 		free(text);
 	}
 	return good;
+}
+
+void jobs_keys(const struct binding *b, const char *const *jobs, int n, struct arena *a,
+               struct relation *r)
+{
+	keys_relation(b, r);
+	for (int i = 0; i < n; i++) {
+		const char *key[WATCH_KEYS_MAX];
+		if (!job_key(jobs[i], b->watch->key.n, a, key))
+			continue;
+		for (int k = 0; k < b->watch->key.n; k++)
+			relation_text(r, key[k]);
+		relation_end_row(r);
+	}
 }
 
 static enum known known(const struct store_rows *rows, int row, int col)
@@ -136,9 +151,7 @@ static defib_err add_history(struct store *s, const struct binding *b, const str
 	if (!l->ready || n == 0)
 		return DEFIB_OK;
 	struct history *history = ARENA_ARRAY(a, struct history, n);
-	const char **jobs = ARENA_ARRAY(a, const char *, n);
-	for (int i = 0; i < n; i++)
-		jobs[i] = facts[i].job;
+	const char **jobs = JOBS_OF(facts, job, n, a);
 	defib_err err = by_index(s, n, f);
 	if (!err)
 		err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
@@ -210,23 +223,32 @@ defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct led
                     const char *const *jobs, int njobs, struct arena *a, struct facts **out, int *n,
                     struct failure *f)
 {
-	const struct watch *w = q->binding->watch;
 	struct store_param params[RELATION_COLUMNS_MAX];
 	AUTO_RELATION r = {0};
-	keys_relation(q->binding, &r);
-	for (int i = 0; i < njobs; i++) {
-		const char *key[WATCH_KEYS_MAX];
-		if (!job_key(jobs[i], w->key.n, a, key))
-			continue;
-		for (int k = 0; k < w->key.n; k++)
-			relation_text(&r, key[k]);
-		relation_end_row(&r);
-	}
+	jobs_keys(q->binding, jobs, njobs, a, &r);
 	relation_params(&r, params);
 	*n = 0;
 	defib_err err = DEFIB_OK;
 	if (r.nrows > 0)
 		err = read_facts(s, q, l, q->reread, params, relation_nparams(&r), a, out, n, f);
+	return err;
+}
+
+defib_err look_each(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                    const char *const *jobs, int n, struct arena *a, struct facts **out,
+                    struct failure *f)
+{
+	struct job_index index;
+	struct facts *found = NULL;
+	int nfound = 0;
+	*out = ARENA_ARRAY(a, struct facts, n + 1);
+	job_index_init(&index, jobs, n, a);
+	defib_err err = look_jobs(s, q, l, jobs, n, a, &found, &nfound, f);
+	for (int i = 0; !err && i < nfound; i++) {
+		int at = job_index_find(&index, found[i].job);
+		if (at >= 0) /* keys that are equal in the database need not be equal here */
+			(*out)[at] = found[i];
+	}
 	return err;
 }
 
@@ -351,12 +373,10 @@ defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us, 
 
 static const char *describe(struct arena *a, const char *name, const json_t *now)
 {
-	AUTO_BUF text = BUF_INIT;
 	char *value = json_dumps(now, JSON_ENCODE_ANY);
-	buf_addf(&text, "%s is %s", name, value ? value : "gone");
-	const char *copy = arena_strdup(a, buf_text(&text));
+	const char *text = arena_printf(a, "%s is %s", name, value ? value : "gone");
 	free(value);
-	return copy;
+	return text;
 }
 
 static bool is_in(const struct column_set *set, const char *name)

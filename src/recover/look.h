@@ -14,6 +14,9 @@
 const char *job_text(const char *const *key, int n, struct arena *a);
 /* The same text split into parts; false if it does not have `n`. */
 bool job_key(const char *job, int n, struct arena *a, const char *key[WATCH_KEYS_MAX]);
+/* A relation of the keys of these jobs. */
+void jobs_keys(const struct binding *b, const char *const *jobs, int n, struct arena *a,
+               struct relation *r);
 /* One row of look or reread as facts; texts stay in the rows' arena. */
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
                   struct arena *a, struct facts *out);
@@ -37,6 +40,10 @@ MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const 
 MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                const char *const *jobs, int njobs, struct arena *a,
                                struct facts **out, int *n, struct failure *f);
+/* The same in the order of the jobs; the facts of a missing one have no job. */
+MUST_CHECK defib_err look_each(struct store *s, const struct watch_sql *q, const struct ledger *l,
+                               const char *const *jobs, int n, struct arena *a, struct facts **out,
+                               struct failure *f);
 /* A running row with a sign of life that is not a valid time. */
 struct unreadable {
 	const char *key[WATCH_KEYS_MAX];

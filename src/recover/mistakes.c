@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/mistakes.h"
 
-#include "base/clock.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/decide.h"
@@ -15,20 +14,6 @@ void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out)
 		buf_addf(out, " (%.1f %%)", 100 * (double)mistakes / (double)recoveries);
 }
 
-static void keys_of(const struct binding *b, const struct recovered *all, int n, struct arena *a,
-                    struct relation *r)
-{
-	keys_relation(b, r);
-	for (int i = 0; i < n; i++) {
-		const char *key[WATCH_KEYS_MAX];
-		if (!job_key(all[i].job, b->watch->key.n, a, key))
-			continue;
-		for (int k = 0; k < b->watch->key.n; k++)
-			relation_text(r, key[k]);
-		relation_end_row(r);
-	}
-}
-
 /* For which of them late_when is true. */
 static defib_err ask_table(struct store *s, const struct binding *b, const struct recovered *all,
                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
@@ -40,7 +25,7 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 	key_list(b, "t.", &sql);
 	from_keys(b, &sql);
 	buf_addf(&sql, "\nWHERE (%s)", b->watch->late_when.text);
-	keys_of(b, all, n, a, &r);
+	jobs_keys(b, JOBS_OF(all, job, n, a), n, a, &r);
 	relation_params(&r, params);
 	*rows = (struct store_rows){0};
 	defib_err err = DEFIB_OK;
@@ -72,12 +57,9 @@ static defib_err note(struct store *s, const struct binding *b, const char *acto
 {
 	struct ledger_entry *entries = ARENA_ARRAY(a, struct ledger_entry, rows->nrows + 1);
 	struct ledger_context ctx = {b->watch->name, "late", actor};
-	const char **jobs = ARENA_ARRAY(a, const char *, n + 1);
 	struct job_index index;
 	int count = 0;
-	for (int i = 0; i < n; i++)
-		jobs[i] = all[i].job;
-	job_index_init(&index, jobs, n, a);
+	job_index_init(&index, JOBS_OF(all, job, n, a), n, a);
 	for (int i = 0; i < rows->nrows; i++) {
 		const char *const *key = &rows->cells[(size_t)i * (size_t)rows->ncols];
 		int at = job_index_find(&index, job_text(key, b->watch->key.n, a));
@@ -115,28 +97,17 @@ defib_err late_check(struct store *s, const struct binding *b, const char *actor
 
 /* ---- near misses ---- */
 
-static int by_job(const void *job, const void *suspect)
-{
-	return strcmp(job, ((const struct gone_suspect *)suspect)->job);
-}
-
 defib_err near_misses(struct store *s, const struct watch_sql *q, const struct ledger *l,
                       const struct gone_suspect *gone, int ngone, struct arena *a, int64_t *n,
                       struct failure *f)
 {
-	struct facts *facts = NULL;
-	int nfacts = 0;
+	struct facts *facts;
 	*n = 0;
 	ngone = ngone < NEAR_MISSES_MAX ? ngone : NEAR_MISSES_MAX;
-	const char **jobs = ARENA_ARRAY(a, const char *, ngone + 1);
-	for (int i = 0; i < ngone; i++)
-		jobs[i] = gone[i].job;
-	defib_err err = look_jobs(s, q, l, jobs, ngone, a, &facts, &nfacts, f);
-	for (int i = 0; !err && i < nfacts; i++) {
-		const struct gone_suspect *was =
-			bsearch(facts[i].job, gone, (size_t)ngone, sizeof *gone, by_job);
+	defib_err err = look_each(s, q, l, JOBS_OF(gone, job, ngone, a), ngone, a, &facts, f);
+	for (int i = 0; !err && i < ngone; i++) {
 		bool well = facts[i].running && judge(q->binding->watch, &facts[i]).verdict == VERDICT_NONE;
-		*n += was && well && heard_again(was, &facts[i]);
+		*n += well && heard_again(&gone[i], &facts[i]);
 	}
 	return err;
 }

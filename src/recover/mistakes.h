@@ -7,15 +7,15 @@
 #ifndef RECOVER_MISTAKES_H
 #define RECOVER_MISTAKES_H
 
+#include "base/clock.h"
 #include "guard/guard.h"
 #include "ledger/counts.h"
 #include "recover/look.h"
 #include "watch/compile.h"
 
-#define LATE_WITHIN_US                                                                             \
-	(INT64_C(86400) * 1000000) /* how long after a recovery a mistake is looked for */
-#define LATE_JOBS 1000         /* checked at a time, the newest first */
-#define LATE_EVERY_MS 60000    /* between checks of one scanner */
+#define LATE_WITHIN_US DAY_US /* how long after a recovery a mistake is looked for */
+#define LATE_JOBS 1000        /* checked at a time, the newest first */
+#define LATE_EVERY_MS 60000   /* between checks of one scanner */
 #define LATE_RULE "late-when"
 
 /*

@@ -10,9 +10,6 @@
 #include "recover/carry.h"
 #include "watch/terms.h"
 
-#include <assert.h>
-#include <ctype.h>
-
 static const struct judge_rule left_behind = {
 	RULE_STARTUP, VERDICT_DEAD, "it is running, and no instance that works on this watch is left"};
 
@@ -252,14 +249,6 @@ static const char *const done_names[] = {
 	[REMEDY_ROLLBACK] = "rolled_back", [REMEDY_HOLD] = "held",     [REMEDY_REPORT] = "reported",
 };
 
-/* States and kinds are arbitrary text; a field's name is one word. */
-static void one_word(char *text)
-{
-	for (; *text; text++)
-		if (!isalnum((unsigned char)*text) && (unsigned char)*text < 0x80)
-			*text = '_';
-}
-
 static void count(struct startup_count *all, int *n, const char *name, int64_t by)
 {
 	int i = 0;
@@ -280,7 +269,7 @@ static void count_state(struct startup_report *r, const struct watch *w, const c
 	const char *named = state ? state_named(w, state) : "running";
 	char name[64];
 	snprintf(name, sizeof name, "%.40s_%s", named ? named : state, done_names[remedy]);
-	one_word(name);
+	log_key(name);
 	count(r->states, &r->nstates, name, by);
 }
 
@@ -312,7 +301,7 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 	if (!c->facts.kind)
 		return;
 	snprintf(kind, sizeof kind, "%s", c->facts.kind);
-	one_word(kind);
+	log_key(kind);
 	count(r->kinds, &r->nkinds, kind, 1);
 }
 

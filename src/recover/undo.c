@@ -11,7 +11,6 @@
 #include "ledger/jobs.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
-#include "recover/evidence.h"
 #include "recover/look.h"
 #include "watch/lexer.h"
 
@@ -156,21 +155,13 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 static defib_err look(struct undoing *u, const struct ledger_row *rows, int n,
                       struct candidate *out, struct failure *f)
 {
-	const char **jobs = ARENA_ARRAY(&u->arena, const char *, n);
-	struct job_index index;
-	struct facts *facts = NULL;
-	int found = 0;
-	for (int i = 0; i < n; i++) {
-		jobs[i] = rows[i].job;
-		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
-	}
-	defib_err err = look_jobs(u->session->store, &u->bound.sql, &u->bound.ledger, jobs, n,
-	                          &u->arena, &facts, &found, f);
-	job_index_init(&index, jobs, n, &u->arena);
-	for (int i = 0; !err && i < found; i++) {
-		int at = job_index_find(&index, facts[i].job);
-		if (at >= 0)
-			err = prepare(u, &rows[at], &facts[i], &out[at], f);
+	struct facts *facts;
+	defib_err err = look_each(u->session->store, &u->bound.sql, &u->bound.ledger,
+	                          JOBS_OF(rows, job, n, &u->arena), n, &u->arena, &facts, f);
+	for (int i = 0; !err && i < n; i++) {
+		out[i] = (struct candidate){.facts = {.job = rows[i].job}, .outcome = OUTCOME_MISSING};
+		if (facts[i].job)
+			err = prepare(u, &rows[i], &facts[i], &out[i], f);
 	}
 	return err;
 }

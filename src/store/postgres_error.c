@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "store/postgres.h"
 
-#include <assert.h>
 #include <ctype.h>
 
 /* The first match counts: full codes come before their families. */

@@ -6,6 +6,7 @@
 #include "store/store.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -398,18 +399,9 @@ void session_rest(struct session *s)
  * comparisons, far less than the round trip that it saves.
  */
 
-/* FNV-1a */
-static uint64_t hash_of(const char *text)
-{
-	uint64_t h = UINT64_C(14695981039346656037);
-	for (; *text != '\0'; text++)
-		h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-	return h;
-}
-
 struct prepared *prepared_find(struct prepared_set *all, const char *sql)
 {
-	uint64_t hash = hash_of(sql);
+	uint64_t hash = fnv1a(FNV_START, sql, strlen(sql));
 	for (int i = 0; i < PREPARED_MAX; i++) {
 		struct prepared *slot = &all->slots[i];
 		if (slot->sql && slot->hash == hash && strcmp(slot->sql, sql) == 0) {
@@ -442,7 +434,7 @@ void prepared_put(struct prepared_set *all, struct prepared *slot, const char *s
 {
 	assert(!slot->sql);
 	slot->sql = mem_strdup(sql);
-	slot->hash = hash_of(sql);
+	slot->hash = fnv1a(FNV_START, sql, strlen(sql));
 	slot->used = ++all->finds;
 	slot->id = ++all->puts;
 	slot->handle = handle;

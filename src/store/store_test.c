@@ -118,6 +118,60 @@ static void a_session_that_only_reads_is_opened_again_four_times_a_second(void *
 	assert_false(s.store->only_reads);
 }
 
+/* ---- rows ---- */
+
+struct member {
+	const char *name;
+	int small;
+	bool has_large, yes;
+	int64_t large;
+};
+
+static void rows_become_structs_by_the_types_of_their_members(void **state)
+{
+#define M(member_name) ROW_MEMBER(struct member, member_name)
+	static const struct row_member members[] = {M(name), M(small), M(yes),
+	                                            ROW_GIVEN(struct member, has_large), M(large)};
+#undef M
+	AUTO_STORE s = open_memory();
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	int n = 0;
+	(void)state;
+	assert_int_equal(store_exec(s,
+	                            "SELECT 'one', 7, 1, 5000000000 UNION ALL SELECT NULL, NULL, 0, "
+	                            "NULL",
+	                            NULL, 0, &a, &rows, NULL),
+	                 DEFIB_OK);
+	struct member *all = ROWS_READ(&rows, members, struct member, &a, &n);
+	assert_int_equal(n, 2);
+	assert_string_equal(all[0].name, "one");
+	assert_true(all[0].small == 7 && all[0].yes && all[0].has_large);
+	assert_true(all[0].large == INT64_C(5000000000));
+	assert_null(all[1].name);
+	assert_true(all[1].small == -1 && !all[1].yes && !all[1].has_large && all[1].large == 0);
+}
+
+static void a_failed_call_returns_no_rows(void **state)
+{
+	AUTO_STORE s = open_memory();
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows = {.nrows = 1};
+	(void)state;
+	assert_int_not_equal(store_read(s, "SELECT no_such_column", NULL, 0, &a, &rows, NULL),
+	                     DEFIB_OK);
+	assert_int_equal(rows.nrows, 0);
+	assert_null(row_text(&rows, 0, 0));
+	assert_int_equal(row_int(&rows, 0, 0, 9), 9);
+	/* Of a failed transaction, not even the first is read. */
+	rows.nrows = 1;
+	assert_int_equal(store_begin(s, TX_WRITE, NULL), DEFIB_OK);
+	assert_int_not_equal(store_exec(s, "SELECT no_such_column", NULL, 0, &a, NULL, NULL), DEFIB_OK);
+	assert_int_not_equal(store_exec(s, "SELECT 1", NULL, 0, &a, &rows, NULL), DEFIB_OK);
+	assert_int_equal(rows.nrows, 0);
+	store_rollback(s);
+}
+
 /* ---- statements ---- */
 
 static void put(struct prepared_set *all, const char *sql)
@@ -182,6 +236,8 @@ static void ids_are_never_given_twice(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_become_structs_by_the_types_of_their_members),
+		cmocka_unit_test(a_failed_call_returns_no_rows),
 		cmocka_unit_test(url_names_its_engine),
 		cmocka_unit_test(cells_read_as_numbers_and_truths),
 		cmocka_unit_test(failed_transaction_can_only_be_rolled_back),

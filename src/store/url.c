@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <libpq-fe.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static void note(struct buf *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);

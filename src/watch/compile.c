@@ -6,14 +6,11 @@
  */
 #include "watch/compile.h"
 
-#include "base/clock.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 #include "watch/workflow.h"
-
-#include <assert.h>
 
 /* Which rows are candidates, one condition per reason. */
 struct conditions {

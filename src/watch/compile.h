@@ -130,12 +130,10 @@ struct write_value {
 	bool number;
 	int64_t value;
 };
-/* Append the first `n` columns that the write uses. */
-void write_values(const struct write_sql *w, const struct write_value *values, int n,
-                  struct relation *r);
-/* The relation of a whole statement, and its columns after those of the write. */
+/* Append those of the first `n` columns that `uses` (of a write: its uses, or its facts) names. */
+void write_values(const bool *uses, const struct write_value *values, int n, struct relation *r);
+/* The relation of a whole statement: that of the write, then the facts. */
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
-void whole_values(const struct write_sql *w, const struct write_value *values, struct relation *r);
 /* Prepare every statement, so that invalid SQL is reported before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);

@@ -72,18 +72,6 @@ void whole_relation(const struct binding *b, const struct write_sql *w, struct r
 			relation_column(r, columns[i].name, columns[i].type);
 }
 
-void whole_values(const struct write_sql *w, const struct write_value *values, struct relation *r)
-{
-	for (int i = 0; i < WHOLE_COLUMNS; i++) {
-		if (!w->facts[i])
-			continue;
-		if (values[i].number)
-			relation_int(r, values[i].value);
-		else
-			relation_text(r, values[i].text);
-	}
-}
-
 /*
  * The jobs that no other transaction has locked and that are as judged, with what the ledger keeps
  * of their rows. OFFSET 0 keeps the condition out of the lookup by key: a planner whose statistics

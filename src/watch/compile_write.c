@@ -13,8 +13,6 @@
 #include "watch/timesql.h"
 #include "watch/watch.h"
 
-#include <assert.h>
-
 /* In the order of enum stuck_column; `us` columns are rendered as the watch's time. */
 static const struct {
 	const char *name, *raw, *type;
@@ -46,11 +44,10 @@ void write_relation(const struct binding *b, const struct write_sql *w, struct r
 			relation_column(r, stuck_columns[i].raw, stuck_columns[i].type);
 }
 
-void write_values(const struct write_sql *w, const struct write_value *values, int n,
-                  struct relation *r)
+void write_values(const bool *uses, const struct write_value *values, int n, struct relation *r)
 {
 	for (int i = 0; i < n; i++) {
-		if (!w->uses[i])
+		if (!uses[i])
 			continue;
 		if (values[i].number)
 			relation_int(r, values[i].value);

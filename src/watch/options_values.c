@@ -9,7 +9,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* ---- thresholds: "60m", or {scrape: 300s, default: 1800s} ---- */
 
@@ -340,8 +339,6 @@ const char *const *pass_environment_both(const struct text_list *a, const struct
  * live workers would be declared dead.
  */
 
-#define HOUR_US (INT64_C(3600) * US_PER_S)
-#define DAY_US (24 * HOUR_US)
 #define EVERY_DAY 0x7f
 
 const char *const day_names[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL};

@@ -2,6 +2,7 @@
 /* engine_answer.c: the results of a turn, and what follows from them. */
 #include "worker/engine_inside.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -16,9 +17,7 @@ struct names {
 
 static uint64_t hash(const char *key, int64_t epoch)
 {
-	uint64_t h = 1469598103934665603U ^ (uint64_t)epoch;
-	for (; *key; key++)
-		h = (h ^ (unsigned char)*key) * 1099511628211U;
+	uint64_t h = fnv1a(FNV_START ^ (uint64_t)epoch, key, strlen(key));
 	return h ^ (h >> 29);
 }
 

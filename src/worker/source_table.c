@@ -90,7 +90,7 @@ static void add_values(const struct write_sql *w, const struct work_row *row, st
 		[WORK_EPOCH] = {NULL, row->epoch != 0, row->epoch},
 		[WORK_METADATA] = {row->metadata, false, 0},
 	};
-	write_values(w, values, WRITE_COLUMNS, r);
+	write_values(w->uses, values, WRITE_COLUMNS, r);
 }
 
 static void rows_relation(const struct table_sql *q, const struct write_sql *w,

@@ -2,6 +2,7 @@
 /* spool_results.c: results, see spools.h. */
 #include "worker/spools.h"
 
+#include "base/hash.h"
 #include "worker/workflow.h"
 
 #include <jansson.h>
@@ -244,18 +245,10 @@ bool spool_result_decode(const char *bytes, size_t n, struct arena *a, struct sp
 	return whole;
 }
 
-/* FNV-1a: these are not chosen to collide; anyone who did would only delay their own job. */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-	const unsigned char *at = bytes;
-	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
-	return hash;
-}
-
+/* Ids are not chosen to collide; anyone who did would only delay their own job. */
 uint64_t spool_result_id(int64_t worker, const char *key, int64_t epoch)
 {
-	uint64_t hash = mix(UINT64_C(14695981039346656037), &worker, sizeof worker);
-	hash = mix(hash, &epoch, sizeof epoch);
-	return mix(hash, key, strlen(key));
+	uint64_t hash = fnv1a(FNV_START, &worker, sizeof worker);
+	hash = fnv1a(hash, &epoch, sizeof epoch);
+	return fnv1a(hash, key, strlen(key));
 }

@@ -2,6 +2,7 @@
 #include "worker/sweeper.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "ledger/overrides.h"
 #include "ledger/retention.h"
@@ -444,16 +445,6 @@ void sweeper_free(struct sweeper *s)
 
 /* ---- the log line of a lost job ---- */
 
-/* FNV-1a, of texts including their terminators. */
-static uint64_t mixed(uint64_t hash, const char *text)
-{
-	const char *at = text ? text : "";
-	do
-		hash = (hash ^ (unsigned char)*at) * 0x100000001b3U;
-	while (*at++);
-	return hash;
-}
-
 /* A job, its owner, and its outcome. */
 static uint64_t state_of(const struct watch *w, const struct candidate *c)
 {
@@ -467,9 +458,9 @@ static uint64_t state_of(const struct watch *w, const struct candidate *c)
 	                             since,
 	                             remedy_names[c->decision.remedy],
 	                             outcome_names[c->outcome]};
-	uint64_t hash = 0xcbf29ce484222325U;
+	uint64_t hash = FNV_START;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		hash = mixed(hash, parts[i]);
+		hash = fnv1a(hash, parts[i] ? parts[i] : "", parts[i] ? strlen(parts[i]) + 1 : 1);
 	return hash ? hash : 1;
 }
 
