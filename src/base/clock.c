@@ -6,8 +6,6 @@
  */
 #include "base/clock.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 #include <ctype.h>
 #include <sys/random.h>

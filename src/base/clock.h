@@ -9,10 +9,6 @@
 
 #include "base/text.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define US_PER_S INT64_C(1000000)
 #define HOUR_US (INT64_C(3600) * US_PER_S)
 #define DAY_US (24 * HOUR_US)

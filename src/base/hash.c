@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
-#include <stdint.h>
-
 #define BLOCK 64
 
 static const uint32_t rounds[64] = {

@@ -11,8 +11,6 @@
 
 #include "base/fail.h"
 
-#include <stdint.h>
-
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_CRITICAL };
 enum log_format { LOG_PLAIN, LOG_LOGFMT, LOG_JSON };
 

@@ -15,7 +15,6 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -10,8 +10,6 @@
 
 #include "base/fail.h"
 
-#include <stddef.h>
-
 void *mem_alloc(size_t n);           /* zeroed */
 void *mem_grow(void *old, size_t n); /* realloc */
 char *mem_strdup(const char *text);

@@ -3,14 +3,10 @@
  */
 #include "base/text.h"
 
-#include "base/mem.h"
-
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <strings.h>
 
 bool text_eq(const char *a, const char *b)

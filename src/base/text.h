@@ -4,13 +4,9 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
-#include "base/fail.h"
 #include "base/mem.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  * A growing string, always NUL-terminated.

@@ -7,7 +7,6 @@
 #include "config/options.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "config/report.h"
 #include "config/source.h"
 

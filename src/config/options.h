@@ -13,8 +13,6 @@
 #include "base/text.h"
 #include "config/tree.h"
 
-#include <stdint.h>
-
 /* SQL as the user wrote it, with its position. */
 struct sql_text {
 	const char *text; /* NULL: not given */

@@ -5,12 +5,9 @@
  */
 #include "config/report.h"
 
-#include "base/text.h"
-#include "config/options.h"
 #include "config/source.h"
 
 #include <assert.h>
-#include <stdarg.h>
 
 #define QUOTE_MAX 60 /* bytes of a value that a message repeats */
 #define KNOWN_MAX 12 /* keys that a message lists */

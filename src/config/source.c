@@ -6,8 +6,6 @@
  */
 #include "config/source.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,6 @@
 #ifndef CONFIG_TREE_H
 #define CONFIG_TREE_H
 
-#include "base/fail.h"
 #include "base/mem.h"
 
 struct cfg_mark {

@@ -14,13 +14,9 @@
 #include "guard/guard.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #define QUIET_BEATS 2
 #define CLOCK_SLACK_US US_PER_S  /* the two clocks may differ by this without a step */

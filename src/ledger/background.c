@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/background.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"

@@ -2,10 +2,8 @@
 #include "ledger/counts.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-#include "ledger/ledger.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
 

@@ -6,7 +6,6 @@
 #define LEDGER_COUNTS_H
 
 #include "ledger/ledger.h"
-#include "store/store.h"
 
 /* Holds of a watch, some of which may be over (watch/facts.h), and waiting retries. */
 MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds,

@@ -14,8 +14,6 @@
 #ifndef LEDGER_DIGEST_H
 #define LEDGER_DIGEST_H
 
-#include "base/mem.h"
-#include "base/text.h"
 #include "ledger/counts.h"
 
 /* ---- what a report gets ---- */

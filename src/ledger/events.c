@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/events.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 #include <ctype.h>
 

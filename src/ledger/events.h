@@ -22,7 +22,6 @@
 #ifndef LEDGER_EVENTS_H
 #define LEDGER_EVENTS_H
 
-#include "base/text.h"
 #include "watch/watch.h"
 
 /* Names as code writes and compares them; they appear nowhere else (scripts/rooms.py). */

@@ -7,7 +7,6 @@
  */
 #include "ledger/ledger.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 

@@ -5,7 +5,6 @@
 #ifndef LEDGER_JOBS_H
 #define LEDGER_JOBS_H
 
-#include "base/mem.h"
 #include "ledger/ledger.h"
 #include "store/dialect.h"
 #include "store/relation.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/overrides.h"
 
-#include "base/text.h"
 #include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"

@@ -3,14 +3,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
-#include "ledger/ledger.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 
 #define TURN_MS 200        /* that a loop can spare */
 #define COUNTED_MAX 100000 /* beyond that the planner's estimate is used */

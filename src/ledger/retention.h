@@ -11,7 +11,6 @@
 #define LEDGER_RETENTION_H
 
 #include "ledger/ledger.h"
-#include "store/store.h"
 #include "watch/settings.h"
 
 #define RETENTION_STEP 1000

@@ -9,7 +9,6 @@
 #define LEDGER_RETRIES_H
 
 #include "ledger/ledger.h"
-#include "store/store.h"
 
 struct pending_retry {
 	const char *job, *reason;

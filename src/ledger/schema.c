@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/schema.h"
 
-#include "base/text.h"
 #include "embedded.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"

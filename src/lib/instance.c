@@ -4,7 +4,6 @@
  */
 #include "lib/lib.h"
 
-#include "base/text.h"
 #include "worker/instance.h"
 
 #define LEASE_MS 15000

@@ -5,10 +5,7 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
-#include "base/text.h"
-#include "ledger/ledger.h"
 #include "ledger/schema.h"
-#include "store/store.h"
 #include "worker/queue.h"
 
 #include <jansson.h>

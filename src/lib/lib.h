@@ -14,11 +14,8 @@
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
-#include "base/fail.h"
 #include "recover/candidate.h"
-#include "store/store.h"
 #include "watch/settings.h"
-#include "watch/workflow.h"
 #include "worker/worker.h"
 
 struct defib_db {

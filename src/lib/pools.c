@@ -5,8 +5,6 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
-#include "base/text.h"
-#include "worker/source.h"
 
 #include <assert.h>
 

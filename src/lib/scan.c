@@ -11,7 +11,6 @@
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
-#include "watch/watch.h"
 
 /* ---- shared by all of them ---- */
 

@@ -4,11 +4,6 @@
  */
 #include "lib/lib.h"
 
-#include "base/text.h"
-#include "watch/settings.h"
-
-#include <stdatomic.h>
-
 struct defib_watches {
 	char *url; /* NULL: the configuration names its databases */
 	struct arena tree_arena, settings_arena;

@@ -6,10 +6,6 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
-#include "base/text.h"
-#include "store/store.h"
-#include "worker/job.h"
-#include "worker/worker.h"
 #include "worker/workflow.h"
 
 #include <assert.h>

@@ -8,7 +8,6 @@
 
 #include "base/fail.h"
 
-#include <stdint.h>
 #include <sys/types.h>
 
 struct incarnation {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/leader.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 #include "store/relation.h"
 

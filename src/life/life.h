@@ -12,11 +12,9 @@
 #ifndef LIFE_LIFE_H
 #define LIFE_LIFE_H
 
-#include "guard/doubt.h"
 #include "life/lease.h"
 #include "life/locks.h"
 #include "life/part.h"
-#include "life/silence.h"
 
 #define LIFE_PENDING 64 /* ends that were seen but not yet written to the database */
 #define MASS_DEATHS 2   /* more than this many … */

@@ -13,9 +13,6 @@
 
 #include "base/mem.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct locks_rules {
 	int64_t grace_ms; /* 250 */
 	int64_t quiet_ms; /* 10000: wait after an outage of our own */

@@ -16,8 +16,6 @@
 #ifndef LIFE_PART_H
 #define LIFE_PART_H
 
-#include "base/mem.h"
-#include "life/incarnation.h"
 #include "life/silence.h"
 
 #define PART_SIDE 3

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/programs.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 
 #include <ctype.h>

@@ -2,10 +2,7 @@
 #include "recover/announce.h"
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "base/text.h"
 #include "ledger/events.h"
-#include "ledger/ledger.h"
 
 /* Not about a single job. */
 static void record(struct session *session, const struct watch *w, const struct scan_result *last,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/apply_inside.h"
 
-#include "base/text.h"
 #include "recover/look.h"
 
 const char *const outcome_names[] = {

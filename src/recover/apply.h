@@ -8,7 +8,6 @@
 #ifndef RECOVER_APPLY_H
 #define RECOVER_APPLY_H
 
-#include "ledger/ledger.h"
 #include "recover/candidate.h"
 #include "watch/compile.h"
 

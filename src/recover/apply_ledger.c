@@ -4,9 +4,7 @@
  */
 #include "recover/apply_inside.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
-#include "ledger/retries.h"
 
 /* ---- evidence of every attempt, for a job that is held as poison ---- */
 

@@ -8,7 +8,6 @@
  */
 #include "recover/apply_inside.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 
 #define CHANGES_MAX 32 /* rows of a run whose change is shown */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/attach.h"
 
-#include "base/text.h"
 #include "embedded.h"
 #include "ledger/schema.h"
 #include "life/programs.h"
-#include "store/dialect.h"
 
 #include <assert.h>
 

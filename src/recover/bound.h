@@ -7,7 +7,6 @@
 
 #include "ledger/ledger.h"
 #include "recover/decide.h"
-#include "store/store.h"
 #include "watch/compile.h"
 
 struct bound {

@@ -10,7 +10,6 @@
 
 #include "recover/decide.h"
 #include "recover/look.h"
-#include "store/store.h"
 #include "watch/list_sql.h"
 
 /* The row after which a page begins. */

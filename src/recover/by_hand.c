@@ -2,17 +2,12 @@
 #include "recover/by_hand.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-#include "ledger/retries.h"
 #include "recover/carry.h"
 #include "recover/evidence.h"
 #include "recover/look.h"
 #include "recover/masked.h"
-#include "watch/bind.h"
-#include "watch/facts.h"
-#include "watch/workflow.h"
 
 #include <time.h>
 

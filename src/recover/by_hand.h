@@ -11,8 +11,6 @@
 
 #include "recover/bound.h"
 #include "recover/candidate.h"
-#include "store/store.h"
-#include "watch/settings.h"
 
 struct by_hand_options {
 	int act;            /* enum remedy, or ACT_RELEASE, ACT_CANCEL, ACT_END */

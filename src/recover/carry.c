@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/carry.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "ledger/jobs.h"
-#include "ledger/retries.h"
 #include "recover/look.h"
 
 #include <assert.h>

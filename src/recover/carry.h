@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "recover/apply.h"
-#include "store/store.h"
 
 struct carrier {
 	struct session *session;

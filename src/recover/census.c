@@ -4,7 +4,6 @@
 #include "ledger/counts.h"
 #include "recover/look.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/decide.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
-#include "watch/facts.h"
 
 #include <assert.h>
 

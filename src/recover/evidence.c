@@ -2,7 +2,6 @@
 #include "recover/evidence.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 /* Seconds with up to three decimals, as a JSON number. */
 static void add_seconds(struct buf *out, int64_t us)

@@ -5,7 +5,6 @@
 #ifndef RECOVER_EVIDENCE_H
 #define RECOVER_EVIDENCE_H
 
-#include "base/text.h"
 #include "recover/decide.h"
 
 /*

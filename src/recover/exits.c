@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/jobs.h"
 #include "recover/attach.h"
 #include "recover/bound.h"

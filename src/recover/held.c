@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/held.h"
 
-#include "base/text.h"
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "watch/compile.h"
 #include "watch/terms.h"
 
 #define STATE_COUNT_MAX 100000

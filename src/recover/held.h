@@ -10,7 +10,6 @@
 
 #include "ledger/ledger.h"
 #include "watch/compile.h"
-#include "watch/facts.h"
 
 /*
  * Whether a job is on hold as reported to people: a hold of ours is in force, or its state, as the

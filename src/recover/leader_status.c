@@ -2,7 +2,6 @@
 #include "recover/leader_status.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 /* This many intervals, plus time for the scan itself, may pass without a finished scan. */
 #define INTERVALS 3

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/look.h"
 
-#include "base/text.h"
 #include "ledger/jobs.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 

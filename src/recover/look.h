@@ -5,10 +5,7 @@
 #define RECOVER_LOOK_H
 
 #include "ledger/ledger.h"
-#include "store/store.h"
-#include "watch/bind.h"
 #include "watch/compile.h"
-#include "watch/facts.h"
 
 /* A key as one text: as it is, or a JSON array of its parts. */
 const char *job_text(const char *const *key, int n, struct arena *a);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/masked.h"
 
-#include "base/text.h"
 #include "recover/evidence.h"
 
 #include <ctype.h>
-#include <jansson.h>
 
 /* As short as they were written: 0.1, not 0.10000000000000001. */
 #define ONE_LINE (JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15))

@@ -4,8 +4,6 @@
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/decide.h"
-#include "recover/look.h"
-#include "watch/compile.h"
 
 void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out)
 {

@@ -11,7 +11,6 @@
 #include "guard/guard.h"
 #include "ledger/counts.h"
 #include "recover/look.h"
-#include "watch/compile.h"
 
 #define LATE_WITHIN_US DAY_US /* how long after a recovery a mistake is looked for */
 #define LATE_JOBS 1000        /* checked at a time, the newest first */

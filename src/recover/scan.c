@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "ledger/counts.h"
 #include "recover/bound.h"
 #include "recover/carry.h"

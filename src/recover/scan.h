@@ -11,9 +11,7 @@
 #ifndef RECOVER_SCAN_H
 #define RECOVER_SCAN_H
 
-#include "guard/doubt.h"
 #include "recover/candidate.h"
-#include "store/store.h"
 #include "watch/settings.h"
 
 #define PAGE_ROWS 10000 /* read by one look */

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "life/instances.h"
 #include "recover/bound.h"
 #include "recover/browse.h"

@@ -6,10 +6,8 @@
  */
 #include "recover/by_hand.h"
 
-#include "base/text.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
-#include "recover/bound.h"
 #include "recover/carry.h"
 #include "recover/look.h"
 #include "watch/lexer.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/dialect.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
-#include <stdarg.h>
 
 #define ARGUMENTS_MAX 3 /* per piece */
 

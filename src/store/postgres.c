@@ -8,9 +8,7 @@
 #include "store/postgres.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/relation.h"
-#include "store/store.h"
 
 #include <assert.h>
 #include <inttypes.h>

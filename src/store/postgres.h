@@ -9,8 +9,6 @@
 #ifndef STORE_POSTGRES_H
 #define STORE_POSTGRES_H
 
-#include "base/fail.h"
-#include "base/text.h"
 #include "store/store.h"
 
 #include <libpq-fe.h>

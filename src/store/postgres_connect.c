@@ -10,9 +10,7 @@
  * (resolv.conf: timeout, attempts) apply there.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/postgres.h"
-#include "store/store.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -5,7 +5,6 @@
  * The class is what the error means if the session survives. If the session ends with it, what was
  * under way decides (postgres_wire.c).
  */
-#include "base/text.h"
 #include "store/postgres.h"
 
 #include <ctype.h>

@@ -7,8 +7,6 @@
  */
 #include "store/relation.h"
 
-#include "base/text.h"
-
 #include <assert.h>
 
 void relation_init(struct relation *r, enum store_engine engine)

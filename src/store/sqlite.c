@@ -9,7 +9,6 @@
 #include "store/store.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -17,7 +16,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sqlite3.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

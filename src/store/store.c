@@ -7,8 +7,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/mem.h"
-#include "base/text.h"
 
 #include <assert.h>
 

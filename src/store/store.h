@@ -12,14 +12,8 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-#include "base/fail.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "store/timeline.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum store_engine { STORE_POSTGRES, STORE_SQLITE };
 

@@ -12,8 +12,6 @@
 
 #include "base/fail.h"
 
-#include <stdint.h>
-
 /* Of a server. Zero: not known (not PostgreSQL, a standby, or no privilege to read it). */
 struct timeline {
 	uint64_t cluster; /* system identifier */

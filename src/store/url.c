@@ -2,11 +2,8 @@
 /* url.c: converts database URLs of other tools; see store.h. */
 #include "store/store.h"
 
-#include "base/text.h"
-
 #include <ctype.h>
 #include <libpq-fe.h>
-#include <stdarg.h>
 #include <unistd.h>
 
 static void note(struct buf *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -6,7 +6,6 @@
  */
 #include "watch/bind.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 #include "store/relation.h"
 #include "watch/lease_sql.h"

@@ -3,7 +3,6 @@
  * beat, every rule can be applied, and every piece of SQL is closed and uses known parameters.
  */
 #include "base/clock.h"
-#include "base/text.h"
 #include "watch/lexer.h"
 #include "watch/settings.h"
 #include "watch/watch.h"

@@ -10,7 +10,6 @@
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
-#include "watch/workflow.h"
 
 /* Which rows are candidates, one condition per reason. */
 struct conditions {

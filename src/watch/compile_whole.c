@@ -8,7 +8,6 @@
  */
 #include "watch/compile.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"

@@ -7,11 +7,9 @@
  */
 #include "watch/compile.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
-#include "watch/watch.h"
 
 /* In the order of enum stuck_column; `us` columns are rendered as the watch's time. */
 static const struct {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/facts.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 
 bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now)

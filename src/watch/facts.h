@@ -7,9 +7,6 @@
 
 #include "watch/watch.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 /* ---- holds ---- */
 
 /*

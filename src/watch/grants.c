@@ -5,7 +5,6 @@
  */
 #include "watch/watch.h"
 
-#include "base/text.h"
 #include "store/store.h"
 #include "watch/lexer.h"
 

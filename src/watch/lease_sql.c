@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/lease_sql.h"
 
-#include "store/dialect.h"
 #include "watch/compile.h"
 
 #include <assert.h>

@@ -8,8 +8,6 @@
 #ifndef WATCH_LEXER_H
 #define WATCH_LEXER_H
 
-#include "base/mem.h"
-#include "base/text.h"
 #include "store/store.h"
 
 enum sql_token_type {

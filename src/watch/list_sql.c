@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/list_sql.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * options.c: the option table of a watch.
  */
-#include "base/text.h"
 #include "watch/options_values.h"
 
 #include <assert.h>

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/program_env.h"
-#include "base/text.h"
 
 #include <assert.h>
 

@@ -4,7 +4,6 @@
 #ifndef WATCH_OPTIONS_VALUES_H
 #define WATCH_OPTIONS_VALUES_H
 
-#include "config/options.h"
 #include "watch/watch.h"
 
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);

@@ -2,10 +2,8 @@
 #include "watch/settings.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "embedded.h"
 #include "store/dialect.h"
-#include "store/store.h"
 
 #include <assert.h>
 

@@ -5,10 +5,8 @@
 #ifndef WATCH_SETTINGS_H
 #define WATCH_SETTINGS_H
 
-#include "config/options.h"
 #include "store/store.h"
 #include "watch/watch.h"
-#include "watch/workflow.h"
 
 struct database {
 	const char *name, *url;

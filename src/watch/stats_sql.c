@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/stats_sql.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
-#include "watch/compile.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 

@@ -2,7 +2,6 @@
 #include "watch/terms.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 
 #define OP(op) (1U << (op))
 #define COMPARES (OP(TERM_IS) | OP(TERM_IS_NOT) | OP(TERM_HAS))

@@ -2,7 +2,6 @@
 #include "watch/timesql.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "store/dialect.h"
 
 #include <assert.h>

@@ -2,11 +2,9 @@
 /* watch.c: helpers for a watch; see watch.h. */
 #include "watch/watch.h"
 
-#include "base/text.h"
 #include "watch/lexer.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us)
 {

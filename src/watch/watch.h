@@ -10,7 +10,6 @@
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
-#include "config/options.h"
 #include "watch/workflow.h"
 
 /*

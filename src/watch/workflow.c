@@ -4,7 +4,6 @@
  */
 #include "watch/workflow.h"
 
-#include "base/text.h"
 #include "store/dialect.h"
 #include "watch/bind.h"
 #include "watch/options_values.h"
