@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many lines each of the five systems of examples/ gives up and gets: adoption.py [--check]
+"""How many lines of code each of the five systems in examples/ loses and gains: adoption.py [--check]
 
     adoption.py                          print the table of docs/clients.md
     adoption.py --write                  write it there
     adoption.py --check                  exit 1 if the page has another table
-    adoption.py --documents DIR          also count the documents again, where you have them
+    adoption.py --documents DIR          also count the documents again, if you have them
 
 Lines are counted without blank lines and comments (and docstrings, in Python). The program's lines
 are those of its files *_before and *_after, or those that BEFORE and AFTER name. A document's own patch
 is what it prints as code of its remedy: between the first and the last line of each part, which are
-found by their beginning. As documents leave parts out, theirs is a lower bound.
+found by their beginning. Documents leave parts out, so their number is a lower bound.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def counted(path):
 
 
 def program(name, suffix, named):
-    """Of the program, the files that are only before, or only after."""
+    """The files of a program that exist only before, or only after."""
     app = ROOT / "examples" / name / "app"
     files = [app / one for one in named.get(name, [])] or sorted(app.glob(f"*_{suffix}.py"))
     return sum(map(counted, files))
@@ -140,7 +140,7 @@ def table():
 
 
 def again(folder):
-    """Where the documents are: whether their numbers above are right."""
+    """Compare the numbers above with the documents in this directory."""
     wrong = [f"{name}: {patch(system, folder)} lines, not {system['patch']}"
              for name, system in SYSTEMS.items() if patch(system, folder) != system["patch"]]
     print("\n".join(wrong or ["the documents have as many lines"]))

@@ -99,7 +99,7 @@ def line_svg(row, content):
 
 
 def animation(name, first, end, count):
-    """Hidden, but from `first` to `end`: and where it is the last, without animation too."""
+    """Visible from `first` to `end` only; the last frame is also visible without animation."""
     total = (PLAY_S + HOLD_S) * FRAMES_A_SECOND
     begin, stop = (f"{100 * i / total:.2f}%" for i in (first, end))
     keys = [f"{begin}{{visibility:visible}}"]

@@ -130,8 +130,8 @@ ENGINE_PARAMETER = re.compile(r"(?<=[\[-])(postgres|sqlite)(?=[\]-])")
 
 
 def both_names(item):
-    """What a test is called on each engine, the one that `make check` runs it on first: the name
-    decides which it is. Nothing if it is written for one."""
+    """The names of a test on each engine, first the one that `make check` runs, which is chosen by
+    the name. Empty if the test is written for one engine."""
     if not ENGINE_PARAMETER.search(item.nodeid) or item.path.stem in BOTH_ENGINES_FILES:
         return []
     names = [ENGINE_PARAMETER.sub(engine, item.nodeid, count=1) for engine in ENGINES]
@@ -139,8 +139,8 @@ def both_names(item):
 
 
 def twins(items):
-    """Those that `make check` leaves to the other engine: all that it can while each id of the
-    mission is still shown on both, if it ever is."""
+    """The tests that `make check` leaves out on one engine: as many as possible while each id of the
+    mission is still shown on both engines, if any test shows it on both."""
     there = {item.nodeid for item in items}
     showing = collections.Counter((one, engine_of(item)) for item in items for one in ids_of(item))
     for item in items:
@@ -152,7 +152,7 @@ def twins(items):
 
 
 def ids_of(item):
-    """Of the mission."""
+    """The ids of the mission that a test covers."""
     return dict.fromkeys(one for mark in item.iter_markers("covers") for one in mark.args)
 
 
@@ -313,7 +313,7 @@ def defib(tmp_path):
 
 @pytest.fixture
 def queue(defib, db, with_tables):
-    """The built-in queue, with its tables made; its workers end with the test."""
+    """The built-in queue with its tables; its workers end with the test."""
     own = Queue(defib, db)
     yield own
     own.close()
