@@ -16,7 +16,7 @@ from databases import PgDatabase, stopped
 from python_apps import App
 from python_package import Scripts, package, script  # noqa: F401
 from test_replay_scristill import ANSWER_S, FAKE_STALE_JOBS, REASON
-from workers import NotYet, eventually
+from workers import NotYet, eventually, within
 
 QUICK = {"SCHEDULER_STARTUP_STAGGER_SECONDS": "0.01", "POLL_SECONDS": "0.05",
          "JOB_SECONDS": "0.001"}
@@ -88,7 +88,7 @@ class Restart:
         began = time.monotonic()
         self.server = system.start(JOB_SECONDS="0.01", POLL_SECONDS="0.05",
                                    SCHEDULER_STARTUP_STAGGER_SECONDS=str(self.stagger_s))
-        self.first_answer_s = time.monotonic() - began
+        self.answers_at_once = within(time.monotonic() - began, ANSWER_S)
         self.slowest_s = 0
         eventually(self.replayed)
 
@@ -169,7 +169,7 @@ def test_after_there_is_no_flood_of_jobs(restart):
 
 @pytest.mark.covers("B8")
 def test_after_the_api_answers_within_five_seconds_of_the_start(restart):
-    assert restart.first_answer_s < ANSWER_S
+    assert restart.answers_at_once
     assert restart.slowest_s < ANSWER_S
 
 

@@ -18,7 +18,7 @@ from example_systems import EXAMPLES
 from pgserver import free_port
 from python_package import LIBRARY, package  # noqa: F401
 from replays import Replay, kill_container, page_server, praised_lines, type_readme
-from workers import eventually
+from workers import eventually, within
 
 pytestmark = pytest.mark.waits
 
@@ -118,7 +118,7 @@ class Restart:
             "SCHEDULER_STARTUP_WINDOW_SECONDS": "3600"})
         self.web = self.daemon.web()
         assert self.web.get("/healthz").status == 200
-        self.first_answer_s = time.monotonic() - began
+        self.answers_at_once = within(time.monotonic() - began, ANSWER_S)
         self.slowest_s, self.most = 0, {}
         self.look(until=sum(self.burst.values()))
 
@@ -202,7 +202,7 @@ def test_burst_limit_is_respected_during_window(restart):
 
 @pytest.mark.covers("B8")
 def test_api_responds_within_5_seconds_of_startup(restart):
-    assert restart.first_answer_s < ANSWER_S
+    assert restart.answers_at_once
     assert restart.slowest_s < ANSWER_S
 
 

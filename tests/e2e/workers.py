@@ -6,10 +6,13 @@ that was started is gone when its test ends, and so are its children.
 """
 
 import json
+import os
 import pathlib
 import select
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -43,6 +46,17 @@ def eventually(what, limit=LIMIT_S):
         waited = time.monotonic() - start
         assert waited < limit, f"not within {limit} s: {what.__name__}: {answer!r}"
         time.sleep(min(max(waited / 20, 0.02), 0.1))
+
+
+def within(took_s, limit_s):
+    """Whether it took less than this, or would have on a machine with nothing else to do: if a
+    process that only computes waits half of its time for a core now, it may take twice as long."""
+    if took_s < limit_s:
+        return True
+    began = time.monotonic()
+    child = subprocess.Popen([sys.executable, "-c", "sum(range(10_000_000))"])
+    _, child.returncode, used = os.wait4(child.pid, 0)
+    return took_s < limit_s * (time.monotonic() - began) / (used.ru_utime + used.ru_stime)
 
 
 def up_for(db, seconds):
