@@ -3,8 +3,11 @@
  *
  * Its files need no token; their data does: they request it under /api/v1, with a token if tokens
  * exist. Every view has its own address, which is answered with the same index.html; its script
- * finds the view by the address. Answers carry an ETag, so that a browser asks each time and gets
- * 304.
+ * finds the view by the address.
+ *
+ * index.html names files at /assets/VERSION/, where VERSION changes with any of them: a browser
+ * keeps those and does not ask again. Without VERSION, or with that of another build (a page that
+ * was open during an update), answers carry an ETag: a browser asks each time and gets 304.
  */
 #include "http/api.h"
 
@@ -13,6 +16,7 @@
 #include "shipped.h"
 
 #include <assert.h>
+#include <pthread.h>
 
 #define WEB "web/"
 
@@ -63,10 +67,66 @@ static const char *events_module(struct arena *a)
 	return arena_strdup(a, buf_text(&out));
 }
 
-static void send_file(struct api_call *c, const char *name)
+/* ---- the version ---- */
+
+#define VERSION_LETTER 'v'
+#define VERSION_DIGITS 16
+
+static char version[1 + VERSION_DIGITS + 1];
+
+static void find_version(void)
 {
-	bool events = text_eq(name, WEB "lib/events.js");
-	const char *text = events ? events_module(&c->arena) : shipped_text(name);
+	AUTO_ARENA arena = ARENA_INIT;
+	const char *events = events_module(&arena);
+	uint64_t sum = fnv1a(FNV_START, events, strlen(events));
+	for (const struct shipped_file *file = shipped_files; file->name; file++)
+		if (text_starts(file->name, WEB))
+			sum = fnv1a(sum, file->text, strlen(file->text));
+	snprintf(version, sizeof version, "%c%0*llx", VERSION_LETTER, VERSION_DIGITS,
+	         (unsigned long long)sum);
+}
+
+static const char *page_version(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, find_version);
+	return version;
+}
+
+/* Of this build or of another one. */
+static bool is_version(const char *text)
+{
+	return *text == VERSION_LETTER && strlen(text) == 1 + VERSION_DIGITS &&
+	       strspn(text + 1, "0123456789abcdef") == VERSION_DIGITS;
+}
+
+/* index.html with the version in the addresses of its files. */
+static const char *index_of(const char *text, struct arena *a)
+{
+	static const char before[] = "=\"/assets/";
+	AUTO_BUF out = BUF_INIT;
+	for (const char *at; (at = strstr(text, before)); text = at + strlen(before)) {
+		buf_addn(&out, text, (size_t)(at - text));
+		buf_addf(&out, "%s%s/", before, page_version());
+	}
+	buf_add(&out, text);
+	return arena_strdup(a, buf_text(&out));
+}
+
+/* ---- files ---- */
+
+static const char *text_of(const char *name, struct arena *a)
+{
+	if (text_eq(name, WEB "lib/events.js"))
+		return events_module(a);
+	const char *text = shipped_text(name);
+	return text && text_eq(name, WEB "index.html") ? index_of(text, a) : text;
+}
+
+/* `kept`: the address has the version, so the file at it never changes. */
+static void send_file(struct api_call *c, const char *name, bool kept)
+{
+	const char *text = text_of(name, &c->arena);
 	const char *type = type_of(name);
 	if (!text || !type) {
 		api_problem(c, 404, "there is nothing at this address");
@@ -75,7 +135,7 @@ static void send_file(struct api_call *c, const char *name)
 	const char *tag = tag_of(text, &c->arena);
 	c->out->type = type;
 	api_header(c, "ETag", tag);
-	api_header(c, "Cache-Control", "no-cache");
+	api_header(c, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-cache");
 	if (has_it(c->request->if_none_match, tag))
 		c->out->status = 304;
 	else
@@ -84,7 +144,7 @@ static void send_file(struct api_call *c, const char *name)
 
 static void send_index(struct api_call *c)
 {
-	send_file(c, WEB "index.html");
+	send_file(c, WEB "index.html", false);
 }
 
 void page_missing(struct api_call *c)
@@ -94,16 +154,20 @@ void page_missing(struct api_call *c)
 		c->out->status = 404;
 }
 
+/* FILE, ROOM/FILE, and both below a version. */
 static void send_asset(struct api_call *c)
 {
-	assert(c->nparts == 1);
-	send_file(c, arena_printf(&c->arena, WEB "%s", c->parts[0]));
-}
-
-static void send_room_asset(struct api_call *c)
-{
-	assert(c->nparts == 2);
-	send_file(c, arena_printf(&c->arena, WEB "%s/%s", c->parts[0], c->parts[1]));
+	assert(c->nparts >= 1);
+	bool versioned = c->nparts > 1 && is_version(c->parts[0]);
+	const char **parts = c->parts + versioned;
+	int n = c->nparts - versioned;
+	if (n > 2) {
+		api_problem(c, 404, "there is nothing at this address");
+		return;
+	}
+	const char *name = n == 1 ? arena_printf(&c->arena, WEB "%s", parts[0])
+	                          : arena_printf(&c->arena, WEB "%s/%s", parts[0], parts[1]);
+	send_file(c, name, versioned && text_eq(c->parts[0], page_version()));
 }
 
 #define OPEN(address, what)                                                                        \
@@ -124,6 +188,7 @@ const struct api_route page_routes[] = {
 	OPEN("/report", send_index),
 	OPEN("/health", send_index),
 	OPEN("/assets/{file}", send_asset),
-	OPEN("/assets/{room}/{file}", send_room_asset),
+	OPEN("/assets/{room}/{file}", send_asset),
+	OPEN("/assets/{version}/{room}/{file}", send_asset),
 	{.method = NULL},
 };

@@ -29,6 +29,10 @@ def text(name):
     return (WEB / name).read_text()
 
 
+def unversioned(page):
+    return re.sub(r"/assets/v[0-9a-f]{16}/", "/assets/", page)
+
+
 MADE = "lib/events.js"  # the daemon makes it, from the table of events
 
 
@@ -47,7 +51,7 @@ def web(tmp_path_factory):
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_is_served_whole_with_its_type_to_everybody(web, name):
     got = web.by(None).get(f"/assets/{name}")
-    assert (got.status, got.text) == (200, text(name))
+    assert (got.status, unversioned(got.text)) == (200, text(name))
     assert got.headers["Content-Type"] == TYPES[pathlib.Path(name).suffix]
 
 
@@ -55,7 +59,7 @@ def test_every_file_is_served_whole_with_its_type_to_everybody(web, name):
 def test_every_view_has_an_address_that_answers_with_the_page(web, path):
     concrete = path.replace("{watch}", "jobs").replace("{key}", "%5B%22a%2Fb%22%2C%22c%22%5D")
     got = web.by(None).get(f"{concrete}?x=1")
-    assert (got.status, got.text) == (200, text("index.html"))
+    assert (got.status, unversioned(got.text)) == (200, text("index.html"))
     assert got.headers["Content-Type"] == TYPES[".html"]
 
 
@@ -64,7 +68,8 @@ def test_what_is_shown_needs_a_token(web):
 
 
 @pytest.mark.parametrize("path", ["/assets/nothing.js", "/assets/lib", "/assets/lib/nothing.js",
-                                  "/assets/lib%2Fdom.js%2F", "/assets/../docs/openapi.yaml",
+                                  "/assets/lib%2Fdom.js%2F", "/assets/lib/lib/dom.js",
+                                  "/assets/../docs/openapi.yaml",
                                   "/assets/%2e%2e/docs/openapi.yaml", "/nothing", "/index.html",
                                   "/jobs/one", "/views/overview.js"])
 def test_nothing_else_is_served(web, path):
@@ -92,6 +97,24 @@ def test_who_has_a_file_already_is_sent_nothing(web):
         assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
     assert web.get("/assets/style.css", headers={"If-None-Match": '"other"'}).status == 200
     assert web.get("/assets/app.js").headers["ETag"] != tag
+
+
+def test_a_browser_keeps_the_files_that_the_page_names_and_asks_for_the_page_itself(web):
+    page = web.get("/stuck")
+    assert page.headers["Cache-Control"] == "no-cache"
+    named = set(re.findall(r'"(/assets/[^"]+)"', page.text))
+    folder, = {str(pathlib.PurePosixPath(address).parent) for address in named}
+    for address in (*named, f"{folder}/lib/dom.js", f"{folder}/{MADE}"):
+        got = web.get(address)
+        assert (got.status, got.body) == (200, web.get(unversioned(address)).body)
+        assert "immutable" in got.headers["Cache-Control"]
+    assert web.get(f"{folder}/lib/nothing.js").status == 404
+
+
+def test_a_page_of_another_version_gets_the_files_there_are_and_keeps_none(web):
+    got = web.get("/assets/v0123456789abcdef/lib/dom.js")
+    assert (got.status, got.text) == (200, text("lib/dom.js"))
+    assert got.headers["Cache-Control"] == "no-cache"
 
 
 @pytest.mark.parametrize("path", ["/", "/assets/app.js", "/assets/favicon.svg"])

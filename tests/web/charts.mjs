@@ -86,9 +86,9 @@ test("charts: the same numbers as a table, which stays chosen", async () => {
 
 test("charts: axes have whole steps that people use, and reach above the highest", async () => {
 	await withPage({}, async (page) => {
-		await page.goto("/");
+		await page.goto("/watches/nobody");
 		const got = await page.evaluate(async () => {
-			const { ticksOf } = await import("/assets/lib/plot.js");
+			const { ticksOf } = await import(new URL("lib/plot.js", document.querySelector("script[type=module]").src));
 			return [[0, "jobs"], [1, "jobs"], [7, "jobs"], [1234, "jobs"], [0.003, "seconds"], [75, "seconds"], [9000, "seconds"], [400000, "seconds"]].map(([most, unit]) => ticksOf(most, unit));
 		});
 		assert.deepEqual(got, [
@@ -102,8 +102,8 @@ test("charts: several databases together add up, and gaps stay gaps", async () =
 	const one = { waiting: [1, null], running: [2, null], done: [3, null], failed: [null, null], oldest_s: [5, null], detection_p50_s: [1, null], detection_p95_s: [9, null], recovered: { dead: [1, null] }, totals: { step_s: 120, done: 3, failed: null, recovered: 1, detection_p50_s: 1, detection_p95_s: 9 } };
 	const two = { waiting: [10, 4], running: [20, null], done: [null, null], failed: [null, null], oldest_s: [2, 7], detection_p50_s: [null, null], detection_p95_s: [null, null], recovered: { dead: [5, null] }, totals: { step_s: 120, done: null, failed: null, recovered: 5, detection_p50_s: null, detection_p95_s: null } };
 	await withPage({}, async (page) => {
-		await page.goto("/");
-		const got = await page.evaluate(async (given) => (await import("/assets/lib/charts.js")).joined(given), [one, two]);
+		await page.goto("/watches/nobody");
+		const got = await page.evaluate(async (given) => (await import(new URL("lib/charts.js", document.querySelector("script[type=module]").src))).joined(given), [one, two]);
 		assert.deepEqual([got.waiting, got.running, got.done, got.failed, got.oldest_s], [[11, 4], [22, null], [3, null], [null, null], [5, 7]]);
 		assert.deepEqual(got.totals, { step_s: 120, done: 3, failed: null, recovered: 6, detection_p50_s: 1, detection_p95_s: 9 });
 	});

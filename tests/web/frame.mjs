@@ -28,7 +28,7 @@ test("a token is asked for, a wrong one again, and a right one opens the page fo
 test("a page that could not be fetched whole tries again by itself", async () => {
 	await withPage({}, async (page) => {
 		let cut = 0;
-		await page.route("**/assets/lib/keys.js", (route) => (cut++ < 2 ? route.abort() : route.continue()));
+		await page.route("**/assets/*/lib/keys.js", (route) => (cut++ < 2 ? route.abort() : route.continue()));
 		await page.goto("/report");
 		await settled(page);
 		assert.equal(cut, 3);
@@ -64,7 +64,7 @@ test("the header says which installation it is, which databases are up, and that
 
 test("colours go from the system's to light and dark, and stay after a reload", async () => {
 	await withPage({ scheme: "dark" }, async (page) => {
-		await page.goto("/");
+		await page.goto("/workers");
 		await settled(page);
 		const dark = await background(page);
 		await page.keyboard.press("t");
@@ -88,7 +88,7 @@ test("a slash goes to the search, WATCH/KEY and a key that is known once to the 
 			await page.keyboard.type(text);
 			await page.keyboard.press("Enter");
 		};
-		await page.goto("/");
+		await page.goto("/workers");
 		await settled(page);
 		await find("crawl/7");
 		await page.waitForURL("**/jobs/crawl/7");
@@ -133,7 +133,7 @@ test("back and forward go through the views, and the title names each", async ()
 
 test("the first Tab leads past the header into the content", async () => {
 	await withPage({}, async (page) => {
-		await page.goto("/");
+		await page.goto("/workers");
 		await settled(page);
 		await page.keyboard.press("Tab");
 		await page.keyboard.press("Enter");

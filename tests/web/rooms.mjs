@@ -30,9 +30,9 @@ test("overview: an outage that makes several watches doubtful is told in one lin
 	const row = (watch, database, cause) => ({ watch: { watch, database, info: { doubting: true, doubt_cause: cause, doubt_until: "2026-01-02T03:04:05Z" } } });
 	const rows = [row("a", "main", "it was away"), row("b", "main", "it was away"), row("c", "archive", "it was away"), row("d", "main", "it was started")];
 	await withPage({}, async (page) => {
-		await page.goto("/");
+		await page.goto("/watches/nobody");
 		const told = await page.evaluate(async (given) => {
-			const { guardBanners } = await import("/assets/lib/glance.js");
+			const { guardBanners } = await import(new URL("lib/glance.js", document.querySelector("script[type=module]").src));
 			return guardBanners(given).map((banner) => banner.textContent.split(".")[0]);
 		}, rows);
 		assert.deepEqual(told, ["In doubt about a, b: it was away", "In doubt about c: it was away", "In doubt about d: it was started"]);
@@ -88,7 +88,7 @@ test("job: the waterfall has a bar for each attempt at a step, with its outcome 
 		}));
 		assert.deepEqual(bars, steps.flatMap((step) => step.attempts).map(() => true));
 		const drawn = await page.evaluate(async () => {
-			const { attemptList, rescale, scaleRow } = await import("/assets/lib/waterfall.js");
+			const { attemptList, rescale, scaleRow } = await import(new URL("lib/waterfall.js", document.querySelector("script[type=module]").src));
 			const at = (s) => new Date(Date.UTC(2026, 0, 2, 3, 4, s)).toISOString();
 			const one = (outcome, from, to, error) => ({ outcome, attempt: 1, started_at: at(from), ended_at: to === null ? null : at(to), worker: "w1", error });
 			const root = document.createElement("div");
