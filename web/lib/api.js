@@ -219,10 +219,21 @@ export function onStatus(fn) {
 	return () => statusListeners.delete(fn);
 }
 
-export async function readStatus(signal = null) {
+async function askStatus(signal) {
 	status = await get("/status", { signal });
 	for (const fn of statusListeners) fn(status);
 	return status;
+}
+
+let first = null;
+
+/* The first request is one for all that start with the page. */
+export function readStatus(signal = null) {
+	if (status) return askStatus(signal);
+	first ??= askStatus(null).finally(() => {
+		first = null;
+	});
+	return first;
 }
 
 /* Names of all databases; the first is used if none is named. */

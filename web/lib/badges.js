@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * badges.js: numbers beside the views: how many jobs are stuck or held, and how many alerts fire.
- * Watches come from the daemon's memory; a number that is not known is not shown.
+ * Watches come from the stream of events; alerts are requested when a number of a watch changes. A
+ * number that is not known is not shown.
  */
 import { databases, get } from "./api.js";
 import { h } from "./dom.js";
@@ -28,12 +29,33 @@ function show(path, n, words, shade = "") {
 		);
 }
 
-async function read(signal) {
-	const said = await orNothing(get("/watches", { signal }));
-	const sum = (name) => (said?.watches ?? []).reduce((all, w) => all + (w.enabled ? (w.info?.[name] ?? 0) : 0), 0);
-	const stuck = sum("left_stuck"),
-		held = sum("on_hold");
+/* By watch: {stuck, held, firing}; the stream brings each change. */
+const known = new Map();
+
+/* Whether a number of this watch is another one than before. */
+function learn({ watch, database, enabled, alerts_firing: firing = 0, info }) {
+	const name = `${database} ${watch}`;
+	const now = { stuck: enabled ? (info?.left_stuck ?? 0) : 0, held: enabled ? (info?.on_hold ?? 0) : 0, firing };
+	const before = known.get(name);
+	known.set(name, now);
+	return !before || Object.keys(now).some((each) => now[each] !== before[each]);
+}
+
+function showStuck() {
+	const sum = (name) => [...known.values()].reduce((all, one) => all + one[name], 0);
+	const stuck = sum("stuck"),
+		held = sum("held");
 	show("/stuck", stuck + held, held && !stuck ? "held" : held ? "stuck or held" : "stuck", stuck ? "" : "held");
+}
+
+async function readWatches(signal) {
+	const said = await orNothing(get("/watches", { signal }));
+	known.clear();
+	said?.watches.forEach(learn);
+	showStuck();
+}
+
+async function readAlerts(signal) {
 	const lists = await Promise.all(
 		(await databases()).map((database) => orNothing(get("/alerts", { query: { database }, signal }))),
 	);
@@ -43,10 +65,15 @@ async function read(signal) {
 
 export function startBadges() {
 	const { signal } = new AbortController();
-	const again = soon(SOON_MS, () => read(signal), signal);
-	every(READ_S, () => read(signal), signal);
+	const all = () => Promise.all([readWatches(signal), readAlerts(signal)]);
+	const again = soon(SOON_MS, all, signal);
+	const alerts = soon(SOON_MS, () => readAlerts(signal), signal);
+	every(READ_S, all, signal);
 	subscribe((event) => {
-		if (event.type === "watch" || event.type === "gap") again();
+		if (event.type === "gap") again();
+		if (event.type !== "watch" || !learn(event.data)) return;
+		showStuck();
+		alerts();
 	});
 	again();
 }

@@ -21,6 +21,7 @@ import { ago, agoText, chip, plural, stampText, tick } from "./words.js";
 
 const ASK_S = 5; /* how often the daemon's state is requested */
 const AWAY_ASK_S = 2; /* the same while something is unavailable */
+const BEAT_MS = 1000; /* many events are one beat: each draws frames */
 const place = (id) => document.getElementById(id);
 
 /* ---- which installation ---- */
@@ -78,7 +79,11 @@ function makeHeartbeat() {
 	fill(place("heartbeat"), pulse, heardLine);
 }
 
+let beatAt = 0;
+
 function beat() {
+	if (Date.now() - beatAt < BEAT_MS) return;
+	beatAt = Date.now();
 	pulse.classList.remove("beat");
 	void pulse.offsetWidth; /* otherwise the animation would not start again */
 	pulse.classList.add("beat");

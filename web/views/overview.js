@@ -32,6 +32,8 @@ export const title = "Overview";
 const NUMBERS_S = 15; /* how often a database is asked for numbers … */
 const AFTER_EVENT_S = 4; /* … and how soon after an event */
 const AT_ONCE = 3; /* calls at the same time */
+const EVENTS_MS = 250; /* how soon entries and numbers are shown … */
+const SCANS_MS = 1000; /* … and that a watch was scanned, which is often and changes little */
 const LATEST = 12; /* events that are shown */
 const INCIDENTS = 6; /* of the last 24 hours */
 const STALE_S = 5; /* an answer that takes longer leaves old numbers on the page */
@@ -104,10 +106,10 @@ class Overview {
 	take(event) {
 		if (event.type === "watch") {
 			this.put(event.data);
-			this.soon();
+			this.soon(SCANS_MS);
 		} else if (event.type === "ledger") {
 			this.addEntries([event.data], true);
-			this.soon();
+			this.soon(EVENTS_MS);
 			this.again ??= setTimeout(() => {
 				this.again = null;
 				if (!this.signal.aborted) poke();
@@ -116,11 +118,11 @@ class Overview {
 	}
 
 	/* Many events cause one painting. */
-	soon() {
+	soon(ms) {
 		this.timer ??= setTimeout(() => {
 			this.timer = null;
 			if (!this.signal.aborted && this.table) this.paint();
-		}, 250);
+		}, ms);
 	}
 
 	addEntries(entries, fresh) {
@@ -186,7 +188,7 @@ class Overview {
 		await errand(work, this.signal, () => {
 			this.failed = true;
 		});
-		this.soon();
+		this.soon(EVENTS_MS);
 	}
 
 	/* Only the database knows the state of watches that another daemon leads. */
