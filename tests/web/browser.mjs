@@ -77,11 +77,27 @@ function watched(page) {
 	return seen;
 }
 
-async function contextOf(role, scheme) {
+async function contextOf(scheme) {
 	const made = await (await launch()).newContext({ viewport: DESK, colorScheme: scheme, reducedMotion: "reduce", baseURL: HOME });
 	made.setDefaultTimeout(LIMIT_MS);
-	if (role) await made.addInitScript((token) => sessionStorage.setItem("defib.token", token), tokenOf(role));
 	return made;
+}
+
+function signIn(token) {
+	sessionStorage.setItem("defib.token", token);
+}
+
+/* body(pages) on tabs that are watched; each is to behave. */
+async function behaving(seen, body) {
+	try {
+		await body(seen.map((one) => one.page));
+		none(seen.flatMap((one) => one.bad));
+		for (const { page } of seen.filter((one) => !one.gone))
+			assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
+	} catch (error) {
+		error.message += ["", ...seen.flatMap((one) => [...one.bad, ...one.cut.slice(-10)])].join("\n--- ");
+		throw error;
+	}
 }
 
 /*
@@ -90,25 +106,63 @@ async function contextOf(role, scheme) {
  * next (storage, routes, scripts, listeners, what was still being fetched).
  */
 export async function withTabs(n, { role = "admin", scheme = "light" }, body) {
-	const context = await contextOf(role, scheme);
+	const context = await contextOf(scheme);
 	const seen = [];
 	try {
+		if (role) await context.addInitScript(signIn, tokenOf(role));
 		for (let i = 0; i < n; i++) seen.push(watched(await context.newPage()));
-		await body(seen.map((one) => one.page));
-		none(seen.flatMap((one) => one.bad));
-		for (const { page } of seen.filter((one) => !one.gone))
-			assert.equal(await page.evaluate(() => window.hacked ?? null), null, "a payload was run");
-	} catch (error) {
-		error.message += ["", ...seen.flatMap((one) => [...one.bad, ...one.cut.slice(-10)])].join("\n--- ");
-		throw error;
+		await behaving(seen, body);
 	} finally {
 		await context.close();
 	}
 }
 
-/* The same on one tab. */
-export async function withPage(options, body) {
-	return withTabs(1, options, ([page]) => body(page));
+/* Tabs that tests have one after the other, each in a context of its own. */
+const spare = [];
+
+async function spareTab() {
+	const context = await contextOf("light");
+	const page = await context.newPage();
+	const cdp = await context.newCDPSession(page);
+	await cdp.send("Page.enable");
+	return { context, page, cdp, seen: watched(page) };
+}
+
+/* No page, of the same site: its storage can be had there. */
+const REST = `${HOME}/healthz`;
+
+/* As a new one: nothing of the page runs, is fetched, kept, routed or emulated any more. */
+async function cleaned({ page, cdp }, script) {
+	if (script) await cdp.send("Page.removeScriptToEvaluateOnNewDocument", { identifier: script });
+	await page.unrouteAll({ behavior: "ignoreErrors" });
+	await page.goto(REST);
+	await page.evaluate(() => {
+		localStorage.clear();
+		sessionStorage.clear();
+	});
+	await page.mouse.move(-1, -1);
+	await page.setViewportSize(DESK);
+}
+
+/*
+ * Runs body(page) on one tab, signed in as a role (null: nobody), and asserts that it behaved. It
+ * is one that earlier tests had, cleaned: a new one would compute longer than most tests, and fetch
+ * every module anew. A test that adds listeners, scripts or a clock to its tab takes withTabs(1).
+ */
+export async function withPage({ role = "admin", scheme = "light" }, body) {
+	const tab = spare.pop() ?? await spareTab();
+	Object.assign(tab.seen, { bad: [], cut: [] });
+	let ok = false;
+	try {
+		await tab.page.emulateMedia({ colorScheme: scheme });
+		const script = role && (await tab.cdp.send("Page.addScriptToEvaluateOnNewDocument", { source: `(${signIn})(${JSON.stringify(tokenOf(role))})` })).identifier;
+		await behaving([tab.seen], ([page]) => body(page));
+		await cleaned(tab, script);
+		ok = true;
+	} finally {
+		if (ok) spare.push(tab);
+		else await tab.context.close();
+	}
 }
 
 /* What a promise gives, which is to come in time. */
@@ -135,7 +189,7 @@ export async function until(page, what, given = null, told = String(what)) {
  * its address.
  */
 export async function enter(page, at) {
-	if (!page.url().startsWith(HOME)) return page.goto(at);
+	if (!page.url().startsWith(HOME) || page.url() === REST) return page.goto(at);
 	return page.evaluate((href) => {
 		const link = document.createElement("a");
 		link.href = href;
@@ -145,10 +199,13 @@ export async function enter(page, at) {
 	}, at);
 }
 
-/* Until the content has every one of these texts. */
+/* Until the content has every one of these texts: as it is, or as it is shown, which needs a layout. */
 export async function sees(page, ...texts) {
-	await until(page, (wanted) => wanted.every((text) => document.querySelector("main").innerText.includes(text) || document.querySelector("main").textContent.includes(text)),
-		texts, `it shows ${JSON.stringify(texts)}`);
+	await until(page, (wanted) => {
+		const main = document.querySelector("main");
+		const missing = wanted.filter((text) => !main.textContent.includes(text));
+		return missing.length === 0 || missing.every((text) => main.innerText.includes(text));
+	}, texts, `it shows ${JSON.stringify(texts)}`);
 }
 
 /* Nothing is being loaded any more. */

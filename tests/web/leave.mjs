@@ -7,7 +7,7 @@
  * Answers are held back until the view was left, so no moment is a matter of luck.
  */
 import assert from "node:assert/strict";
-import { enter, LIMIT_MS, pressG, settled, test, until, within, withPage } from "./browser.mjs";
+import { enter, HOME, LIMIT_MS, pressG, settled, test, until, within, withPage } from "./browser.mjs";
 
 /* Where one comes from and goes to: it asks for nothing once it is shown. */
 const LEDGER = { at: "/ledger", letter: "l", name: "Ledger" };
@@ -19,9 +19,9 @@ const WAYS = {
 };
 
 /* What is asked of the API by a view, not by the frame: its path, behind POST if it is one; null for all else. */
-function askedFor(request) {
-	const path = /\/api\/v1(\/(?!status$|events$).*)/.exec(new URL(request.url()).pathname)?.[1] ?? null;
-	return path && request.method() !== "GET" ? `${request.method()} ${path}` : path;
+function askedFor({ url, method }) {
+	const path = /\/api\/v1(\/(?!status$|events$).*)/.exec(new URL(url).pathname)?.[1] ?? null;
+	return path && method !== "GET" ? `${method} ${path}` : path;
 }
 
 const anything = () => true;
@@ -35,19 +35,23 @@ const preview = (path) => path.startsWith("POST ");
  */
 async function gate(page) {
 	const own = { paths: [], open: new Map(), which: () => false, held: [] }; /* open: since when */
-	page.on("request", (request) => {
-		if (request.isNavigationRequest()) own.open.clear(); /* nobody waits for what the document before asked */
-		else if (askedFor(request)) own.open.set(request, Date.now());
+	const cdp = await page.context().newCDPSession(page);
+	await cdp.send("Network.enable");
+	cdp.on("Network.requestWillBeSent", ({ requestId, request, type }) => {
+		if (type === "Document") own.open.clear(); /* nobody waits for what the document before asked */
+		else if (askedFor(request)) own.open.set(requestId, { url: request.url, since: Date.now() });
 	});
-	for (const end of ["requestfinished", "requestfailed"])
-		page.on(end, (request) => { own.open.delete(request); });
-	await page.route("**/api/v1/**", async (route) => {
-		const path = askedFor(route.request());
-		if (!path) return route.continue().catch(() => {});
-		own.paths.push(path);
-		if (own.held.length || own.which(path, own.paths.length)) await new Promise((resolve) => { own.held.push(resolve); own.reached?.(); });
+	for (const end of ["Finished", "Failed"]) cdp.on(`Network.loading${end}`, ({ requestId }) => { own.open.delete(requestId); });
+	/* Not page.route(), which would hold every file of the page too, and keep none. */
+	await cdp.send("Fetch.enable", { patterns: [{ urlPattern: `${HOME}/api/v1/*` }] });
+	cdp.on("Fetch.requestPaused", async ({ requestId, request }) => {
+		const path = askedFor(request);
+		if (path) {
+			own.paths.push(path);
+			if (own.held.length || own.which(path, own.paths.length)) await new Promise((resolve) => { own.held.push(resolve); own.reached?.(); });
+		}
 		/* What was left is not there any more to be answered. */
-		return route.continue().catch(() => {});
+		await cdp.send("Fetch.continueRequest", { requestId }).catch(() => {});
 	});
 	return {
 		/* What was asked for since the last call. */
@@ -68,13 +72,14 @@ async function gate(page) {
 		 */
 		async quiet() {
 			const end = Date.now() + LIMIT_MS;
-			const waits = () => [...own.open.values()].some((since) => Date.now() - since < LIMIT_MS / 4);
+			const waits = () => [...own.open.values()].some(({ since }) => Date.now() - since < LIMIT_MS / 4);
 			for (let before = -1; waits() || before !== own.paths.length;) {
-				assert.ok(Date.now() < end, `still waiting for ${[...own.open.keys()].map((request) => request.url())}`);
+				assert.ok(Date.now() < end, `still waiting for ${[...own.open.values()].map(({ url }) => url)}`);
 				before = own.paths.length;
 				await page.evaluate(() => new Promise((resolve) => { setTimeout(resolve, 20); }));
 			}
 		},
+		end: () => cdp.detach(),
 	};
 }
 
@@ -115,6 +120,7 @@ test("every view can be left while it waits for its first, its second or its las
 	await withPage({}, async (page) => {
 		const answers = await gate(page);
 		for (const at of VIEWS) await leaveEarlyAndLate(page, answers, at, at === LEDGER.at ? REPORT : LEDGER);
+		await answers.end();
 	});
 });
 
@@ -148,5 +154,6 @@ test("what was begun in a view ends with it, and a dialog that looks what would 
 			await leave(page, answers, way, rest);
 			await until(page, () => document.querySelector("dialog") === null);
 		}
+		await answers.end();
 	});
 });

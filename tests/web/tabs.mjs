@@ -7,7 +7,7 @@
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { api, LIMIT_MS, live, sees, settled, test, tokenOf, withPage, withTabs } from "./browser.mjs";
+import { api, LIMIT_MS, live, sees, settled, test, tokenOf, withTabs } from "./browser.mjs";
 
 const PLACE = readFileSync(new URL("../../web/lib/place.js", import.meta.url));
 const all = (pages, what) => Promise.all(pages.map(what));
@@ -159,7 +159,7 @@ test("tabs with different tokens share nothing, and tabs with the same one do", 
 });
 
 test("where tabs cannot find each other a hidden one lets go of its stream, and comes back to all that happened", async () => {
-	await withPage({}, async (page) => {
+	await withTabs(1, {}, async ([page]) => {
 		const asked = readers([page]);
 		const letGo = page.waitForEvent("requestfailed", isStream);
 		const hide = (hidden) => page.evaluate((now) => {

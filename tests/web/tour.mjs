@@ -94,7 +94,6 @@ const WIDE = { viewport: DESK, width: "1440" },
 	NARROW = { viewport: PHONE, width: "390" };
 const LOOKS = [{ scheme: "light", ...WIDE }, { scheme: "dark", ...NARROW }];
 const ALL_LOOKS = [{ scheme: "light", ...WIDE }, { scheme: "dark", ...WIDE }, { scheme: "light", ...NARROW }, { scheme: "dark", ...NARROW }];
-const AT_ONCE = 2;
 
 /* Rows of a table, and lines of a list, are alike: the first speak for all. */
 const ALIKE = "tbody tr:nth-child(n+4), .finding:nth-child(n+4), .timeline li:nth-child(n+4)";
@@ -148,12 +147,8 @@ async function visit(name, { at, shows, open, over = {} }) {
 
 async function tour() {
 	const seen = {};
-	const rest = Object.entries(VIEWS);
 	if (PICTURES) mkdirSync(PICTURES, { recursive: true });
-	await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-		for (let next = rest.shift(); next; next = rest.shift())
-			seen[next[0]] = await visit(...next).catch((error) => ({ problems: error.message, looks: [] }));
-	}));
+	for (const [name, view] of Object.entries(VIEWS)) seen[name] = await visit(name, view).catch((error) => ({ problems: error.message, looks: [] }));
 	return seen;
 }
 
