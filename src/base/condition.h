@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * condition.h: waiting for another thread, but not for ever.
+ * condition.h: waiting for another thread, but not without limit.
  */
 #ifndef BASE_CONDITION_H
 #define BASE_CONDITION_H

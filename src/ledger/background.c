@@ -24,8 +24,7 @@ defib_err background_add(struct store *s, const struct background_act *act, stru
 		P_TEXT(act->id),   P_TEXT(act->watch),    P_TEXT(act->act),    P_TEXT(act->terms),
 		P_TEXT(act->step), P_INT(act->overrides), P_TEXT(act->reason), P_TEXT(act->actor),
 		P_INT(act->total), P_TEXT(act->up_to),    P_TEXT(act->state)};
-	AUTO_ARENA a = ARENA_INIT;
-	return dialect_write(s, sql, params, 11, &a, NULL, f);
+	return dialect_write(s, sql, params, 11, NULL, NULL, f);
 }
 
 #define M(member) ROW_MEMBER(struct background_act, member)

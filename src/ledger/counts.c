@@ -33,10 +33,8 @@ defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds, 
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
 	defib_err err = ask(s, sql, &param, 1, &a, &rows, f);
-	if (!err) {
-		*holds = row_int(&rows, 0, 0, 0);
-		*retries = row_int(&rows, 0, 1, 0);
-	}
+	*holds = row_int(&rows, 0, 0, 0);
+	*retries = row_int(&rows, 0, 1, 0);
 	return err;
 }
 
@@ -112,7 +110,7 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 		struct store_param params[] = {P_INT(middle), P_INT(ago_us)};
 		struct store_rows rows;
 		err = ask(s, sql, params, 2, &a, &rows, f);
-		if (!err && rows.nrows && row_bool(&rows, 0, 1))
+		if (row_bool(&rows, 0, 1))
 			low = row_int(&rows, 0, 0, 0);
 		else
 			high = middle;
@@ -128,7 +126,7 @@ static defib_err any(struct store *s, const char *sql, const struct store_param 
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = ask(s, sql, params, n, &a, &rows, f);
-	*is = !err && rows.nrows > 0;
+	*is = rows.nrows > 0;
 	return err;
 }
 
@@ -196,15 +194,12 @@ defib_err mistakes_count(struct store *s, const char *watch, struct mistakes *ou
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	*out = (struct mistakes){0};
 	count_sql(&sql);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 3, &a, &rows, f);
-	if (!err) {
-		out->week.recoveries = row_int(&rows, 0, 0, 0);
-		out->week.mistakes = row_int(&rows, 0, 1, 0);
-		out->day.recoveries = row_int(&rows, 0, 2, 0);
-		out->day.mistakes = row_int(&rows, 0, 3, 0);
-	}
+	out->week.recoveries = row_int(&rows, 0, 0, 0);
+	out->week.mistakes = row_int(&rows, 0, 1, 0);
+	out->day.recoveries = row_int(&rows, 0, 2, 0);
+	out->day.mistakes = row_int(&rows, 0, 3, 0);
 	return err;
 }
 

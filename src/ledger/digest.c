@@ -117,11 +117,11 @@ static void add_event(struct digest_sums *d, const struct digest_entry *e)
 	count(&d->events, buf_text(&key), key.len, 1, true, d->arena);
 }
 
-void digest_add(struct digest_sums *d, const struct digest_entry *e)
+void digest_add(struct digest_sums *d, const struct digest_entry *e, bool whole)
 {
 	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
 	add_event(d, e);
-	if (!e->whole)
+	if (!whole)
 		return;
 	if (counts & COUNTS_DETECTED) {
 		count_in_list(d, DIGEST_CAUSES, e->verdict, e->law);

@@ -79,11 +79,11 @@ MUST_CHECK defib_err digest_write(struct store *s, int64_t top, int most, struct
 
 /* What digests need to know of an entry. */
 struct digest_entry {
-	int64_t at_us;
+	int64_t id, at_us;
+	const char *watch, *at;   /* `at` as the database writes it */
 	const char *event, *rule; /* as in digest_event */
 	bool judged, by_hand;
-	/* Only if it is to be counted by them. */
-	bool whole;
+	/* Only of a whole entry, which is counted by them too. */
 	const char *verdict, *law, *kind, *owner, *job, *actor;
 	bool has_lost;
 	int64_t lost_ms; /* how long a job that a scan recovered had no worker */
@@ -108,7 +108,7 @@ struct digest_sums {
 	int ntimes, room;
 };
 void digest_sums_init(struct digest_sums *d, struct arena *a);
-void digest_add(struct digest_sums *d, const struct digest_entry *e);
+void digest_add(struct digest_sums *d, const struct digest_entry *e, bool whole);
 
 /* The stored form of a map, and of times. */
 void digest_map_text(const struct digest_map *m, struct buf *out);

@@ -13,25 +13,6 @@
 
 /* ---- entries of the ledger ---- */
 
-enum column {
-	COL_WATCH,
-	COL_AT_US,
-	COL_EVENT,
-	COL_RULE,
-	COL_JUDGED,
-	COL_BY_HAND,
-	COL_ID,
-	COL_AT, /* as the database writes it, to continue there */
-	COL_WHOLE,
-	COL_VERDICT = COL_WHOLE,
-	COL_LAW,
-	COL_KIND,
-	COL_OWNER,
-	COL_JOB,
-	COL_ACTOR,
-	COL_LOST_MS
-};
-
 /* `whole`: with what only lists and times need. */
 static void entries_sql(bool whole, struct buf *sql)
 {
@@ -52,27 +33,20 @@ static void entries_sql(bool whole, struct buf *sql)
 	buf_add(sql, " FROM defib.ledger AS l WHERE ");
 }
 
-static struct digest_entry entry_of(const struct store_rows *rows, int i, bool whole)
+/* The columns of entries_sql(), in its order. */
+#define M(member) ROW_MEMBER(struct digest_entry, member)
+static const struct row_member members[] = {
+	M(watch),   M(at_us), M(event), M(rule),    M(judged),
+	M(by_hand), M(id),    M(at),    M(verdict), M(law),
+	M(kind),    M(owner), M(job),   M(actor),   ROW_GIVEN(struct digest_entry, has_lost),
+	M(lost_ms)};
+#undef M
+enum { MEMBERS = sizeof members / sizeof *members, NOT_WHOLE = 8 };
+
+static struct digest_entry *entries_of(const struct store_rows *rows, bool whole, struct arena *a,
+                                       int *n)
 {
-	struct digest_entry e = {
-		.at_us = row_int(rows, i, COL_AT_US, 0),
-		.event = row_text(rows, i, COL_EVENT),
-		.rule = row_text(rows, i, COL_RULE),
-		.judged = row_bool(rows, i, COL_JUDGED),
-		.by_hand = row_bool(rows, i, COL_BY_HAND),
-		.whole = whole,
-	};
-	if (whole) {
-		e.verdict = row_text(rows, i, COL_VERDICT);
-		e.law = row_text(rows, i, COL_LAW);
-		e.kind = row_text(rows, i, COL_KIND);
-		e.owner = row_text(rows, i, COL_OWNER);
-		e.job = row_text(rows, i, COL_JOB);
-		e.actor = row_text(rows, i, COL_ACTOR);
-		e.has_lost = row_text(rows, i, COL_LOST_MS) != NULL;
-		e.lost_ms = row_int(rows, i, COL_LOST_MS, 0);
-	}
-	return e;
+	return rows_read(rows, members, whole ? MEMBERS : NOT_WHOLE, sizeof(struct digest_entry), a, n);
 }
 
 /* ---- which digests there are ---- */
@@ -164,14 +138,12 @@ static defib_err read_part(struct reader *r, const struct id_range *ids, const s
 		struct store_rows rows;
 		arena_clear(a);
 		err = dialect_exec(r->store, buf_text(&sql), params, 6, a, &rows, f);
-		n = err ? 0 : rows.nrows;
-		for (int i = 0; i < n; i++) {
-			struct digest_entry e = entry_of(&rows, i, whole);
-			digest_add(sums, &e);
-		}
+		const struct digest_entry *all = entries_of(&rows, whole, a, &n);
+		for (int i = 0; i < n; i++)
+			digest_add(sums, &all[i], whole);
 		if (n) {
-			last = row_int(&rows, n - 1, COL_ID, 0);
-			begin = row_text(&rows, n - 1, COL_AT);
+			last = all[n - 1].id;
+			begin = all[n - 1].at;
 		}
 	}
 	arena_release(&pages[0]);
@@ -313,25 +285,23 @@ static void put_row(struct relation *r, const char *form, const char *watch,
 	relation_end_row(r);
 }
 
-/* One row per watch, and one that says that there is a digest; `rows` are in the order of watches.
+/* One row per watch, and one that says that there is a digest; entries are in the order of watches.
  */
 static void put_rows(struct relation *r, const char *form, const struct id_range *ids,
-                     const struct store_rows *rows, struct arena *a)
+                     const struct digest_entry *all, int n, struct arena *a)
 {
 	struct digest_sums none, d;
 	digest_sums_init(&none, a);
 	put_row(r, form, OF_ALL, ids, 0, 0, &none);
-	for (int i = 0, end; i < rows->nrows; i = end) {
-		const char *watch = row_text(rows, i, COL_WATCH);
+	for (int i = 0, end; i < n; i = end) {
 		int64_t from_us = INT64_MAX, to_us = INT64_MIN;
 		digest_sums_init(&d, a);
-		for (end = i; end < rows->nrows && text_eq(watch, row_text(rows, end, COL_WATCH)); end++) {
-			struct digest_entry e = entry_of(rows, end, true);
-			digest_add(&d, &e);
-			from_us = e.at_us < from_us ? e.at_us : from_us;
-			to_us = e.at_us > to_us ? e.at_us : to_us;
+		for (end = i; end < n && text_eq(all[i].watch, all[end].watch); end++) {
+			digest_add(&d, &all[end], true);
+			from_us = all[end].at_us < from_us ? all[end].at_us : from_us;
+			to_us = all[end].at_us > to_us ? all[end].at_us : to_us;
 		}
-		put_row(r, form, watch, ids, from_us, to_us, &d);
+		put_row(r, form, all[i].watch, ids, from_us, to_us, &d);
 	}
 }
 
@@ -348,6 +318,7 @@ static defib_err write_one(struct store *s, const char *form, const struct id_ra
 	AUTO_RELATION r = {.engine = s->engine};
 	struct store_param params[] = {P_INT(ids->after), P_INT(ids->to)};
 	struct store_rows rows;
+	int n = 0;
 	entries_sql(true, &sql);
 	buf_add(&sql, "l.id > $1 AND l.id <= $2 ORDER BY l.watch");
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 2, &a, &rows, f);
@@ -355,8 +326,9 @@ static defib_err write_one(struct store *s, const char *form, const struct id_ra
 		err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
+	const struct digest_entry *all = entries_of(&rows, true, &a, &n);
 	relation_make(&r, s->engine, columns);
-	put_rows(&r, form, ids, &rows, &a);
+	put_rows(&r, form, ids, all, n, &a);
 	err = run_over(s, &r,
 	               "INSERT INTO defib.digest (form, watch, first_id, last_id, from_us, to_us, "
 	               "events, tops, times) SELECT u.* FROM (",

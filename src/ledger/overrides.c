@@ -58,8 +58,7 @@ defib_err override_write(struct store *s, const struct override *word, int64_t f
 	const struct store_param params[] = {P_TEXT(word->watch),  P_TEXT(word->name),
 	                                     P_TEXT(word->value),  P_TEXT(word->actor),
 	                                     P_TEXT(word->reason), P_INT(for_us)};
-	AUTO_ARENA a = ARENA_INIT;
-	return dialect_write(s, sql, params, 6, &a, NULL, f);
+	return dialect_write(s, sql, params, 6, NULL, NULL, f);
 }
 
 defib_err override_remove(struct store *s, const char *watch, const char *name, bool *was,
@@ -82,9 +81,8 @@ defib_err status_write(struct store *s, const char *watch, const char *holder, c
 		"CONFLICT (watch) DO UPDATE SET at = excluded.at, holder = excluded.holder, info = "
 		"excluded.info";
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(holder), P_TEXT(info)};
-	AUTO_ARENA a = ARENA_INIT;
 	/* After every pass. */
-	return dialect_write_alone(s, sql, params, 3, &a, NULL, f);
+	return dialect_write_alone(s, sql, params, 3, NULL, NULL, f);
 }
 
 defib_err status_read(struct store *s, struct arena *a, struct status_row **out, int *n,

@@ -19,11 +19,10 @@ const char *schema_script(enum schema_part part, enum store_engine engine)
 
 defib_err schema_run(struct store *s, const char *script, struct failure *f)
 {
-	AUTO_ARENA a = ARENA_INIT;
 	AUTO_BUF statement = BUF_INIT;
 	defib_err err = DEFIB_OK;
 	while (!err && sql_next_statement(&script, s->engine, &statement))
-		err = store_exec(s, buf_text(&statement), NULL, 0, &a, NULL, f);
+		err = store_exec(s, buf_text(&statement), NULL, 0, NULL, NULL, f);
 	return err;
 }
 

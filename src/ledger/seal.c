@@ -119,20 +119,19 @@ static void broken(struct check *c, int64_t at, const char *what)
 static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struct seal_row **out,
                             int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct seal_row, member)
+	static const struct row_member members[] = {M(last_id), M(first_id), M(entries), M(next_id),
+	                                            M(role),    M(seal),     M(form)};
+#undef M
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
 	/* A table of an older version has no such column: all its seals have the first form. */
 	static const char sql[] =
-		"SELECT last_id, first_id, entries, next_id, role, seal, {row_member s|form} "
+		"SELECT last_id, first_id, entries, next_id, role, seal, coalesce({row_member s|form}, "
+		"'1') "
 		"FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY last_id LIMIT $2";
 	defib_err err = dialect_exec(c->store, sql, params, 2, &c->page, &rows, f);
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(&c->page, struct seal_row, *n + 1);
-	for (int i = 0; i < *n; i++)
-		(*out)[i] = (struct seal_row){row_int(&rows, i, 0, 0), row_int(&rows, i, 1, 0),
-		                              row_int(&rows, i, 2, 0), row_int(&rows, i, 3, 0),
-		                              row_int(&rows, i, 6, 1), row_text(&rows, i, 4),
-		                              row_text(&rows, i, 5)};
+	*out = ROWS_READ(&rows, members, struct seal_row, &c->page, n);
 	return err;
 }
 

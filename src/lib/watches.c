@@ -113,39 +113,35 @@ static defib_err read_tree(defib_watches *ws, struct failure *f)
 	return err;
 }
 
-static defib_err loaded(defib_watches *ws, defib_err err, struct cfg_node *root, struct failure *f,
-                        defib_message *message)
+/* From a file, or from a text. */
+static defib_err load(defib_watches *ws, const char *path, const char *text, defib_message *message)
 {
+	struct failure f = {0};
+	struct cfg_node *root = NULL;
+	defib_err err = may_change(ws, &f);
+	if (err)
+		return lib_answer(err, &f, message);
+	err = path ? cfg_load(path, &ws->tree_arena, &root, &f)
+	           : cfg_parse(text, "string", &ws->tree_arena, &root, &f);
 	if (!err) {
 		ws->root = root && root->kind != CFG_NULL ? root : cfg_map(&ws->tree_arena);
 		ws->read = false;
-		err = read_tree(ws, f);
-	} else if (err != DEFIB_MEMORY)
+		err = read_tree(ws, &f);
+	} else if (err != DEFIB_MEMORY) {
 		err = DEFIB_CONFIG;
-	return lib_answer(err, f, message);
+	}
+	return lib_answer(err, &f, message);
 }
 
 defib_err defib_watches_load_file(defib_watches *watches, const char *path, defib_message *message)
 {
-	struct failure f = {0};
-	struct cfg_node *root = NULL;
-	defib_err err = may_change(watches, &f);
-	if (err)
-		return lib_answer(err, &f, message);
-	err = cfg_load(path, &watches->tree_arena, &root, &f);
-	return loaded(watches, err, root, &f, message);
+	return load(watches, path, NULL, message);
 }
 
 defib_err defib_watches_load_string(defib_watches *watches, const char *yaml,
                                     defib_message *message)
 {
-	struct failure f = {0};
-	struct cfg_node *root = NULL;
-	defib_err err = may_change(watches, &f);
-	if (err)
-		return lib_answer(err, &f, message);
-	err = cfg_parse(yaml, "string", &watches->tree_arena, &root, &f);
-	return loaded(watches, err, root, &f, message);
+	return load(watches, NULL, yaml, message);
 }
 
 static struct cfg_node *named_watch(defib_watches *ws, const char *name)

@@ -84,7 +84,7 @@ static bool lives(const struct registered *r, const struct incarnation *self,
 defib_err instances_of(struct store *s, const char *watch, int64_t self, struct instances *out,
                        struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct incarnation here;
 	struct registered *all = NULL;
 	struct sessions open = {0};
@@ -109,6 +109,5 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 		out->live += counts && alive;
 		out->silent += counts && !alive;
 	}
-	arena_release(&a);
 	return err;
 }

@@ -23,10 +23,10 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
                      bool *leads, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
-	struct arena a = ARENA_INIT;
-	struct buf sql = BUF_INIT;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
-	struct relation r;
+	AUTO_RELATION r = {0};
 	/* Nothing is written, and no row locked, if a live leader exists. */
 	asked_relation(&r, s->engine, holder, watches, n);
 	buf_add(&sql, "INSERT INTO defib.leader AS l (watch, holder, since, expires_at) SELECT "
@@ -48,9 +48,6 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 		for (int k = 0; !err && k < rows.nrows && !leads[i]; k++)
 			leads[i] = text_eq(row_text(&rows, k, 0), watches[i]);
 	}
-	relation_release(&r);
-	buf_release(&sql);
-	arena_release(&a);
 	return err;
 }
 
@@ -59,8 +56,8 @@ defib_err leader_renew(struct store *s, const char *holder, const char *watch, i
                        struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch), P_INT(LEADER_LEASE_MS)};
-	struct arena a = ARENA_INIT;
-	struct store_rows rows = {0};
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
 	*held = 0;
 	/* On engines with a single writer all are asked for at once, which is one write too. */
 	if (store_dialect(s)->one_writer)
@@ -71,31 +68,22 @@ defib_err leader_renew(struct store *s, const char *holder, const char *watch, i
 		"watch = $2 AND expires_at >= {now} "
 		"RETURNING (SELECT count(*) FROM defib.leader WHERE holder = $1)",
 		params, 3, &a, &rows, f);
-	if (!err && rows.nrows)
-		*held = row_int(&rows, 0, 0, 0);
-	arena_release(&a);
+	*held = row_int(&rows, 0, 0, 0);
 	return err;
 }
 
 defib_err leader_leave(struct store *s, const char *holder, struct failure *f)
 {
 	struct store_param param = P_TEXT(holder);
-	struct arena a = ARENA_INIT;
-	defib_err err =
-		dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1", &param, 1, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	return dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1", &param, 1, NULL, NULL, f);
 }
 
 defib_err leader_leave_watch(struct store *s, const char *holder, const char *watch,
                              struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(holder), P_TEXT(watch)};
-	struct arena a = ARENA_INIT;
-	defib_err err = dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1 AND watch = $2",
-	                              params, 2, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	return dialect_write(s, "DELETE FROM defib.leader WHERE holder = $1 AND watch = $2", params, 2,
+	                     NULL, NULL, f);
 }
 
 defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out, int *n,

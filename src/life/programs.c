@@ -25,71 +25,60 @@ void program_application(const char *name, const char *nonce, char out[PROGRAM_N
 	snprintf(out, PROGRAM_NAME_SIZE, "defib-run:%s:%s", n ? plain : "program", nonce);
 }
 
-static defib_err run(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct failure *f)
-{
-	struct arena a = ARENA_INIT;
-	defib_err err = store_write(s, sql, params, n, &a, NULL, f);
-	arena_release(&a);
-	return err;
-}
-
 defib_err program_add(struct store *s, const struct program *p, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch), P_TEXT(p->watcher),
 	                               P_TEXT(p->leader), P_TEXT(p->command)};
-	return run(s,
-	           "INSERT INTO defib.program (application, watch, watcher, leader, command) "
-	           "VALUES ($1, $2, $3, $4, $5)",
-	           params, 5, f);
+	return store_write(s,
+	                   "INSERT INTO defib.program (application, watch, watcher, leader, command) "
+	                   "VALUES ($1, $2, $3, $4, $5)",
+	                   params, 5, NULL, NULL, f);
 }
 
 defib_err program_ended(struct store *s, const struct program *p, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch), P_TEXT(p->ending),
 	                               P_TEXT(p->clean ? "true" : "false")};
-	return run(s,
-	           "UPDATE defib.program SET ended_at = clock_timestamp(), ending = $3, clean = $4 "
-	           "WHERE application = $1 AND watch = $2",
-	           params, 4, f);
+	return store_write(
+		s,
+		"UPDATE defib.program SET ended_at = clock_timestamp(), ending = $3, clean = $4 "
+		"WHERE application = $1 AND watch = $2",
+		params, 4, NULL, NULL, f);
 }
 
 defib_err claims_forget(struct store *s, const struct program *p, const int64_t *claims, int n,
                         struct failure *f)
 {
-	struct buf list = BUF_INIT;
+	AUTO_BUF list = BUF_INIT;
 	for (int i = 0; i < n; i++)
 		buf_addf(&list, "%s%lld", i ? "," : "{", (long long)claims[i]);
 	buf_add(&list, "}");
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch),
 	                               P_TEXT(buf_text(&list))};
 	/* By claim and not by job: a worker that takes such a job now has a claim of its own. */
-	defib_err err = run(s,
-	                    "DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2 "
-	                    "AND claim = ANY ($3::bigint[])",
-	                    params, 3, f);
-	buf_release(&list);
-	return err;
+	return store_write(s,
+	                   "DELETE FROM defib.claimed_by WHERE application = $1 AND watch = $2 "
+	                   "AND claim = ANY ($3::bigint[])",
+	                   params, 3, NULL, NULL, f);
 }
 
 defib_err program_remove(struct store *s, const struct program *p, bool *removed, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(p->application), P_TEXT(p->watch)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = store_write(s,
 	                            "DELETE FROM defib.program p WHERE application = $1 AND watch = $2 "
 	                            "AND NOT EXISTS (SELECT 1 FROM defib.claimed_by c WHERE "
 	                            "c.application = p.application AND c.watch = p.watch)",
 	                            params, 2, &a, &rows, f);
-	*removed = !err && rows.affected > 0;
-	arena_release(&a);
+	*removed = rows.affected > 0;
 	return err;
 }
 
 defib_err program_sessions(struct store *s, const char *application, int64_t *n, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	struct store_param name = P_TEXT(application);
 	defib_err err = store_exec(s,
@@ -97,7 +86,6 @@ defib_err program_sessions(struct store *s, const char *application, int64_t *n,
 	                           "AND datname = current_database()",
 	                           &name, 1, &a, &rows, f);
 	*n = row_int(&rows, 0, 0, 0);
-	arena_release(&a);
 	return err;
 }
 

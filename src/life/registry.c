@@ -12,15 +12,12 @@
 static defib_err one(struct store *s, const char *sql, const struct store_param *params, int n,
                      bool *found, int64_t *value, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, sql, params, n, &a, &rows, f);
-	if (!err) {
-		*found = rows.nrows > 0 && row_text(&rows, 0, 0) != NULL;
-		if (value)
-			*value = *found ? row_int(&rows, 0, 0, 0) : 0;
-	}
-	arena_release(&a);
+	*found = row_text(&rows, 0, 0) != NULL;
+	if (value)
+		*value = row_int(&rows, 0, 0, 0);
 	return err;
 }
 
@@ -97,35 +94,21 @@ defib_err registry_leave(struct store *s, int64_t id, const struct incarnation *
 			? "SELECT defib.leave(id) FROM defib.worker WHERE id = $1 AND " IS_OURS
 			: "UPDATE defib.worker SET state = 'left', ended_at = {now} WHERE id = $1 AND " IS_OURS
 			  " AND state = 'alive'";
-	struct arena a = ARENA_INIT;
 	char text[256];
 	struct store_param params[] = {P_INT(id), P_TEXT(text_of(who, text, sizeof text))};
-	defib_err err = dialect_exec(s, sql, params, 2, &a, NULL, f);
-	arena_release(&a);
-	return err;
+	return dialect_exec(s, sql, params, 2, NULL, NULL, f);
 }
 
 /* The columns of a worker, and their tables. */
 #define COLUMNS                                                                                    \
-	"id, incarnation, expires_at < {now}, serves, {server_up_less lease_ms + 10000}, "             \
-	"{us renewed_at}, {us {now}}, lease_ms FROM defib.worker WHERE state = 'alive'"
+	"id, expires_at < {now}, serves, expires_at < {now} AND {server_up_less lease_ms + 10000}, "   \
+	"{us renewed_at}, {us {now}}, CAST(lease_ms AS bigint) * 1000, incarnation FROM defib.worker " \
+	"WHERE state = 'alive'"
 
-static struct registered read_row(const struct store_rows *rows, int i)
-{
-	struct registered r = {
-		.id = row_int(rows, i, 0, 0),
-		.expired = row_bool(rows, i, 2),
-		.serves = row_text(rows, i, 3),
-		.excused = row_bool(rows, i, 2) && row_bool(rows, i, 4),
-		.stamp_us = row_int(rows, i, 5, 0),
-		.now_us = row_int(rows, i, 6, 0),
-		.lease_us = row_int(rows, i, 7, 0) * 1000,
-	};
-	/* Workers in other languages may register any text: they belong to no host that we can see. */
-	if (!incarnation_parse(row_text(rows, i, 1), &r.who))
-		r.who = (struct incarnation){0};
-	return r;
-}
+#define M(member) ROW_MEMBER(struct registered, member)
+static const struct row_member members[] = {M(id),       M(expired), M(serves),  M(excused),
+                                            M(stamp_us), M(now_us),  M(lease_us)};
+#undef M
 
 static int by_id(const void *a, const void *b)
 {
@@ -140,18 +123,18 @@ static defib_err read_rows(struct store *s, const char *sql, const struct store_
 {
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, sql, params, nparams, a, &rows, f);
-	if (err)
-		return err;
 	int once = 0;
-	*out = ARENA_ARRAY(a, struct registered, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = read_row(&rows, i);
-	qsort(*out, (size_t)rows.nrows, sizeof **out, by_id);
+	*out = ROWS_READ(&rows, members, struct registered, a, n);
+	for (int i = 0; i < *n; i++)
+		/* Workers in other languages may register any text: they belong to no host we can see. */
+		if (!incarnation_parse(row_text(&rows, i, rows.ncols - 1), &(*out)[i].who))
+			(*out)[i].who = (struct incarnation){0};
+	qsort(*out, (size_t)*n, sizeof **out, by_id);
 	for (int i = 0; i < rows.nrows; i++)
 		if (once == 0 || (*out)[once - 1].id != (*out)[i].id)
 			(*out)[once++] = (*out)[i];
 	*n = once;
-	return DEFIB_OK;
+	return err;
 }
 
 defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
@@ -166,13 +149,11 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 	static const char *const parts[] = {"id < $1 ORDER BY id DESC", "id > $1 ORDER BY id",
 	                                    "id = $1", "true ORDER BY id", "true ORDER BY id DESC"};
 	struct store_param params[] = {P_INT(self), P_INT(side)};
-	struct buf sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT;
 	for (int i = 0; i < 5; i++)
 		buf_addf(&sql, "%sSELECT * FROM (SELECT " COLUMNS " AND %s LIMIT $2) AS part%d",
 		         i ? " UNION ALL " : "", parts[i], i);
-	defib_err err = read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
-	buf_release(&sql);
-	return err;
+	return read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
 }
 
 /*
@@ -188,7 +169,7 @@ static defib_err still(struct store *s, int64_t id, const struct death *d, bool 
 	bool timed = d->unheard_ms && d->clock_us;
 	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms),
 	                               P_INT(timed ? d->clock_us - d->unheard_ms * 1000 : 0)};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	*yes = false;
 	defib_err err = dialect_exec(
@@ -202,22 +183,18 @@ static defib_err still(struct store *s, int64_t id, const struct death *d, bool 
 		struct clocks expected = {0, d->clock_us}, is = {0, row_int(&rows, 0, 0, 0)};
 		*yes = !d->clock_us || !absence_jump_us(&expected, &is);
 	}
-	arena_release(&a);
 	return err;
 }
 
 static defib_err write_dead(struct store *s, int64_t id, const char *cause, int64_t ago_us,
                             struct failure *f)
 {
-	struct arena a = ARENA_INIT;
 	struct store_param params[] = {P_INT(id), P_TEXT(cause), P_INT(ago_us)};
-	defib_err err = dialect_exec(
+	return dialect_exec(
 		s,
 		"UPDATE defib.worker SET state = 'dead', ended_at = CASE WHEN $3::bigint < 0 THEN "
 		"renewed_at ELSE {now} - {span $3} END, cause = $2 WHERE id = $1",
-		params, 3, &a, NULL, f);
-	arena_release(&a);
-	return err;
+		params, 3, NULL, NULL, f);
 }
 
 defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death, bool *won,
@@ -265,11 +242,9 @@ defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct fai
 
 defib_err registry_listen(struct store *s, struct failure *f)
 {
-	struct arena a = ARENA_INIT;
 	defib_err err = DEFIB_OK;
 	if (store_can_notify(s))
-		err = store_exec(s, "LISTEN " REGISTERED_CHANNEL, NULL, 0, &a, NULL, f);
-	arena_release(&a);
+		err = store_exec(s, "LISTEN " REGISTERED_CHANNEL, NULL, 0, NULL, NULL, f);
 	return err;
 }
 

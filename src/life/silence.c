@@ -114,7 +114,7 @@ static int64_t sign_us(const struct silence *s, const struct heard *h)
 static void step_brake(struct silence *s, int64_t now_ms)
 {
 	static const struct doubt none = {0};
-	struct arena a = ARENA_INIT;
+	AUTO_ARENA a = ARENA_INIT;
 	struct census_row *census = ARENA_ARRAY(&a, struct census_row, s->n + 1);
 	for (int i = 0; i < s->n; i++)
 		census[i] = (struct census_row){
@@ -122,7 +122,6 @@ static void step_brake(struct silence *s, int64_t now_ms)
 			.sign_us = sign_us(s, &s->heard[i]),
 		};
 	brake_step(&s->brake, &s->rules, &none, now_ms * 1000, now_ms * 1000, census, s->n);
-	arena_release(&a);
 }
 
 void silence_look(struct silence *s, const struct registered *rows, int n, bool whole,

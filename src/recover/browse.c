@@ -277,24 +277,16 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 static defib_err read_named(struct reading *r, struct failure *f)
 {
 	const struct browse *o = r->ask;
-	const struct watch *w = r->sql->binding->watch;
 	defib_err err = DEFIB_OK;
 	for (int at = 0; at < o->njobs && !err && !full(r); at += PAGE_ROWS) {
 		struct store_param params[RELATION_COLUMNS_MAX];
-		struct relation keys;
-		keys_relation(r->sql->binding, &keys);
-		for (int i = at; i < o->njobs && i < at + PAGE_ROWS; i++) {
-			const char *key[WATCH_KEYS_MAX];
-			if (!job_key(o->jobs[i], w->key.n, r->arena, key))
-				continue;
-			for (int k = 0; k < w->key.n; k++)
-				relation_text(&keys, key[k]);
-			relation_end_row(&keys);
-		}
+		AUTO_RELATION keys = {0};
+		int left = o->njobs - at;
+		jobs_keys(r->sql->binding, o->jobs + at, left < PAGE_ROWS ? left : PAGE_ROWS, r->arena,
+		          &keys);
 		relation_params(&keys, params);
 		if (keys.nrows > 0)
 			err = read_parts(r, params, relation_nparams(&keys), f);
-		relation_release(&keys);
 	}
 	return err;
 }

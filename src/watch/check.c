@@ -46,6 +46,10 @@ static void check_signs(struct check *c)
 		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
 }
 
+/*
+ * If defib's own workers beat into the table, stuck_after is the lease by which others recognise a
+ * row as theirs; a lease is renewed three times before it ends.
+ */
 static void check_beat(struct check *c)
 {
 	const struct watch *w = c->w;
@@ -64,22 +68,7 @@ static void check_beat(struct check *c)
 		cfg_warning(c->r, w->at,
 		            "watch %s: stuck_after %s is just twice the beat of %s; leave more room",
 		            w->name, buf_text(&limit), buf_text(&beat));
-}
-
-/*
- * If defib's own workers beat into the table, stuck_after is the lease by which others recognise a
- * row as theirs; a lease is renewed three times before it ends.
- */
-static void check_own_beat(struct check *c)
-{
-	const struct watch *w = c->w;
-	if (!w->work.beat.n || !w->beat_us || !w->alive_at.text || !w->stuck_after.given)
-		return;
-	int64_t least = threshold_least(&w->stuck_after);
-	AUTO_BUF beat = BUF_INIT, limit = BUF_INIT;
-	duration_text(w->beat_us, &beat);
-	duration_text(least, &limit);
-	if (least >= 2 * w->beat_us && least < 3 * w->beat_us)
+	if (w->work.beat.n && least >= 2 * w->beat_us && least < 3 * w->beat_us)
 		cfg_problem(
 			c->r, w->work.beat.items[0].at,
 			"watch %s: work.beat every %s is over a third of stuck_after %s: two late beats would "
@@ -312,7 +301,6 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 		problem(&c, w->at, "show takes at most 8 columns");
 	check_signs(&c);
 	check_beat(&c);
-	check_own_beat(&c);
 	check_guard(&c);
 	check_rules(&c);
 	check_end(&c);

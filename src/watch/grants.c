@@ -50,6 +50,14 @@ static struct sql_token next_solid(struct sql_lexer *lx)
 	return t;
 }
 
+static bool is_among(const char *name, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(names[i], name))
+			return true;
+	return false;
+}
+
 static void add_table(struct gathering *g, const char *table, unsigned needs)
 {
 	for (int i = 0; i < g->ntables; i++)
@@ -158,13 +166,9 @@ static void take_set(struct gathering *g, const char *text)
 	if (!text || sql_set_targets(text, STORE_POSTGRES, g->arena, &names, &n, &ignored))
 		return;
 	take_sql(g, text);
-	for (int i = 0; i < n; i++) {
-		bool known = g->ncolumns == NAMES_MAX;
-		for (int k = 0; k < g->ncolumns && !known; k++)
-			known = text_eq(g->columns[k], names[i]);
-		if (!known)
+	for (int i = 0; i < n; i++)
+		if (g->ncolumns < NAMES_MAX && !is_among(names[i], g->columns, g->ncolumns))
 			g->columns[g->ncolumns++] = names[i];
-	}
 }
 
 static void take_option(void *ctx, const char *option, const struct sql_text *sql, bool set)
@@ -232,12 +236,10 @@ static void grant_others(const struct gathering *g, const char *role, struct buf
 {
 	for (int i = 0; i < g->ntables; i++) {
 		AUTO_BUF what = BUF_INIT;
-		bool own = false;
-		for (int k = 0; k < g->ninner && !own; k++)
-			own = text_eq(g->inner[k], g->tables[i]);
 		/* Privileges on defib's own tables and the catalogs are granted elsewhere. */
-		own = own || !strncasecmp(g->tables[i], "defib.", 6) ||
-		      !strncasecmp(g->tables[i], "pg_", 3) || !strncasecmp(g->tables[i], "inform", 6);
+		bool own = is_among(g->tables[i], g->inner, g->ninner) ||
+		           !strncasecmp(g->tables[i], "defib.", 6) ||
+		           !strncasecmp(g->tables[i], "pg_", 3) || !strncasecmp(g->tables[i], "inform", 6);
 		for (int p = 0; p < 4 && !own; p++)
 			if (g->needs[i] & 1u << p)
 				buf_addf(&what, "%s%s", what.len ? ", " : "", privileges[p]);
