@@ -123,7 +123,7 @@ static int act_report_end(struct act_report *r)
 			"Nothing was changed. To make the change, run the same command without --dry-run\n");
 	else if (r->kept && !r->cli->quiet)
 		fprintf(stderr,
-		        "Jobs that were put back are on hold, so that no scan repeats the change. "
+		        "Reverted jobs are on hold, so that no scan repeats the change. "
 		        "To release them: defib release --watch %s --where held\n",
 		        r->kept_watch);
 	for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -490,7 +490,7 @@ static int undo_all(struct undo_run *r)
 	struct cli *c = r->cli;
 	struct act_report report = {.cli = c,
 	                            .words = {.verb = "undo",
-	                                      .done = "put back",
+	                                      .done = "reverted",
 	                                      .good = OUTCOME_RECOVERED,
 	                                      .dry_run = cli_flag(c, "dry-run")}};
 	act_report_begin(&report);

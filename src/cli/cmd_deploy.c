@@ -357,8 +357,8 @@ static const struct place *place_named(const char *name)
 		if (text_eq(name, places[i].name))
 			return &places[i];
 	}
-	cli_usage("defib deploy has no target \"%s\"%s; systemd, systemd-timer, cron, k8s, k8s-cron or "
-	          "container",
+	cli_usage("defib deploy has no target \"%s\"%s (systemd, systemd-timer, cron, k8s, k8s-cron or "
+	          "container)",
 	          name, text_hint(name, names).text);
 	return NULL;
 }

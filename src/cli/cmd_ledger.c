@@ -303,7 +303,7 @@ static int check_event(const char *event)
 	const char *near = NULL;
 	if (!event || event_known(event, &near))
 		return EXIT_CLEAN;
-	return cli_usage("there is no event \"%s\"%s; defib ledger --events lists them", event,
+	return cli_usage("there is no event \"%s\"%s (defib ledger --events lists them)", event,
 	                 hint_of(near, "", "").text);
 }
 

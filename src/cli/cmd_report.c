@@ -126,7 +126,7 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	const char *name = cli_value(c, "format");
 	int at = name ? report_form_named(name) : (int)(c->json ? REPORT_JSON : REPORT_TEXT);
 	if (at < 0) {
-		cli_usage("--format: there is no format \"%s\"%s; text, markdown, html or json", name,
+		cli_usage("--format: there is no format \"%s\"%s (text, markdown, html or json)", name,
 		          text_hint(name, report_form_names).text);
 		return false;
 	}

@@ -256,7 +256,7 @@ static const struct watch *named_watch(struct work_run *r, const char *name)
 	const struct watch *w = settings_watch(all, name);
 	if (!w) {
 		const char *const *names = settings_watch_names(all, NULL, &r->cli->arena);
-		cli_usage("there is no watch \"%s\"%s; a program comes after --", name,
+		cli_usage("there is no watch \"%s\"%s (a program comes after --)", name,
 		          text_hint(name, names).text);
 		return NULL;
 	}

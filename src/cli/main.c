@@ -123,7 +123,7 @@ int cli_unknown_command(const char *word)
 	for (const struct listed_command *l = commands; l->command; l++)
 		names[n++] = l->command->name;
 	names[n] = NULL;
-	return cli_usage("unknown command \"%s\"%s; see defib --help", word,
+	return cli_usage("unknown command \"%s\"%s (see defib --help)", word,
 	                 text_hint(word, names).text);
 }
 
@@ -140,7 +140,7 @@ static int unknown_option(struct cli *c, const char *name)
 		names[n++] = cli_option_of_key(&c->arena, row->name);
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
-	return cli_usage("unknown option --%s%s; see defib %s%s--help", name,
+	return cli_usage("unknown option --%s%s (see defib %s%s--help)", name,
 	                 hint_of(near, "--", "").text, c->command ? c->command->name : "",
 	                 c->command ? " " : "");
 }
@@ -235,7 +235,7 @@ static int parse_words(struct cli *c, int argc, char **argv)
 			while (l < sizeof letters / sizeof *letters && letters[l].letter != arg[1])
 				l++;
 			if (l == sizeof letters / sizeof *letters)
-				return cli_usage("unknown option %s; see defib --help", arg);
+				return cli_usage("unknown option %s (see defib --help)", arg);
 			code = take_option(c, argc, argv, &i, letters[l].name, NULL);
 		} else if (c->command && !command_seen && text_eq(arg, c->command->name)) {
 			command_seen = true;

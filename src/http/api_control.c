@@ -80,7 +80,7 @@ void call_undo_job(struct api_call *c)
 	if (u.found == 0) {
 		api_problem(c, 404, "there is nothing to undo for job %s of watch %s", job, c->watch->name);
 	} else if (u.done == 0) {
-		api_problem(c, 409, "job %s of watch %s was not put back: %s", job, c->watch->name,
+		api_problem(c, 409, "job %s of watch %s was not reverted: %s", job, c->watch->name,
 		            u.refusal ? u.refusal : "it has changed since");
 	} else {
 		buf_add(&c->out->body, "]}\n");

@@ -189,7 +189,7 @@ def test_what_changed_since_is_not_undone_and_says_why(jobs):
     jobs.act(job, "requeue")
     jobs.db.sql("UPDATE jobs SET status = 'done' WHERE id = %s", job)
     got = jobs.act(job, "undo")
-    assert got.status == 409 and "was not put back" in got.detail
+    assert got.status == 409 and "was not reverted" in got.detail
     assert jobs.status(job) == "done"
 
 

@@ -66,7 +66,7 @@ def test_a_scan_shows_how_many_of_all_are_recovered(slow):
 def test_an_act_and_its_undo_show_a_bar(slow):
     assert_bar(shown(slow, "requeue", "--all", "--yes"), f" of {ROWS} requeued")
     batch, = {batch.rsplit(".", 1)[0] for batch, in slow.ledger("batch")}
-    assert_bar(shown(slow, "undo", batch, "--yes"), f" of {ROWS} put back")
+    assert_bar(shown(slow, "undo", batch, "--yes"), f" of {ROWS} reverted")
 
 
 def test_json_on_a_terminal_and_quiet_show_no_bar(slow):

@@ -49,7 +49,7 @@ def test_the_runbook_s_undo_puts_back_what_its_trial_gave_back(sky):
     undo = next(i for i, line in enumerate(lines) if line.startswith("defib undo")
                 and "--dry-run" not in line)
     said = typed(sky, lines[:undo + 1])[-1][2]
-    assert "main/pages: 10 put back" in said
+    assert "main/pages: 10 reverted" in said
     assert sky.db.sql("SELECT count(*) FROM pages WHERE page_processing_status = 'Processing'") \
         == [(5001,)]
 

@@ -79,9 +79,9 @@ def test_two_tagged_jobs_are_requeued_with_a_reason_and_put_back_by_undo(top, db
     screen.keys("u")
     screen.shows("undo: reason")
     screen.keys("Enter")
-    screen.shows("undo what was done to 2 jobs", "would be put back")
+    screen.shows("undo what was done to 2 jobs", "would be reverted")
     screen.keys("y")
-    screen.shows("2 put back")
+    screen.shows("2 reverted")
     assert statuses(db) == ["running"] * 3
     screen.keys("q")
     screen.shows("1 stuck", "held")  # those on hold are left to a person

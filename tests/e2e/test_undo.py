@@ -28,7 +28,7 @@ def test_undo_of_a_batch_puts_the_row_back_exactly(requeued):
     ran = jobs("undo", batch, "--yes", "--reason", "wrong batch")
     assert ran.code == 0, ran.err
     assert jobs.row(job) == before
-    assert f"jobs/{job}  put back" in ran.out and "main/jobs: 1 put back" in ran.out
+    assert f"jobs/{job}  reverted" in ran.out and "main/jobs: 1 reverted" in ran.out
     assert jobs.ledger()[-1] == ("UNDONE", ACTOR, "wrong batch")
 
 
@@ -91,7 +91,7 @@ def test_undo_of_several_jobs_of_the_queue(queue):
     ran = queue.program("undo", batch, db=queue.db)
     assert "3 jobs of watch queue" in ran.err
     ran = queue.program("undo", batch, "--yes", db=queue.db)
-    assert ran.code == 0 and "main/queue: 3 put back" in ran.out
+    assert ran.code == 0 and "main/queue: 3 reverted" in ran.out
     assert {queue.state(i) for i in ids} == {"failed"}
 
 
@@ -172,7 +172,7 @@ def test_a_dry_run_changes_nothing(requeued):
     jobs, job, _, batch = requeued
     dump = jobs.dump()
     ran = jobs("undo", batch, "--dry-run")
-    assert ran.code == 0 and f"jobs/{job}  would be put back" in ran.out
+    assert ran.code == 0 and f"jobs/{job}  would be reverted" in ran.out
     assert jobs.dump() == dump
 
 

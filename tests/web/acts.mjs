@@ -135,7 +135,7 @@ test("many jobs are done in parts with a bar, and are taken back together", asyn
 		assert.equal(await dialog.locator("progress").evaluate((bar) => bar.value), 50);
 		pass();
 		await page.getByText("100 jobs ended as failed").waitFor();
-		await takeBack(page, "100 jobs put back as they were");
+		await takeBack(page, "100 jobs reverted");
 	});
 });
 
@@ -149,7 +149,7 @@ test("many jobs that are being done can be stopped: what was done is told, the o
 		await dialog.getByText("Stopped after 50 jobs; the others are unchanged.").waitFor();
 		assert.equal(await failedImports(), 50);
 		await dialog.getByRole("button", { name: "Close" }).click();
-		await takeBack(page, "50 jobs put back as they were");
+		await takeBack(page, "50 jobs reverted");
 	});
 });
 
@@ -177,7 +177,7 @@ test("by the keyboard alone: to a stuck job, requeue it with a reason, and take 
 		assert.equal((await stateOf(job)).state, "queued");
 		await tabTo(page, () => document.activeElement.closest(".toast") && document.activeElement.textContent.includes("Undo"));
 		await page.keyboard.press("Enter");
-		await page.getByText("1 job put back as it was").waitFor();
+		await page.getByText("1 job reverted").waitFor();
 		assert.equal((await stateOf(job)).state, "running");
 	});
 });

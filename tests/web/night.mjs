@@ -183,7 +183,7 @@ test("all that match: the daemon does it in the background, shows how far, and u
 		assert.ok(done > 0);
 		await page.keyboard.press("Escape");
 		await line.getByRole("button", { name: /^Undo all/ }).click();
-		await page.getByText(/\d+ jobs? put back/).waitFor();
+		await page.getByText(/\d+ jobs? reverted/).waitFor();
 		assert.equal(await statusOf("imports", "state=failed"), 0);
 	});
 });

@@ -23,7 +23,7 @@ export const ACTS = {
 	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "The finished steps of the job are undone, the last one first." },
 	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "A running job is asked to stop; a waiting job never starts." },
 	end: { title: "End", done: "marked to end", icon: "none", danger: true, single: true, about: "The job is marked to end; its worker does the rest." },
-	undo: { title: "Undo", done: "put back", icon: "undo", single: true, about: "The last change to the job is reverted, unless something happened to it since. The job is then held, so that no scan repeats the change." },
+	undo: { title: "Undo", done: "reverted", icon: "undo", single: true, about: "The last change to the job is reverted, unless something happened to it since. The job is then held, so that no scan repeats the change." },
 };
 
 /* ---- which acts a watch supports ---- */

@@ -65,7 +65,7 @@ async function undo(act) {
 	const tally = await undoBatches([{ database: act.database, batch: act.id }], { reason: "undone on the page" });
 	const back = tally.of("done").length;
 	const rest = tally.results.size - back;
-	toast(`${plural(back, "job")} put back${rest ? `; ${count(rest)} had changed since` : ""}`, { shade: rest ? "warn" : "good" });
+	toast(`${plural(back, "job")} reverted${rest ? `; ${count(rest)} had changed since` : ""}`, { shade: rest ? "warn" : "good" });
 	hidden.add(act.id);
 	look();
 }

@@ -236,7 +236,7 @@ async function takeBack(batches) {
 		const tally = await undoBatches(batches, { reason: "undone on the page" });
 		const back = tally.of("done").length;
 		const rest = tally.results.size - back;
-		if (rest === 0) toast(`${plural(back, "job")} put back as ${back === 1 ? "it was" : "they were"}`);
+		if (rest === 0) toast(`${plural(back, "job")} reverted`);
 		else toast(user(tallyWords(tally)), { shade: "warn" });
 	} catch (error) {
 		if (!(error instanceof Problem)) throw error;
@@ -331,7 +331,7 @@ export async function confirmAll(act, lists) {
 /* Undo a whole batch. */
 export function confirmUndo({ database, batch }) {
 	return new ActDialog({
-		title: h("span", "Undo batch ", user(batch, { class: "mono" })), verb: "Undo", done: "put back", button: "Undo",
+		title: h("span", "Undo batch ", user(batch, { class: "mono" })), verb: "Undo", done: "reverted", button: "Undo",
 		about: "Each job is reverted to its previous state, unless something happened to it since. Reverted jobs are held, so that no scan repeats the change.",
 		command: ({ reason }) => commandOf("undo", [{ job: batch }], { reason }),
 		preview: () => undoBatches([{ database, batch }], { dryRun: true }),

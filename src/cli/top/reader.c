@@ -150,7 +150,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 	struct act_shown t = {
 		.action = e,
 		.words = {
-			.verb = "undo", .done = "put back", .good = OUTCOME_RECOVERED, .dry_run = e->dry_run}};
+			.verb = "undo", .done = "reverted", .good = OUTCOME_RECOVERED, .dry_run = e->dry_run}};
 	struct undo_options o = {.batch = e->batch,
 	                         .reason = e->reason,
 	                         .actor = v->ctx->actor,
