@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan URL: attaches to a table, finds its stuck jobs, recovers them and takes it back. */
+/* scan URL: attaches to a table, finds its stuck jobs, recovers them and reverts it. */
 #include <defib.h>
 #include <stdio.h>
 

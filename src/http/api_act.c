@@ -465,7 +465,7 @@ static void call_end(struct api_call *c)
 	API_POST("/" name, who, API_DATABASE, takes, text ", all watches of a database", run)
 /* clang-format on */
 
-/* ---- acts in the background ---- */
+/* ---- background acts ---- */
 
 #define ACTS_PAGE 20
 #define ACTS_MOST 200

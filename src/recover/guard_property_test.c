@@ -427,7 +427,7 @@ static void all_stopped_and_back(uint64_t seed)
 	world_run(w, stop_us + 1500 * S);
 	struct guard_report r;
 	guard_report(w->guard, &r);
-	EXPECT(w, !r.braking && text_eq(r.brake_ended, "returned"), "the brake lets go on return");
+	EXPECT(w, !r.braking && text_eq(r.brake_ended, "returned"), "the brake is released on return");
 	world_free(w);
 }
 

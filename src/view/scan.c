@@ -343,7 +343,7 @@ void act_counts_text(const struct act_words *r, const struct watch *w, const str
 		buf_addf(out, "%s/%s: %s\n", d->name, w->name, buf_text(&counts));
 }
 
-/* ---- acts in the background ---- */
+/* ---- background acts ---- */
 
 static int64_t others_total(const json_t *others)
 {

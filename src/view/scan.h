@@ -78,7 +78,7 @@ void act_rows_release(struct act_rows *r);
 void act_counts_text(const struct act_words *r, const struct watch *w, const struct database *d,
                      const struct by_hand_result *result, struct buf *out);
 
-/* ---- acts in the background ---- */
+/* ---- background acts ---- */
 
 /* A complete object. */
 void background_json(const struct background_act *act, const struct database *d, struct buf *out);

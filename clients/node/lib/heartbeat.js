@@ -81,7 +81,7 @@ class Heartbeat extends EventEmitter {
 		this.begun = false
 	}
 
-	// Aborted with a LostLease when the row is not running anymore, or has another owner.
+	// Aborted with a LostLease when the row is no longer running, or has another owner.
 	get signal() { return this.#controller.signal }
 	get lost() { return this.signal.aborted }
 	check() { this.signal.throwIfAborted() }

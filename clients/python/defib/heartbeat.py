@@ -55,7 +55,7 @@ class Heartbeat:
 
     @property
     def lost(self) -> bool:
-        """The row is not running anymore, or has another owner; heartbeats have ended."""
+        """The row is no longer running, or has another owner; heartbeats have ended."""
         return self._lost.is_set()
 
     def check(self) -> None:

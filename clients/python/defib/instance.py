@@ -140,7 +140,7 @@ class Instance:
 
     def requeue(self, watch: str, items: Iterable[Any], reason: str = STOPPED) -> None:
         """Requeue items that were claimed and will not be processed: the program stops. Those that
-        are not running anymore are left as they are; so are all without a database, for a scan."""
+        are no longer running are left as they are; so are all without a database, for a scan."""
         keys = list(items)
         if not keys:
             return
