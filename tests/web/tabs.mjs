@@ -10,6 +10,8 @@ import { readFileSync } from "node:fs";
 import { api, LIMIT_MS, live, sees, settled, test, tokenOf, withTabs } from "./browser.mjs";
 
 const PLACE = readFileSync(new URL("../../web/lib/place.js", import.meta.url));
+/* Few entries: no more is drawn than what the test makes happen. */
+const LEDGER = "/ledger?actor=web:admin";
 const all = (pages, what) => Promise.all(pages.map(what));
 const isStream = (request) => request.url().endsWith("/api/v1/events");
 
@@ -55,7 +57,7 @@ test("eight tabs load, are told what happens by one stream, and the eighth can a
 	await withTabs(8, {}, async (pages) => {
 		const asked = readers(pages);
 		for (const page of pages) {
-			await page.goto("/ledger");
+			await page.goto(LEDGER);
 			await settled(page);
 		}
 		await live(...pages);
@@ -96,7 +98,7 @@ test("when the tab that reads is closed, crashes or is frozen others go on, and 
 			said.push(reason);
 			await happens(reason, said.length % 2 ? "hold" : "release");
 		};
-		await all(pages, (page) => page.goto("/ledger"));
+		await all(pages, (page) => page.goto(LEDGER));
 		await all(pages, settled);
 		await live(...pages);
 		for (const [how, end] of Object.entries(ENDS)) {
@@ -117,9 +119,9 @@ test("a tab that reads and says nothing has the stream taken away, and is told b
 	await withTabs(2, {}, async ([stuck, other]) => {
 		const asked = readers([stuck, other]);
 		await other.clock.install();
-		await stuck.goto("/ledger");
+		await stuck.goto(LEDGER);
 		await live(stuck);
-		await other.goto("/ledger");
+		await other.goto(LEDGER);
 		await settled(other);
 		await live(other);
 		await stuck.evaluate(() => { BroadcastChannel.prototype.postMessage = () => {}; });
@@ -134,7 +136,7 @@ test("a tab that reads and says nothing has the stream taken away, and is told b
 });
 
 async function signIn(page, role) {
-	await page.goto("/ledger");
+	await page.goto(LEDGER);
 	await page.getByRole("textbox", { name: "Token" }).fill(tokenOf(role));
 	await page.keyboard.press("Enter");
 	await settled(page);
@@ -167,7 +169,7 @@ test("where tabs cannot find each other a hidden one lets go of its stream, and 
 			document.dispatchEvent(new Event("visibilitychange"));
 		}, hidden);
 		await page.addInitScript(() => Object.defineProperty(Navigator.prototype, "locks", { value: undefined }));
-		await page.goto("/ledger");
+		await page.goto(LEDGER);
 		await settled(page);
 		await live(page);
 		await hide(true);
