@@ -45,20 +45,16 @@ defib_err outbox_put(struct store *s, const struct outgoing *all, int n, struct 
 defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **out, int *n,
                        struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct outbox_line, member)
+	static const struct row_member members[] = {M(sink), M(waiting), M(due_us)};
+#undef M
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(s,
 	                             "SELECT sink, count(*), {us min(due_at) - {now}} FROM "
 	                             "defib.delivery WHERE ended IS NULL GROUP BY sink",
 	                             NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct outbox_line, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct outbox_line){row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
-		                                 row_int(&rows, i, 2, 0)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct outbox_line, a, n);
+	return err;
 }
 
 defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struct arena *a,
@@ -94,8 +90,7 @@ static defib_err note(struct store *s, const char *sql, const struct delivery *d
                       struct store_param what, const char *answer, struct failure *f)
 {
 	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
-	AUTO_ARENA a = ARENA_INIT;
-	return dialect_write(s, sql, params, 4, &a, NULL, f);
+	return dialect_write(s, sql, params, 4, NULL, NULL, f);
 }
 
 defib_err outbox_end(struct store *s, const struct delivery *d, const char *how, const char *answer,
@@ -130,18 +125,17 @@ int64_t outbox_wait_us(int64_t tries, double chance)
 defib_err outbox_tidy(struct store *s, struct failure *f)
 {
 	struct store_param ages[] = {P_INT(GIVE_UP_US), P_INT(FORGET_US)};
-	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = dialect_write(
 		s,
 		"UPDATE defib.delivery SET ended = 'given up', ended_at = {now}, answer = "
 		"coalesce(answer, 'no daemon has this sink') WHERE ended IS NULL AND due_at < {now} AND "
 		"made_at < {now} - {span $1::bigint}",
-		&ages[0], 1, &a, NULL, f);
+		&ages[0], 1, NULL, NULL, f);
 	if (!err)
 		err = dialect_write(s,
 		                    "DELETE FROM defib.delivery WHERE ended IS NOT NULL AND ended_at < "
 		                    "{now} - {span $1::bigint}",
-		                    &ages[1], 1, &a, NULL, f);
+		                    &ages[1], 1, NULL, NULL, f);
 	return err;
 }
 
@@ -150,33 +144,20 @@ defib_err outbox_tidy(struct store *s, struct failure *f)
 defib_err outbox_read(struct store *s, int limit, struct arena *a, struct delivery_row **out,
                       int *n, struct failure *f)
 {
+#define M(member) ROW_MEMBER(struct delivery_row, member)
+	static const struct row_member members[] = {M(seq),      M(tries), M(made_us), M(due_us),
+	                                            M(ended_us), M(sink),  M(id),      M(kind),
+	                                            M(answer),   M(ended), M(document)};
+#undef M
 	struct store_param param = P_INT(limit);
 	struct store_rows rows;
-	*n = 0;
 	defib_err err = dialect_exec(s,
 	                             "SELECT seq, tries, {us made_at}, {us due_at}, {us ended_at}, "
 	                             "sink, id, kind, answer, ended, document::text FROM "
 	                             "defib.delivery ORDER BY seq DESC LIMIT $1",
 	                             &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct delivery_row, rows.nrows + 1);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] = (struct delivery_row){
-			.seq = row_int(&rows, i, 0, 0),
-			.tries = row_int(&rows, i, 1, 0),
-			.made_us = row_int(&rows, i, 2, 0),
-			.due_us = row_int(&rows, i, 3, 0),
-			.ended_us = row_int(&rows, i, 4, 0),
-			.sink = row_text(&rows, i, 5),
-			.id = row_text(&rows, i, 6),
-			.kind = row_text(&rows, i, 7),
-			.answer = row_text(&rows, i, 8),
-			.ended = row_text(&rows, i, 9),
-			.document = row_text(&rows, i, 10),
-		};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct delivery_row, a, n);
+	return err;
 }
 
 /* ---- states of rules ---- */

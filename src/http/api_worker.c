@@ -153,13 +153,11 @@ static void answer_registered(struct api_call *c, int64_t id, const char *secret
 static defib_err worker_secret_keep(struct store *s, int64_t worker, const char *secret,
                                     struct failure *f)
 {
-	AUTO_ARENA a = ARENA_INIT;
 	char hash[SHA256_HEX];
 	sha256_hex(secret, strlen(secret), hash);
 	struct store_param params[] = {P_INT(worker), P_TEXT(hash)};
-	defib_err err = dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2,
-	                             &a, NULL, f);
-	return err;
+	return dialect_exec(s, "UPDATE defib.worker SET secret = $2 WHERE id = $1", params, 2, NULL,
+	                    NULL, f);
 }
 
 /* A worker is never registered without its secret: no caller could act for it. */

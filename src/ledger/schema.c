@@ -2,6 +2,7 @@
 #include "ledger/schema.h"
 
 #include "embedded.h"
+#include "ledger/jobs.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 
@@ -42,7 +43,7 @@ defib_err schema_install(struct store *s, enum schema_part last, struct failure 
 		return err;
 	/* Two concurrent installations would conflict in CREATE … IF NOT EXISTS. */
 	if (store_dialect(s)->has_session_locks)
-		err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+		err = schema_run(s, LEDGER_LOCK, f);
 	for (int part = 0; part <= (int)last && !err; part++)
 		err = run_part(s, (enum schema_part)part, f);
 	return store_end(s, err, f);

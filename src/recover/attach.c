@@ -2,6 +2,7 @@
 #include "recover/attach.h"
 
 #include "embedded.h"
+#include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "life/programs.h"
 
@@ -311,7 +312,7 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 	enum attached was = ATTACHED_NOT;
 	struct claim_table table;
 	/* The same lock as for the rest of our schema: two concurrent runs would conflict. */
-	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+	defib_err err = schema_run(s, LEDGER_LOCK, f);
 	if (!err)
 		err = attach_state(s, b, &was, f);
 	if (!err)
@@ -420,7 +421,7 @@ static defib_err remove_all(struct store *s, const struct watch *w, struct arena
                             struct detached *out, struct failure *f)
 {
 	bool tables = false;
-	defib_err err = schema_run(s, "SELECT pg_advisory_xact_lock(1684366953, 1)", f);
+	defib_err err = schema_run(s, LEDGER_LOCK, f);
 	if (!err)
 		err = schema_has(s, "claimed_by", &tables, f);
 	if (!err)

@@ -3,13 +3,12 @@
 #include "store/dialect.h"
 
 #define DAY_1970 "2440587.5"
-#define NOW_MS "CAST((julianday('now') - " DAY_1970 ") * 86400000 AS INTEGER)"
 #define STAMP_MS(x) "CAST((julianday(" x ") - " DAY_1970 ") * 86400000 AS INTEGER)"
 
 static const struct dialect_piece pieces[] = {
-	{"now", NOW_MS},
-	{"now_statement", NOW_MS},
-	{"now_transaction", NOW_MS},
+	{"now", SQLITE_NOW_MS},
+	{"now_statement", SQLITE_NOW_MS},
+	{"now_transaction", SQLITE_NOW_MS},
 	{"us", "((\1) * 1000)"},
 	{"instant", "\1 / 1000"},
 	{"instant_after", "(\1 + 999) / 1000"},
@@ -218,7 +217,7 @@ const struct dialect dialect_sqlite = {
 	.list_json = {"CAST((", ") AS TEXT)"},
 	.undo_column = undo_column,
 	.catalog_name = catalog_name,
-	.now_us = NOW_MS " * 1000",
+	.now_us = SQLITE_NOW_MS " * 1000",
 	.is_file = true,
 	.names_indexes = true,
 	.one_writer = true,

@@ -25,17 +25,13 @@ void source_tokens(const struct store *s, struct claimed *all, int n)
 defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct arena *a,
                       struct settlement **out, int *n, struct failure *f)
 {
+	static const struct row_member members[] = {ROW_MEMBER(struct settlement, key),
+	                                            ROW_MEMBER(struct settlement, epoch)};
 	struct store_param param = P_INT(worker);
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, sql, &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	*n = rows.nrows;
-	*out = ARENA_ARRAY(a, struct settlement, rows.nrows);
-	for (int i = 0; i < rows.nrows; i++)
-		(*out)[i] =
-			(struct settlement){.key = row_text(&rows, i, 0), .epoch = row_int(&rows, i, 1, 0)};
-	return DEFIB_OK;
+	*out = ROWS_READ(&rows, members, struct settlement, a, n);
+	return err;
 }
 
 /* ---- a turn, using only what every source has ---- */
