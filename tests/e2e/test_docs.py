@@ -141,6 +141,15 @@ def test_the_glossary_has_at_most_25_words():
     assert 10 <= len(rows) <= 25
 
 
+def test_tooltips_of_the_page_are_the_glossary():
+    rows = re.findall(r"^\| (?!word|---)([a-z ]+) \| (.*) \|$", (DOCS / "glossary.md").read_text(), re.M)
+    page = (ROOT / "web" / "lib" / "words.js").read_text()
+    block = re.search(r"const GLOSSARY = \{\n(.*?)\n\};", page, re.S)[1]
+    shown = re.findall(r"^\t\"?([a-z ]+)\"?: (\".*\"),$", block, re.M)
+    assert {word: json.loads(text) for word, text in shown} == {
+        word: re.sub(r"[`*]", "", text) for word, text in rows}
+
+
 def test_the_figures_of_the_readme_are_those_that_were_measured():
     ran = subprocess.run([ROOT / "scripts" / "figures.py"], capture_output=True, text=True,
                          check=False)

@@ -20,7 +20,7 @@
  * rows in between are selected, as by a click on a box with Shift.
  */
 import { announce, fill, h } from "./dom.js";
-import { count } from "./words.js";
+import { count, meaning } from "./words.js";
 
 export function table(options) {
 	return new Table(options);
@@ -74,7 +74,12 @@ class Table {
 		const heads = columns.map((c) =>
 			h(
 				"th",
-				{ role: "columnheader", scope: "col", class: `${c.num ? "num " : ""}${c.name}` },
+				{
+					role: "columnheader",
+					scope: "col",
+					class: `${c.num ? "num " : ""}${c.name}`,
+					title: meaning(c.title),
+				},
 				c.title,
 			),
 		);

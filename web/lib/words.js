@@ -218,6 +218,50 @@ export function human(word) {
 	return String(word).replaceAll("_", " ").toLowerCase();
 }
 
+/* docs/glossary.md, for tooltips; a test compares the two. */
+const GLOSSARY = {
+	job: "One unit of work: a row of a watched table, or of the built-in queue.",
+	watch: "The configuration for one kind of job in one table: which rows are running, how life is proved, when a job is stuck, and what to do then.",
+	worker: "A process that runs jobs.",
+	owner: "The worker that a row names as the one running it.",
+	"sign of life": "The time at which a worker last proved that it is alive, for example a heartbeat column or updated_at.",
+	scan: "One pass over a watch: find stuck jobs and, with --fix, recover them.",
+	stuck: "A job that is marked as running although its worker is gone, silent or overdue.",
+	verdict: "Why a job is stuck: dead (the worker's end was seen), silent (no sign of life for stuck_after), overdue (running longer than overdue_after) or orphan (its owner does not exist).",
+	remedy: "What is done to a stuck job: requeue, retry, fail, rollback, hold or report.",
+	requeue: "Make the job available to any worker at once. retry does the same after a wait.",
+	hold: "Leave the job to an operator. No scan changes it until it is released, or until its owner or sign of life changes.",
+	recovered: "A stuck job that was requeued, retried, failed or rolled back. All counts of recoveries use this word.",
+	"crash budget": "How many recoveries of one job within a time are allowed before it is held.",
+	"false positive": "A recovery of a job whose worker was alive: the worker finished the job afterwards.",
+	ledger: "The append-only table in which every decision is recorded, in the transaction of the change.",
+	batch: "The entries of one scan or command in the ledger. defib undo takes a batch.",
+	lease: "The time for which a worker has the right to its jobs. It must renew the lease before it ends.",
+	incarnation: "One start of a worker or daemon. A restarted process is a new incarnation, even with the same name.",
+	epoch: "A number that rises with every claim of a job. A write with an older epoch is rejected.",
+	token: "A text that identifies one claim. Tokens of one job sort in the order of its claims, even across failovers. (An HTTP token is a secret that identifies a caller.)",
+	leader: "The one daemon that scans a watch, of all that are running.",
+	guards: "The daemon's safety checks: doubt (the daemon was away, so silence proves nothing), second look (silence must be seen twice), brake (too many workers fell silent at once) and pace (a limit on recoveries per second).",
+	spool: "A directory on disk in which results and new jobs wait while the database is unavailable.",
+	"set aside": "A result that the database refused to record. It stays on disk and is offered again.",
+	sink: "A destination for alerts and reports: log, command, webhook, Alertmanager or PagerDuty.",
+};
+/* Other forms of these words on the page. */
+const FORMS = {
+	jobs: "job", workers: "worker", held: "hold", "on hold": "hold", batches: "batch",
+	dead: "verdict", silent: "verdict", overdue: "verdict", orphan: "verdict", found: "verdict",
+	requeued: "requeue", retry: "requeue", "false positives": "false positive", "led by": "leader",
+	doubt: "guards", "in doubt": "guards", brake: "guards", pace: "guards", guard: "guards",
+	"second look": "guards",
+};
+
+/* What a word means, or null: the tooltip of chips and of heads of tables. */
+export function meaning(word) {
+	const plain = String(word).toLowerCase();
+	const of = FORMS[plain] ?? plain;
+	return Object.hasOwn(GLOSSARY, of) ? GLOSSARY[of] : null;
+}
+
 /*
  * A state, verdict, watch status, remedy or event: picture, word and colour. `label` is shown
  * instead of the word; `look` is the word whose picture and colour are used.
@@ -229,7 +273,7 @@ export function chip(word, { label = null, look = word, title = null } = {}) {
 	const known = Object.hasOwn(LOOKS, word);
 	return h(
 		"span",
-		{ class: `chip ${shade}`, title },
+		{ class: `chip ${shade}`, title: title ?? meaning(word) },
 		icon(picture),
 		user(label ?? (known ? human(word) : word)),
 	);
