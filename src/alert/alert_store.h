@@ -57,9 +57,7 @@ struct delivery {
 	const char *kind, *id, *document;
 	int64_t age_us; /* since it was added */
 };
-/*
- * The first message that is due for a sink, leased for `lease_us`; *got is false if there is none.
- */
+/* The first message due for a sink, leased for `lease_us`; *got is false if there is none. */
 MUST_CHECK defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us,
                                  struct arena *a, struct delivery *out, bool *got,
                                  struct failure *f);

@@ -150,11 +150,8 @@ static void read_sinks(struct cfg_reader *r, const struct cfg_node *node, void *
 
 const struct section sinks_section = {
 	.id = SECTION_SINKS,
-	.row = {.name = "sinks",
-            .type = OPT_CUSTOM,
-            .size = sizeof(struct sink_list),
-            .read = read_sinks,
-            .help = "where alerts and reports can be sent; a list"},
+	.row = OPTION(CUSTOM, "sinks", 0, "where alerts and reports can be sent; a list",
+                  .size = sizeof(struct sink_list), .read = read_sinks),
 	.title = "A sink",
 	.rows = sink_rows,
 };
@@ -385,11 +382,8 @@ static void check_alerts(struct cfg_reader *r, const struct settings *all)
 
 const struct section alerts_section = {
 	.id = SECTION_ALERTS,
-	.row = {.name = "alerts",
-            .type = OPT_CUSTOM,
-            .size = sizeof(struct alert_settings),
-            .read = read_alerts,
-            .help = "which alerts are sent, when, and to which sinks; a map"},
+	.row = OPTION(CUSTOM, "alerts", 0, "which alerts are sent, when, and to which sinks; a map",
+                  .size = sizeof(struct alert_settings), .read = read_alerts),
 	.title = "Alerts",
 	.rows = alert_rows,
 	.check = check_alerts,

@@ -12,9 +12,7 @@
 
 #define MINUTES(n) ((n)*60 * US_PER_S)
 #define HOURS(n) ((n)*3600 * US_PER_S)
-/*
- * Its sentence, its explanation for people who choose limits, and more. It is repeated twice a day.
- */
+/* Its sentence, its explanation for those who choose limits, and more. Repeated twice a day. */
 /* clang-format off */
 #define RULE(id, how, counts, sentence, what, ...) \
 	[ALERT_##id] = {.severity = ALERT_##how, .unit = UNIT_##counts, .says = sentence, \

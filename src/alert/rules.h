@@ -73,9 +73,7 @@ struct alert_subject {
 	struct window tops[ALERT_COUNT], bottoms[ALERT_COUNT]; /* by rule; not all are in use */
 };
 
-/*
- * Set the windows to the spans of the rules; windows whose span is unchanged keep their contents.
- */
+/* Set the windows to the spans of the rules; one whose span is unchanged keeps its contents. */
 void alert_windows(struct alert_subject *s, const struct alert_rule *rules);
 /* Count `n` more at that time. */
 void alert_count(struct alert_subject *s, enum alert_counter what, int64_t at_us, double n);

@@ -414,6 +414,17 @@ void buf_addf(struct buf *b, const char *fmt, ...)
 	va_end(args);
 }
 
+void buf_add_count(struct buf *b, int64_t n)
+{
+	char digits[32];
+	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
+	for (int i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
+			buf_addch(b, ',');
+		buf_addch(b, digits[i]);
+	}
+}
+
 /* The two-character escapes of JSON; other control characters go as \u00XX. */
 static const char json_short[128] = {
 	['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f',

@@ -28,6 +28,8 @@ void buf_addn(struct buf *b, const char *bytes, size_t n);
 void buf_addch(struct buf *b, char c);
 /* A whole number, several times faster than printf. */
 void buf_addint(struct buf *b, int64_t value);
+/* For people: "12,345". */
+void buf_add_count(struct buf *b, int64_t n);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* As a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */

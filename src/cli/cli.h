@@ -158,18 +158,14 @@ struct store_options cli_store_options(const struct database *d, const struct wa
                                        bool read_only);
 /* A session that is opened when it is first used. */
 struct session cli_session(const struct database *d, const struct watch *w, bool read_only);
-/*
- * For --output: writes a temporary file first, so that a reader finds the old file or the new one.
- */
+/* For --output: writes a temporary file first, so that a reader finds the old or the new one. */
 int cli_write_file(const char *path, const struct buf *text);
 /* The actor for the ledger: "cli:USER". */
 const char *cli_actor(struct cli *c);
 
 /* One line on stderr: "defib: what; next". Returns the exit code of its class. */
 int cli_fail(const struct failure *f);
-/*
- * The same for a command of the built-in queue: if its tables are missing, says how to create them.
- */
+/* The same for the built-in queue: if its tables are missing, says how to create them. */
 int cli_queue_fail(struct failure *f);
 /* Only add to the failure how to create them. */
 void cli_queue_hint(struct failure *f);

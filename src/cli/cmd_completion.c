@@ -51,9 +51,7 @@ static void print_all(const struct completion *q, const char *const *words)
 		print_word(q, *words, NULL);
 }
 
-/*
- * ---- names from the configuration: from its tree, so that one with problems can be used too ----
- */
+/* ---- names from the configuration: from its tree, so that one with problems serves too ---- */
 
 static const struct cfg_node *configured(const struct completion *q, const char *list)
 {

@@ -198,7 +198,7 @@ static void print_text(const struct database *d, const struct seal_report *r)
 	} else if (r->broken) {
 		buf_addf(&out, "BROKEN at entry %" PRId64 ": %s", r->broken_at, r->broken);
 	} else {
-		out_count(&out, r->entries);
+		buf_add_count(&out, r->entries);
 		buf_addf(&out, " %s whole", r->entries == 1 ? "entry is" : "entries are");
 		if (r->last_id)
 			buf_addf(&out, ", %" PRId64 " to %" PRId64, r->first_id, r->last_id);

@@ -51,7 +51,7 @@ static void report(const struct pruning *p, bool dry)
 			if (!p->counts[i])
 				continue;
 			buf_add(&out, printed++ ? ", " : "");
-			out_count(&out, p->counts[i]);
+			buf_add_count(&out, p->counts[i]);
 			buf_addf(&out, " %s", retention_words[i]);
 		}
 		buf_add(&out, printed ? (dry ? " would be removed" : " removed") : "nothing is old enough");
@@ -63,7 +63,7 @@ static int confirm(const struct pruning *p)
 {
 	AUTO_BUF question = BUF_INIT;
 	buf_add(&question, "remove ");
-	out_count(&question, total(p->counts));
+	buf_add_count(&question, total(p->counts));
 	buf_addf(&question, " rows permanently from defib's own tables in %s", p->database->name);
 	return cli_confirm(p->cli, buf_text(&question), false);
 }
@@ -182,7 +182,7 @@ static int confirm_entries(const struct cli *c, int64_t total)
 	if (total == 0)
 		return EXIT_CLEAN;
 	buf_add(&question, "remove ");
-	out_count(&question, total);
+	buf_add_count(&question, total);
 	buf_addf(&question, " %s permanently from the ledger of %s", total == 1 ? "entry" : "entries",
 	         c->settings.ndatabases == 1 ? c->settings.databases[0].name : "all databases");
 	return cli_confirm(c, buf_text(&question), false);
@@ -221,7 +221,7 @@ static void report_entries(const struct cli *c, const struct old_entries *e)
 		buf_add(&out, "}\n");
 	} else {
 		buf_addf(&out, "%s: ", e->database->name);
-		out_count(&out, n);
+		buf_add_count(&out, n);
 		buf_addf(&out, " %s older than %s %s\n", n == 1 ? "entry" : "entries", e->plan.cutoff,
 		         dry ? "would be removed" : "removed");
 	}

@@ -134,19 +134,15 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	return true;
 }
 
-/* Now, rounded so that an entry that was just written is included: times are truncated. */
 static bool read_period(const struct cli *c, struct period *p)
 {
 	int64_t since = WEEK_US;
 	if (!cli_duration(c, "since", &since))
 		return false;
-	if (since < REPORT_LEAST_US || since > REPORT_MOST_US) {
+	bool ok = report_period(since, clock_wall_us(), p);
+	if (!ok)
 		cli_usage("--since must be from 1m to 366d");
-		return false;
-	}
-	p->to_us = (clock_wall_us() / 1000 + 1) * 1000;
-	p->from_us = p->to_us - since;
-	return true;
+	return ok;
 }
 
 static int write_report(const struct cli *c, enum report_form form, const struct report *r)
@@ -278,8 +274,8 @@ static void duration_row(struct table *t, const char *what, int64_t today, int64
 static void count_row(struct table *t, const char *what, int64_t today, int64_t then)
 {
 	AUTO_BUF a = BUF_INIT, b = BUF_INIT;
-	out_count(&a, today);
-	out_count(&b, then);
+	buf_add_count(&a, today);
+	buf_add_count(&b, then);
 	row(t, what, buf_text(&a), buf_text(&b));
 }
 

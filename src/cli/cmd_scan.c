@@ -102,7 +102,7 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 	}
 	if (s->limited) {
 		AUTO_BUF more = BUF_INIT;
-		out_count(&more, s->stuck - s->found);
+		buf_add_count(&more, s->stuck - s->found);
 		fprintf(stderr, "defib: %s: stopped at the limit; %s%s more %s stuck\n", w->name,
 		        buf_text(&more), s->stuck >= ROWS_COUNT_MAX ? " or" : "",
 		        s->stuck - s->found == 1 ? "is" : "are");

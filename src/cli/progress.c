@@ -23,15 +23,15 @@ void progress_text(const struct progress_of *p, int64_t n, int64_t elapsed_ms, s
 	buf_add(out, ": ");
 	if (p->total > 0)
 		add_bar(out, n, p->total);
-	out_count(out, n);
+	buf_add_count(out, n);
 	if (p->total > 0) {
 		buf_add(out, " of ");
-		out_count(out, p->total > n ? p->total : n);
+		buf_add_count(out, p->total > n ? p->total : n);
 	}
 	buf_addf(out, " %s", p->done);
 	if (rate > 0) {
 		buf_add(out, ", ");
-		out_count(out, rate);
+		buf_add_count(out, rate);
 		buf_add(out, "/s");
 	}
 	if (rate > 0 && p->total > n) {

@@ -25,9 +25,7 @@ void heartbeats_free(struct heartbeats *b);
 /* Look if it is time; *due_ms (CLOCK_BOOTTIME) is the next time. Fails only with the database. */
 MUST_CHECK defib_err heartbeats_look(struct heartbeats *b, struct store *s, const char *database,
                                      int64_t *due_ms, struct failure *f);
-/*
- * The live workers of a look: at `now_ms` by CLOCK_BOOTTIME, at `now_us` by the database's clock.
- */
+/* The live workers of a look, at `now_ms` (CLOCK_BOOTTIME) and `now_us` (the database's clock). */
 void heartbeats_note(struct heartbeats *b, const char *database, const struct roster_beat *rows,
                      int n, int64_t now_ms, int64_t now_us);
 void heartbeats_forget(struct heartbeats *b, const char *database);

@@ -38,16 +38,18 @@
 	X(RUN, JOB_TIME_BOUNDS)
 
 /* clang-format off */
+#define BY_WATCH ("watch", "database")
+#define BY_WORKER ("worker", "database")
 #define METRIC_LIST(X) \
 	/* ---- what is stuck, and what became of it: by watch */ \
-	X(RUNNING, GAUGE, "defib_jobs_running", ("watch", "database"), NONE, \
+	X(RUNNING, GAUGE, "defib_jobs_running", BY_WATCH, NONE, \
 	  "Jobs that were running at the last scan; at most the first 100,000 are counted.") \
-	X(STUCK, GAUGE, "defib_jobs_stuck", ("watch", "database"), NONE, \
+	X(STUCK, GAUGE, "defib_jobs_stuck", BY_WATCH, NONE, \
 	  "Jobs that the last scan found stuck, counted before any was recovered.") \
-	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", ("watch", "database"), NONE, \
+	X(STUCK_OLDEST, GAUGE, "defib_jobs_stuck_oldest_seconds", BY_WATCH, NONE, \
 	  "Age of the oldest sign of life of a job that the last scan found stuck: the whole age, " \
 	  "not the time beyond the threshold. Jobs on hold are not counted.") \
-	X(FOUND, COUNTER, "defib_stuck_found_total", ("watch", "database"), NONE, \
+	X(FOUND, COUNTER, "defib_stuck_found_total", BY_WATCH, NONE, \
 	  "Stuck jobs found; a job that stays stuck is counted again by each scan.") \
 	X(DETECTED, COUNTER, "defib_stuck_detected_total", ("watch", "database", "verdict"), NONE, \
 	  "Jobs that scans found stuck, each counted once: recovered, put on hold or reported, by a " \
@@ -57,12 +59,12 @@
 	  "`automation` (whichever part of it) or by a `person`.") \
 	X(HELD, COUNTER, "defib_held_total", ("watch", "database", "by"), NONE, \
 	  "Stuck jobs that were put on hold, by `automation` or by a `person`.") \
-	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", ("watch", "database"), NONE, \
+	X(ROLLED_BACK, COUNTER, "defib_rolled_back_total", BY_WATCH, NONE, \
 	  "Completed rollbacks, of stuck jobs and of those whose step failed.") \
 	X(SPARED, COUNTER, "defib_not_written_total", ("watch", "database", "why"), NONE, \
 	  "Stuck jobs that were not changed: they had changed since, were locked by another " \
 	  "transaction, or the database refused the write.") \
-	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", ("watch", "database"), NONE, \
+	X(NEAR_MISSES, COUNTER, "defib_near_misses_total", BY_WATCH, NONE, \
 	  "Jobs that were silent at one look and heard again before the second.") \
 	X(EVENTS, COUNTER, "defib_ledger_events_total", ("watch", "database", "event"), NONE, \
 	  "Ledger entries of daemons, workers, commands and operators.") \
@@ -70,50 +72,45 @@
 	  "Recoveries of the last day or week, from the ledger, without those made by hand.") \
 	X(RECENT_MISTAKES, GAUGE, "defib_mistakes_recent", ("watch", "database", "window"), NONE, \
 	  "Of these, false positives: the worker was alive and finished the job after all.") \
-	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", ("watch", "database"), NONE, \
+	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", BY_WATCH, NONE, \
 	  "Jobs on hold, waiting for an operator.") \
-	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", ("watch", "database"), NONE, \
+	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", BY_WATCH, NONE, \
 	  "Retries whose wait ended and whose jobs were made available again.") \
-	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", ("watch", "database"), NONE, \
+	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", BY_WATCH, NONE, \
 	  "Retries that are not due yet.") \
-	X(DETECTION, HISTOGRAM, "defib_detection_seconds", ("watch", "database"), DETECT, \
+	X(DETECTION, HISTOGRAM, "defib_detection_seconds", BY_WATCH, DETECT, \
 	  "Time from the end of a job's worker, if it was seen, else from its last sign of life, to " \
 	  "the scan that found it stuck.") \
-	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", ("watch", "database"), RECOVER, \
+	X(RECOVERY, HISTOGRAM, "defib_recovery_seconds", BY_WATCH, RECOVER, \
 	  "Time from the same moment to the commit that recovered the job.") \
 	/* ---- scans */ \
 	X(PASSES, COUNTER, "defib_passes_total", ("watch", "database", "result"), NONE, \
 	  "Scans of the watch, by result: ok or failed.") \
-	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", ("watch", "database"), NONE, \
+	X(LAST_PASS, GAUGE, "defib_last_pass_time_seconds", BY_WATCH, NONE, \
 	  "Unix time at which the last scan finished: alert if it stops rising (dead man's switch).") \
 	X(PASS_JOBS, GAUGE, "defib_last_pass_jobs", ("watch", "database", "outcome"), NONE, \
 	  "Stuck jobs of the last scan, by outcome.") \
-	X(EVERY, GAUGE, "defib_pass_every_seconds", ("watch", "database"), NONE, \
+	X(EVERY, GAUGE, "defib_pass_every_seconds", BY_WATCH, NONE, \
 	  "The configured interval between scans.") \
-	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", ("watch", "database"), NONE, \
+	X(INTERVAL, GAUGE, "defib_pass_interval_seconds", BY_WATCH, NONE, \
 	  "Time between the starts of the last two scans.") \
-	X(SCAN, HISTOGRAM, "defib_scan_seconds", ("watch", "database"), BRIEF, \
-	  "How long a scan took.") \
-	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", ("watch", "database"), BRIEF, \
-	  "How late a scan began.") \
+	X(SCAN, HISTOGRAM, "defib_scan_seconds", BY_WATCH, BRIEF, "How long a scan took.") \
+	X(LAG, HISTOGRAM, "defib_pass_lag_seconds", BY_WATCH, BRIEF, "How late a scan began.") \
 	/* ---- guards */ \
-	X(LEADER, GAUGE, "defib_leader", ("watch", "database"), NONE, \
-	  "1 if this daemon leads the watch, else 0.") \
+	X(LEADER, GAUGE, "defib_leader", BY_WATCH, NONE, "1 if this daemon leads the watch, else 0.") \
 	X(GUARDED, GAUGE, "defib_jobs_guarded", ("watch", "database", "guard"), NONE, \
 	  "Stuck jobs that a guard held back in the last scan.") \
-	X(BRAKE, GAUGE, "defib_brake_engaged", ("watch", "database"), NONE, \
+	X(BRAKE, GAUGE, "defib_brake_engaged", BY_WATCH, NONE, \
 	  "1 while the brake holds: too many workers fell silent at once.") \
-	X(BRAKES, COUNTER, "defib_brakes_total", ("watch", "database"), NONE, \
-	  "How often the brake engaged.") \
-	X(DOUBT, GAUGE, "defib_doubt", ("watch", "database"), NONE, \
+	X(BRAKES, COUNTER, "defib_brakes_total", BY_WATCH, NONE, "How often the brake engaged.") \
+	X(DOUBT, GAUGE, "defib_doubt", BY_WATCH, NONE, \
 	  "1 while silence is excused because the daemon itself was away.") \
-	X(PAUSED, GAUGE, "defib_paused", ("watch", "database"), NONE, \
-	  "1 while an operator has paused recovery.") \
-	X(FACTOR, GAUGE, "defib_threshold_factor", ("watch", "database"), NONE, \
+	X(PAUSED, GAUGE, "defib_paused", BY_WATCH, NONE, "1 while an operator has paused recovery.") \
+	X(FACTOR, GAUGE, "defib_threshold_factor", BY_WATCH, NONE, \
 	  "By how much thresholds are currently raised; 1: as configured.") \
-	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", ("watch", "database"), NONE, \
+	X(PACE_RATE, GAUGE, "defib_pace_jobs_per_second", BY_WATCH, NONE, \
 	  "How many recovered jobs per second may currently return; 0: no limit.") \
-	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", ("watch", "database"), NONE, \
+	X(PACE_WAITING, GAUGE, "defib_pace_waiting_jobs", BY_WATCH, NONE, \
 	  "Stuck jobs that wait for the pace.") \
 	/* ---- readings of the table */ \
 	X(QUEUE, GAUGE, "defib_queue_jobs", ("watch", "database", "state"), NONE, \
@@ -125,53 +122,51 @@
 	X(ENDED, COUNTER, "defib_jobs_ended_total", ("watch", "database", "end"), NONE, \
 	  "Jobs that ended, by end: done or failed, if the watch has stats.finished_at; the first " \
 	  "reading counts those of the last hour.") \
-	X(READ, GAUGE, "defib_reading_time_seconds", ("watch", "database"), NONE, \
+	X(READ, GAUGE, "defib_reading_time_seconds", BY_WATCH, NONE, \
 	  "Unix time at which the table was last read for these numbers.") \
-	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", ("watch", "database"), NONE, \
+	X(READ_FAILURES, COUNTER, "defib_reading_failures_total", BY_WATCH, NONE, \
 	  "Readings that failed or took too long: the old values stay. Without a watch: readings of " \
 	  "the ledger and the workers.") \
 	/* ---- workers */ \
-	X(WORKERS, GAUGE, "defib_workers", ("watch", "database"), NONE, \
+	X(WORKERS, GAUGE, "defib_workers", BY_WATCH, NONE, \
 	  "Workers that are alive and serve the watch.") \
-	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", ("watch", "database"), NONE, \
+	X(WORKER_STARTS, COUNTER, "defib_worker_starts_total", BY_WATCH, NONE, \
 	  "Workers that registered since the daemon began to lead.") \
-	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", ("watch", "database"), NONE, \
+	X(WORKER_RESTARTS, COUNTER, "defib_worker_restarts_total", BY_WATCH, NONE, \
 	  "Of these, how many had a predecessor of the same name.") \
-	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", ("watch", "database"), NONE, \
+	X(WORKER_DEATHS, COUNTER, "defib_worker_deaths_total", BY_WATCH, NONE, \
 	  "Workers that were declared dead.") \
-	X(WORKER_UP, GAUGE, "defib_worker_up", ("worker", "database"), NONE, \
+	X(WORKER_UP, GAUGE, "defib_worker_up", BY_WORKER, NONE, \
 	  "1 while the worker's lease is in force.") \
 	X(WORKER_SERVES, GAUGE, "defib_worker_serves", ("worker", "database", "watch"), NONE, \
 	  "1 for each watch that the worker works on.") \
-	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", ("worker", "database"), NONE, \
+	X(WORKER_JOBS, GAUGE, "defib_worker_jobs", BY_WORKER, NONE, \
 	  "Jobs that the worker has in hand.") \
-	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", ("worker", "database"), NONE, \
+	X(WORKER_TICKS, COUNTER, "defib_worker_ticks_total", BY_WORKER, NONE, \
 	  "How often the worker asked for jobs since it started.") \
-	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", ("worker", "database"), RUN, \
+	X(WORKER_TOOK, HISTOGRAM, "defib_worker_job_seconds", BY_WORKER, RUN, \
 	  "Run times of the worker's jobs that ended by themselves, since it started.") \
-	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", ("worker", "database"), NONE, \
+	X(WORKER_CLAIMS, COUNTER, "defib_worker_claims_total", BY_WORKER, NONE, \
 	  "Jobs that the worker has claimed since it started.") \
 	X(WORKER_SETTLED, COUNTER, "defib_worker_settled_total", ("worker", "database", "end"), NONE, \
 	  "Jobs that the worker has settled since it started, by end.") \
-	X(WORKER_TRIES, COUNTER, "defib_worker_connection_tries_total", ("worker", "database"), NONE, \
+	X(WORKER_TRIES, COUNTER, "defib_worker_connection_tries_total", BY_WORKER, NONE, \
 	  "How often the worker tried to use the database: connections and calls to settle.") \
-	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", \
-	  ("worker", "database"), NONE, \
+	X(WORKER_FAILURES, COUNTER, "defib_worker_connection_failures_total", BY_WORKER, NONE, \
 	  "Of these, how many got no connection.") \
-	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", ("worker", "database"), NONE, \
+	X(WORKER_BREAKER, GAUGE, "defib_worker_breaker_open", BY_WORKER, NONE, \
 	  "1 while the worker's circuit breaker keeps it from claiming.") \
-	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", ("worker", "database"), NONE, \
+	X(WORKER_SPOOL, GAUGE, "defib_worker_spool_jobs", BY_WORKER, NONE, \
 	  "Results that wait in the worker's spool.") \
-	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", ("worker", "database"), NONE, \
+	X(WORKER_SPOOL_BYTES, GAUGE, "defib_worker_spool_bytes", BY_WORKER, NONE, \
 	  "Size of the worker's spool.") \
-	X(WORKER_ASIDE, GAUGE, "defib_worker_set_aside_jobs", ("worker", "database"), NONE, \
-	  "Results that the database refuses to record, kept in the worker's spool and offered again " \
-	  "every minute.") \
-	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", ("worker", "database"), NONE, \
+	X(WORKER_ASIDE, GAUGE, "defib_worker_set_aside_jobs", BY_WORKER, NONE, \
+	  "Results that the database refuses to record, kept in the worker's spool and offered " \
+	  "again every minute.") \
+	X(WORKER_SKEW, GAUGE, "defib_worker_clock_skew_seconds", BY_WORKER, NONE, \
 	  "By how much the worker's clock is ahead of the database's.") \
 	/* ---- the daemon itself */ \
-	X(BUILD, GAUGE, "defib_build_info", ("version"), NONE, \
-	  "Always 1.") \
+	X(BUILD, GAUGE, "defib_build_info", ("version"), NONE, "Always 1.") \
 	X(STARTED, GAUGE, "defib_start_time_seconds", (), NONE, \
 	  "Unix time at which the daemon started.") \
 	X(RELOADS, COUNTER, "defib_reloads_total", ("result"), NONE, \
@@ -196,10 +191,8 @@
 	  "Requests, by class of the status code: 2xx, 3xx, 4xx, 5xx.") \
 	X(HTTP_SECONDS, HISTOGRAM, "defib_http_request_seconds", (), BRIEF, \
 	  "How long requests took, without live streams.") \
-	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", (), NONE, \
-	  "Open connections.") \
-	X(HTTP_STREAMS, GAUGE, "defib_http_streams", (), NONE, \
-	  "Clients that follow live events.") \
+	X(HTTP_CONNECTIONS, GAUGE, "defib_http_connections", (), NONE, "Open connections.") \
+	X(HTTP_STREAMS, GAUGE, "defib_http_streams", (), NONE, "Clients that follow live events.") \
 	X(HTTP_DENIED, COUNTER, "defib_http_denied_total", (), NONE, \
 	  "Requests whose token or worker's secret was wrong or missing.") \
 	X(ALERTS_FIRING, GAUGE, "defib_alerts_firing", ("rule", "severity"), NONE, \

@@ -27,9 +27,7 @@ struct pools *pools_new(const struct pools_options *o);
 void pools_reload(struct pools *p);
 /* Start, signal and reap what is due; returns how many milliseconds until there is more to do. */
 int64_t pools_tick(struct pools *p);
-/*
- * Ask all to stop; a second call: to release their jobs at once. Ticks continue until pools_over().
- */
+/* Ask all to stop; a second call: to release jobs at once. Ticks continue until pools_over(). */
 void pools_stop(struct pools *p);
 bool pools_over(const struct pools *p);
 void pools_free(struct pools *p);

@@ -69,9 +69,7 @@ void readings_take(struct readings *r, const struct session *session, struct met
 
 /* The member of a watch's status that stores up to where the ledger was counted. */
 #define READINGS_PLACE "ledger_counted"
-/*
- * New ledger entries, whoever wrote them; `started_ms` is when this daemon began (CLOCK_BOOTTIME).
- */
+/* New ledger entries, whoever wrote them; this daemon began at `started_ms` (CLOCK_BOOTTIME). */
 MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **loops,
                                      int n, struct failure *f);
 

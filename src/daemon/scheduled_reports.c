@@ -385,11 +385,8 @@ static void check_mailings(struct cfg_reader *r, const struct settings *s)
 
 const struct section reports_section = {
 	.id = SECTION_REPORTS,
-	.row = {.name = "reports",
-            .type = OPT_CUSTOM,
-            .size = sizeof(struct mailing_list),
-            .read = read_mailings,
-            .help = "reports that are sent on a schedule; a list"},
+	.row = OPTION(CUSTOM, "reports", 0, "reports that are sent on a schedule; a list",
+                  .size = sizeof(struct mailing_list), .read = read_mailings),
 	.title = "A report",
 	.rows = mailing_rows,
 	.check = check_mailings,

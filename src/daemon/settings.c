@@ -351,31 +351,22 @@ static void read_service(struct cfg_reader *r, const struct cfg_node *node, void
 
 const struct section http_section = {
 	.id = SECTION_HTTP,
-	.row = {.name = "http",
-            .type = OPT_CUSTOM,
-            .size = sizeof(struct service),
-            .read = read_service,
-            .help = "how the daemon serves over HTTP; a map"},
+	.row = OPTION(CUSTOM, "http", 0, "how the daemon serves over HTTP; a map",
+                  .size = sizeof(struct service), .read = read_service),
 	.title = "HTTP",
 	.rows = service_rows,
 };
 
 const struct section environment_section = {
 	.id = SECTION_ENVIRONMENT,
-	.row = {.name = "environment",
-            .type = OPT_MAP,
-            .size = sizeof(struct environment),
-            .rows = environment_rows,
-            .help = "the name of this installation, shown to people"},
+	.row = OPTION(MAP, "environment", 0, "the name of this installation, shown to people",
+                  .size = sizeof(struct environment), .rows = environment_rows),
 };
 
 const struct section metrics_section = {
 	.id = SECTION_METRICS,
-	.row = {.name = "metrics",
-            .type = OPT_MAP,
-            .size = sizeof(struct metrics_settings),
-            .rows = metrics_rows,
-            .help = "names of the daemon's metrics"},
+	.row = OPTION(MAP, "metrics", 0, "names of the daemon's metrics",
+                  .size = sizeof(struct metrics_settings), .rows = metrics_rows),
 };
 
 const char *message_source(const struct settings *s)

@@ -398,9 +398,7 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	scanner_pass(p->scanner, &p->last);
 	use_override(p, session);
 	int64_t next = next_pass_ms(p);
-	/*
-	 * Counted from its start: a long pass is not added to the interval. Missed passes become one.
-	 */
+	/* From its start: a long pass is not added to the interval. Missed passes become one. */
 	int64_t now = clock_boot_ms();
 	p->due_ms = start + next > now ? start + next : now;
 	p->unseen = false;

@@ -301,9 +301,7 @@ void watch_metrics_startup(struct watch_metrics *m, const int64_t *outcomes)
 
 void watch_metrics_leads(struct watch_metrics *m, bool leads)
 {
-	/*
-	 * What another daemon knows better now; counters stay, because they count what was done here.
-	 */
+	/* What another daemon knows better now; counters stay: they count what was done here. */
 	static const enum metric gauges[] = {
 		METRIC_RUNNING,         METRIC_STUCK,        METRIC_STUCK_OLDEST,
 		METRIC_PASS_JOBS,       METRIC_EVERY,        METRIC_INTERVAL,

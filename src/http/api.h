@@ -53,9 +53,7 @@ struct uri {
 /* Everything lives in the arena. Returns NULL, or why it is refused. */
 const char *uri_parse(const char *target, struct arena *a, struct uri *out);
 
-/*
- * The part of a target that may be logged: its path. A query can contain a token or another secret.
- */
+/* The part of a target that may be logged: its path. A query can contain a token. */
 const char *uri_loggable(const char *target, struct arena *a);
 
 /* ---- routes and calls ---- */
@@ -168,12 +166,12 @@ const char *api_query_next(const struct api_call *c, const char *name, int *at);
 bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n);
 /* "90s", "7d" as microseconds; false after answering with a problem. */
 bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
-/*
- * Members of the body; false after answering with a problem. Absent or null leaves *out unchanged.
- */
+/* Members of the body; false after answering with a problem. Absent or null: *out stays. */
 bool api_body_text(struct api_call *c, const char *name, const char **out);
 bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
 bool api_body_bool(struct api_call *c, const char *name, bool *out);
+/* Whether it names an event of the ledger, or is NULL; false after answering with a problem. */
+bool api_event_known(struct api_call *c, const char *event);
 /* Refuses members (parameters) that are not in `names`, which are separated by spaces. */
 bool api_body_takes(struct api_call *c, const char *names);
 bool api_query_takes(struct api_call *c, const char *names);
@@ -239,9 +237,7 @@ enum api_next {
 	API_NEEDS_DATABASE, /* call api_run() with a session in the request pool of c->database */
 };
 
-/*
- * Finds the route, checks, and answers what needs no database. `out` and `r` must outlive the call.
- */
+/* Finds the route, checks, answers what needs no database. `out` and `r` must outlive the call. */
 enum api_next api_begin(const struct api *api, const struct api_request *r, struct api_call *c,
                         struct api_answer *out);
 void api_run(struct api_call *c);

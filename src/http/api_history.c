@@ -78,9 +78,7 @@ static void file_end(struct api_call *c, const struct ledger_row *last, bool mor
 
 /* ---- comma-separated values ---- */
 
-/*
- * A spreadsheet would take a text that begins like this for a formula; an apostrophe prevents that.
- */
+/* A spreadsheet would take a text that begins so for a formula; an apostrophe prevents that. */
 static bool is_formula(const char *text)
 {
 	return *text && strchr("=+-@\t\r", *text);
@@ -154,14 +152,6 @@ static const struct ledger_form *form_given(struct api_call *c)
 	return NULL;
 }
 
-static bool event_given(struct api_call *c, const char *event)
-{
-	const char *near = NULL;
-	if (!event || event_known(event, &near))
-		return true;
-	return api_problem(c, 400, "there is no event \"%s\"%s", event, hint_of(near, "", "").text);
-}
-
 static bool order_given(struct api_call *c, int64_t after, struct ledger_filter *filter)
 {
 	static const char *const orders[] = {"asc", "desc", NULL};
@@ -189,7 +179,7 @@ static bool filter_given(struct api_call *c, const struct ledger_form *form,
 		.batch = api_query(c, "batch"),
 		.limit = form->limit,
 	};
-	if (!event_given(c, out->event) || !api_query_int(c, "after", 0, INT64_MAX, &after) ||
+	if (!api_event_known(c, out->event) || !api_query_int(c, "after", 0, INT64_MAX, &after) ||
 	    !api_query_int(c, "limit", 1, form->most, &out->limit) ||
 	    !api_query_duration(c, "since", &out->since_us))
 		return false;
@@ -266,13 +256,9 @@ static bool read_form(struct api_call *c, enum report_form *form)
 static bool read_period(struct api_call *c, struct period *p)
 {
 	int64_t since = WEEK_US;
-	if (!api_query_duration(c, "since", &since))
-		return false;
-	if (since < REPORT_LEAST_US || since > REPORT_MOST_US)
-		return api_problem(c, 400, "since must be from 1m to 366d");
-	p->to_us = (clock_wall_us() / 1000 + 1) * 1000;
-	p->from_us = p->to_us - since;
-	return true;
+	return api_query_duration(c, "since", &since) &&
+	       (report_period(since, clock_wall_us(), p) ||
+	        api_problem(c, 400, "since must be from 1m to 366d"));
 }
 
 /* Watches of this database that the daemon serves, or the requested one. */

@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "http/api.h"
+#include "ledger/events.h"
 #include "view/output.h"
 
 #include <assert.h>
@@ -80,6 +81,14 @@ bool api_query_takes(struct api_call *c, const char *names)
 		if (!is_taken(c, "parameter", c->uri->pairs[i].name, words))
 			return false;
 	return true;
+}
+
+bool api_event_known(struct api_call *c, const char *event)
+{
+	const char *near = NULL;
+	if (!event || event_known(event, &near))
+		return true;
+	return api_problem(c, 400, "there is no event \"%.80s\"%s", event, hint_of(near, "", "").text);
 }
 
 /* ---- the body ---- */

@@ -286,14 +286,6 @@ static bool read_cursor(struct api_call *c, struct ledger_cursor *out)
 		c, 400, "Last-Event-ID must be the id of an event, such as main=123, not \"%.80s\"", text);
 }
 
-static bool check_event(struct api_call *c, const char *event)
-{
-	const char *near = NULL;
-	if (!event || event_known(event, &near))
-		return true;
-	return api_problem(c, 400, "there is no event \"%.80s\"%s", event, hint_of(near, "", "").text);
-}
-
 /* Half of all connections stay free for calls: streams must not keep operators from acting. */
 static int streams_max(const struct api_call *c)
 {
@@ -320,7 +312,7 @@ static void listen_to_events(struct api_call *c)
 	struct events *e = c->api->events;
 	const char *event = api_query(c, "event");
 	struct ledger_cursor cursor;
-	if (!check_event(c, event) || !read_cursor(c, &cursor))
+	if (!api_event_known(c, event) || !read_cursor(c, &cursor))
 		return;
 	if (!take_place(c, e)) {
 		ledger_cursor_release(&cursor);

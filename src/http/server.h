@@ -45,9 +45,7 @@ struct http_stream_ops {
 	 * a thread that reads sockets: it must not block.
 	 */
 	ssize_t (*pull)(void *ctx, char *to, size_t max);
-	/*
-	 * The client disconnected, or the server stops: the last call, made once; no wake may follow.
-	 */
+	/* The client disconnected, or the server stops: the last call, once; no wake may follow. */
 	void (*gone)(void *ctx);
 };
 

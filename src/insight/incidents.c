@@ -170,13 +170,7 @@ void incidents_name(struct incident_entry *entries, int n, const struct incident
 /* "1,204 jobs" */
 static void add_count(int64_t n, const char *one, const char *many, struct buf *out)
 {
-	char digits[32];
-	size_t len = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)n);
-	for (size_t i = 0; i < len; i++) {
-		if (i && (len - i) % 3 == 0)
-			buf_addch(out, ',');
-		buf_addch(out, digits[i]);
-	}
+	buf_add_count(out, n);
 	buf_addf(out, " %s", n == 1 ? one : many);
 }
 

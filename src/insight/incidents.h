@@ -48,9 +48,7 @@ void incident_what(const struct incident *i, struct buf *out);
 /* "41 jobs recovered in 9ms, 1 held" */
 void incident_outcome(const struct incident *i, struct buf *out);
 
-/*
- * An entry's owner is a worker's id where defib's own workers have the jobs: its name and host.
- */
+/* An entry's owner is a worker's id where defib's own workers have the jobs: its name and host. */
 struct incident_worker {
 	int64_t id;
 	const char *name, *host;

@@ -13,6 +13,13 @@
 
 /* ---- totals ---- */
 
+bool report_period(int64_t since_us, int64_t now_us, struct period *out)
+{
+	out->to_us = (now_us / 1000 + 1) * 1000; /* times of entries are truncated */
+	out->from_us = out->to_us - since_us;
+	return since_us >= REPORT_LEAST_US && since_us <= REPORT_MOST_US;
+}
+
 int report_days(const struct period *p, struct arena *a, struct report_day **out)
 {
 	int64_t first = p->from_us / DAY_US, last = (p->to_us - 1) / DAY_US;

@@ -22,9 +22,7 @@ struct report_day {
 	int64_t recovered, held, reported;
 };
 
-/*
- * The numbers of one period, as events.h defines them; `recovered` is the sum of the four below it.
- */
+/* The numbers of a period, as events.h defines them; `recovered` is the sum of the four below. */
 struct report_numbers {
 	int64_t detected, recovered;
 	int64_t requeued, retried, failed, rollbacks;
@@ -77,6 +75,8 @@ struct report_source {
 	struct session *session;
 };
 
+/* The last `since_us`; false: too short or too long. An entry that was just written is included. */
+bool report_period(int64_t since_us, int64_t now_us, struct period *out);
 /* Never fails: what could not be read is stated in the report. */
 void report_gather(const struct report_source *sources, int n, const struct period *p,
                    bool ledger_off, struct arena *a, struct report *out);

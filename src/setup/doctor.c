@@ -359,13 +359,7 @@ const char *span(struct examination *x, int64_t us)
 const char *grouped(struct examination *x, int64_t n)
 {
 	AUTO_BUF text = BUF_INIT;
-	char digits[24];
-	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-	for (int i = 0; i < len; i++) {
-		if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
-			buf_addch(&text, ',');
-		buf_addch(&text, digits[i]);
-	}
+	buf_add_count(&text, n);
 	return arena_strdup(&x->arena, buf_text(&text));
 }
 

@@ -81,9 +81,7 @@ void check_plan(struct examination *x);
 void check_plan_sqlite(struct examination *x);
 /* A statement that creates an index, as advice: not on a view, but on the table behind it. */
 const char *index_advice(struct examination *x, const char *statement);
-/*
- * Whether an index can be built without blocking writers: PostgreSQL, and not a partitioned table.
- */
+/* Whether an index can be built without blocking writers: PostgreSQL, not a partitioned table. */
 bool indexes_concurrently(struct examination *x);
 /* The GRANTs that a statement lacks, or NULL if they cannot be determined. */
 const char *missing_grants(struct examination *x, const char *sql);

@@ -174,9 +174,7 @@ static const char *nearest(const char *word, const char *const *values)
 	return text_nearest(word, values);
 }
 
-/*
- * Report the values that are compared with and do not occur; returns whether one looks like a typo.
- */
+/* Report compared values that do not occur; returns whether one looks like a typo. */
 static bool report_absent(struct examination *x, const struct named *c,
                           const struct store_rows *rows, struct buf *out)
 {

@@ -335,9 +335,7 @@ static void add_still_running(const struct watch_sql *q, struct buf *out)
 	buf_add(out, "\t\t\tEND IF;\n");
 }
 
-/*
- * The rows after the writes: what the ledger keeps, and what identifies a hold in the user's table.
- */
+/* The rows after the writes: what the ledger keeps, and what identifies a hold in the table. */
 static void add_left(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;

@@ -62,14 +62,14 @@ void retention_text(const struct database *d, const struct retention_state *st, 
 			continue;
 		buf_addf(out, "  kept         %s: ", d->name);
 		buf_addf(out, "%s: ", retention_words[i]);
-		out_count(out, k->rows);
+		buf_add_count(out, k->rows);
 		if (k->oldest_us >= 0) {
 			buf_add(out, ", the oldest ");
 			duration_text(k->oldest_us / US_PER_S * US_PER_S, out);
 			buf_add(out, " old");
 		}
 		buf_add(out, "; ");
-		out_count(out, k->removed);
+		buf_add_count(out, k->removed);
 		buf_add(out, " removed so far\n");
 	}
 }
@@ -137,7 +137,7 @@ void worker_spool_text(const struct database *d, const char *name, const json_t 
 	const char *unserved = json_string_value(json_object_get(spool, "unserved"));
 	AUTO_BUF text = BUF_INIT;
 	if (aside) {
-		out_count(&text, aside);
+		buf_add_count(&text, aside);
 		buf_addf(&text, " result%s set aside, the database refuses to record %s: %s",
 		         aside == 1 ? " is" : "s are", aside == 1 ? "it" : "them", why ? why : "?");
 	}

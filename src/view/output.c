@@ -50,7 +50,7 @@ void out_visible(struct buf *out, const char *text)
 	}
 	if (*text) {
 		buf_add(out, "… (");
-		out_count(out, (int64_t)strlen(begin));
+		buf_add_count(out, (int64_t)strlen(begin));
 		buf_add(out, " bytes)");
 	}
 }
@@ -109,17 +109,6 @@ void out_json(const char *json)
 	AUTO_BUF out = BUF_INIT;
 	json_visible(&out, json);
 	puts(buf_text(&out));
-}
-
-void out_count(struct buf *out, int64_t n)
-{
-	char digits[32];
-	int len = snprintf(digits, sizeof digits, "%lld", (long long)n);
-	for (int i = 0; i < len; i++) {
-		if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
-			buf_addch(out, ',');
-		buf_addch(out, digits[i]);
-	}
 }
 
 void table_init(struct table *t)

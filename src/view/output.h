@@ -37,8 +37,6 @@ void json_visible(struct buf *out, const char *json);
 void out_json(const char *json);
 /* To stdout, and release it. */
 void out_print(struct buf *out);
-/* "12,345" */
-void out_count(struct buf *out, int64_t n);
 
 #define TABLE_COLUMNS_MAX 24
 #define TABLE_CELL_MAX 60

@@ -73,7 +73,7 @@ static void add_trend(struct buf *out, const struct report *r, int64_t now, int6
 		double change = (double)(now - before) / (double)before * 100;
 		buf_addf(out, "%.0f %% %s than in the %s before (", change < 0 ? -change : change,
 		         change < 0 ? "less" : "more", buf_text(&length));
-		out_count(out, before);
+		buf_add_count(out, before);
 		buf_add(out, ")");
 	}
 }
@@ -94,7 +94,7 @@ static void part(struct buf *out, int64_t n, const char *what)
 	if (n == 0)
 		return;
 	buf_add(out, out->len ? ", " : "");
-	out_count(out, n);
+	buf_add_count(out, n);
 	buf_addf(out, " %s", what);
 }
 
@@ -106,12 +106,12 @@ static void recovered_text(const struct report *r, const struct report_numbers *
 	part(&parts, now->retried, "retry scheduled");
 	part(&parts, now->failed, "ended as failed");
 	part(&parts, now->rollbacks, "to be rolled back");
-	out_count(out, now->recovered);
+	buf_add_count(out, now->recovered);
 	if (parts.len)
 		buf_addf(out, " (%s)", buf_text(&parts));
 	if (now->recovered_by_hand) {
 		buf_add(out, ", ");
-		out_count(out, now->recovered_by_hand);
+		buf_add_count(out, now->recovered_by_hand);
 		buf_add(out, " of them by hand");
 	}
 	buf_add(out, "; ");
@@ -128,7 +128,7 @@ static void top_text(const struct digest_list *t, struct buf *out)
 			add_name(out, t->items[i].also);
 		}
 		buf_add(out, ": ");
-		out_count(out, t->items[i].n);
+		buf_add_count(out, t->items[i].n);
 	}
 }
 
@@ -147,7 +147,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 {
 	if (w->waiting == 0)
 		return;
-	out_count(out, w->waiting);
+	buf_add_count(out, w->waiting);
 	buf_add(out, w->nholds < w->waiting ? ", the oldest: " : ": ");
 	for (int i = 0; i < w->nholds; i++) {
 		buf_add(out, i ? "; " : "");
@@ -170,9 +170,9 @@ static void mistake_text(const struct report_watch *w, struct buf *out)
 	int64_t recovered = w->now.recovered - w->now.recovered_by_hand;
 	if (w->mistakes == 0)
 		return;
-	out_count(out, w->mistakes);
+	buf_add_count(out, w->mistakes);
 	buf_add(out, " of ");
-	out_count(out, recovered);
+	buf_add_count(out, recovered);
 	buf_add(out, " (");
 	share_text(recovered ? (double)w->mistakes / (double)recovered : 1, out);
 	buf_add(out, "): the worker was alive and finished the job");

@@ -159,7 +159,7 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 	}
 	if (r->seen > r->n) {
 		buf_add(out, "  … and ");
-		out_count(out, r->seen - r->n);
+		buf_add_count(out, r->seen - r->n);
 		buf_add(out, " more (--json lists all)\n");
 	}
 }
@@ -173,32 +173,32 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 	if (stuck == 0 && !s->failure.code)
 		buf_add(out, "nothing stuck");
 	else
-		out_count(out, stuck),
+		buf_add_count(out, stuck),
 			buf_addf(out, "%s stuck",
 		             stuck > s->found && stuck >= ROWS_COUNT_MAX ? " or more" : "");
 	if (s->running_known && s->running == 0 && stuck == 0) {
 		buf_addf(out, "; no row of %s is running", w->table);
 	} else {
 		buf_add(out, stuck ? " of " : ", ");
-		out_count(out, s->running > stuck ? s->running : stuck);
+		buf_add_count(out, s->running > stuck ? s->running : stuck);
 		buf_addf(out, "%s running", s->running_capped ? " or more" : "");
 	}
 	if (stuck > s->found) {
 		buf_add(out, ", ");
-		out_count(out, s->found);
+		buf_add_count(out, s->found);
 		buf_add(out, " examined");
 	}
 	for (int i = OUTCOME_RECOVERED; i < OUTCOME_COUNT; i++) {
 		int64_t n = s->outcomes[i] - (i == OUTCOME_HELD ? s->held_before : 0);
 		if (n && (fix || i == OUTCOME_REFUSED)) {
 			buf_add(out, ", ");
-			out_count(out, n);
+			buf_add_count(out, n);
 			buf_addf(out, " %s", outcome_names[i]);
 		}
 	}
 	if (s->held_before) {
 		buf_add(out, ", ");
-		out_count(out, s->held_before);
+		buf_add_count(out, s->held_before);
 		buf_add(out, " already on hold");
 	}
 	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
@@ -277,7 +277,7 @@ void act_question(struct buf *out, const char *verb, int64_t n, const struct wat
                   const struct database *d)
 {
 	buf_addf(out, "%s%s ", out->len ? "; " : "", verb);
-	out_count(out, n);
+	buf_add_count(out, n);
 	buf_addf(out, " job%s of watch %s in database %s (", n == 1 ? "" : "s", w->name, d->name);
 	url_redact(d->url, out);
 	buf_add(out, ")");
@@ -318,7 +318,7 @@ void act_rows_text(const struct act_rows *rows, const char *where, bool color, s
 		table_print(&rows->table, color, out);
 	if (unseen) {
 		buf_add(out, "… and ");
-		out_count(out, unseen);
+		buf_add_count(out, unseen);
 		buf_addf(out, " more%s\n", where);
 	}
 }
@@ -335,7 +335,7 @@ void act_counts_text(const struct act_words *r, const struct watch *w, const str
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		if (result->outcomes[i]) {
 			buf_add(&counts, counts.len ? ", " : "");
-			out_count(&counts, result->outcomes[i]);
+			buf_add_count(&counts, result->outcomes[i]);
 			buf_add(&counts, " ");
 			outcome_text(r, (enum outcome)i, &counts);
 		}
@@ -392,16 +392,16 @@ void background_sentence(const struct background_act *act, struct buf *out)
 	json_auto_t *others = json_loads(act->others ? act->others : "{}", 0, NULL);
 	const char *name;
 	json_t *value;
-	out_count(out, act->done);
+	buf_add_count(out, act->done);
 	if (act->total >= 0) {
 		buf_add(out, " of ");
-		out_count(out, act->total);
+		buf_add_count(out, act->total);
 	}
 	buf_addf(out, " %s", kind ? kind->done : act->act);
 	json_object_foreach(others, name, value)
 	{
 		buf_add(out, ", ");
-		out_count(out, json_integer_value(value));
+		buf_add_count(out, json_integer_value(value));
 		buf_addf(out, " %s", name);
 	}
 }

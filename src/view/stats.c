@@ -119,7 +119,7 @@ static void line(struct buf *out, const char *name, const char *text)
 static void count_line(struct buf *out, const char *name, bool has, int64_t n)
 {
 	AUTO_BUF text = BUF_INIT;
-	out_count(&text, n);
+	buf_add_count(&text, n);
 	if (has)
 		line(out, name, buf_text(&text));
 }
@@ -146,7 +146,7 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 		buf_add(&text, i ? ", " : "");
 		state_words(w, t->states[i].name ? t->states[i].name : "null", &text);
 		buf_add(&text, ": ");
-		out_count(&text, t->states[i].n);
+		buf_add_count(&text, t->states[i].n);
 	}
 	if (t->nstates)
 		line(out, "by state", buf_text(&text));
@@ -159,7 +159,7 @@ static void waiting_line(const struct tally *t, struct buf *out)
 		missing(out, "waiting", &t->waiting_failed);
 	if (!t->waiting.known)
 		return;
-	out_count(&text, t->waiting.n);
+	buf_add_count(&text, t->waiting.n);
 	buf_add(&text, t->waiting.capped ? " or more" : "");
 	if (t->waiting.has_oldest && t->waiting.n) {
 		buf_add(&text, ", the oldest for ");
@@ -176,22 +176,22 @@ static void stuck_lines(const struct tally *t, struct buf *out)
 		missing(out, "stuck now", &t->stuck_failed);
 		return;
 	}
-	out_count(&text, t->running);
+	buf_add_count(&text, t->running);
 	buf_add(&text, t->running_capped ? " or more" : "");
 	line(out, "running", buf_text(&text));
 	buf_clear(&text);
-	out_count(&text, all > 0 ? all : 0);
+	buf_add_count(&text, all > 0 ? all : 0);
 	buf_add(&text, t->total_capped ? " or more" : "");
 	int n = 0;
 	for (int v = 0; v < VERDICT_COUNT; v++) {
 		if (t->stuck[v] == 0)
 			continue;
 		buf_addf(&text, "%s%s: ", n++ ? ", " : " (", verdict_names[v]);
-		out_count(&text, t->stuck[v]);
+		buf_add_count(&text, t->stuck[v]);
 	}
 	if (t->held_running) {
 		buf_add(&text, "; ");
-		out_count(&text, t->held_running);
+		buf_add_count(&text, t->held_running);
 		buf_add(&text, " of these on hold");
 	}
 	buf_add(&text, n ? ")" : "");
@@ -201,9 +201,9 @@ static void stuck_lines(const struct tally *t, struct buf *out)
 static void lately(struct buf *out, const char *name, const struct tally_event *e)
 {
 	AUTO_BUF text = BUF_INIT;
-	out_count(&text, e->day);
+	buf_add_count(&text, e->day);
 	buf_add(&text, " in 24 hours, ");
-	out_count(&text, e->week);
+	buf_add_count(&text, e->week);
 	buf_add(&text, " in 7 days");
 	line(out, name, buf_text(&text));
 }
@@ -247,7 +247,7 @@ static void end_lines(const struct tally *t, struct buf *out)
 		buf_add(&text, " on average, 95 % within ");
 		duration_text(t->p95_us, &text);
 		buf_add(&text, " (");
-		out_count(&text, t->measured);
+		buf_add_count(&text, t->measured);
 		buf_add(&text, " measured)");
 		line(out, "duration", buf_text(&text));
 	}
@@ -337,7 +337,7 @@ static void kind_row(struct table *t, const struct watch *w, const struct learne
                      const struct suggestion *s)
 {
 	AUTO_BUF n = BUF_INIT;
-	out_count(&n, (int64_t)(s->n + 0.5));
+	buf_add_count(&n, (int64_t)(s->n + 0.5));
 	table_cell(t, COLOR_NONE, learned_name(w, k));
 	table_cell(t, COLOR_NONE, buf_text(&n));
 	duration_cell(t, true, s->p50_us);

@@ -185,7 +185,7 @@ static void add_attached(const struct watch_status *st, struct buf *text)
 	if (at->disabled)
 		buf_addf(text, "its trigger is disabled, so claims are not recorded: defib attach %s; ",
 		         st->watch);
-	out_count(text, at->programs);
+	buf_add_count(text, at->programs);
 	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
 }
 
@@ -203,11 +203,11 @@ static void add_jobs(const struct watch_status *st, struct buf *text)
 		buf_add(text, "not known: no scan has finished");
 		return;
 	}
-	out_count(text, number(st->led.info, "running"));
+	buf_add_count(text, number(st->led.info, "running"));
 	buf_add(text, number(st->led.info, "running") >= ROWS_COUNT_MAX ? " or more running, "
 	                                                                : " running, ");
-	out_count(text, json_object_get(st->led.info, "stuck") ? number(st->led.info, "stuck")
-	                                                       : number(st->led.info, "found"));
+	buf_add_count(text, json_object_get(st->led.info, "stuck") ? number(st->led.info, "stuck")
+	                                                           : number(st->led.info, "found"));
 	buf_add(text, " of them stuck at the last scan");
 	if (json_is_true(json_object_get(st->led.info, "never_seen_running"))) {
 		buf_add(text, ", and ");
@@ -215,7 +215,7 @@ static void add_jobs(const struct watch_status *st, struct buf *text)
 	}
 	if (number(st->led.info, "left_stuck")) {
 		buf_add(text, ", ");
-		out_count(text, number(st->led.info, "left_stuck"));
+		buf_add_count(text, number(st->led.info, "left_stuck"));
 		buf_add(text, " not changed");
 	}
 }
@@ -224,7 +224,7 @@ static void add_alerts(const struct watch_status *st, struct buf *text)
 {
 	if (!st->firing)
 		return;
-	out_count(text, st->firing);
+	buf_add_count(text, st->firing);
 	buf_addf(text, " fire%s: %s%s", st->firing == 1 ? "s" : "", st->alert,
 	         st->firing > 1 ? "; all of them: defib alert list" : "");
 }
@@ -234,7 +234,7 @@ static void add_on_hold(const struct watch_status *st, struct buf *text)
 	int64_t n = number(st->led.info, "on_hold");
 	if (!n)
 		return;
-	out_count(text, n);
+	buf_add_count(text, n);
 	buf_addf(text, " waiting for an operator at the last scan: defib list --watch %s --where held",
 	         st->watch);
 }
@@ -290,7 +290,7 @@ static void add_waiting(const struct watch_status *st, struct buf *text)
 	int64_t waiting = number(st->led.info, "waiting"), eta = number(st->led.info, "eta_s");
 	if (!waiting)
 		return;
-	out_count(text, waiting);
+	buf_add_count(text, waiting);
 	if (!eta)
 		return;
 	buf_addf(text, ", at %.3g per second, the last in about ",
@@ -313,11 +313,11 @@ static void add_total(const struct watch_status *st, struct buf *text)
 {
 	if (!st->led.info)
 		return;
-	out_count(text, number(st->led.info, "recovered_total"));
+	buf_add_count(text, number(st->led.info, "recovered_total"));
 	buf_add(text, " recovered, ");
-	out_count(text, number(st->led.info, "held_total"));
+	buf_add_count(text, number(st->led.info, "held_total"));
 	buf_add(text, " held, ");
-	out_count(text, number(st->led.info, "retried_total"));
+	buf_add_count(text, number(st->led.info, "retried_total"));
 	buf_add(text, " retried since that daemon started");
 }
 

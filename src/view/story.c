@@ -482,7 +482,7 @@ static void print_value(const char *value, struct buf *out)
 	while (at > 0 && ((unsigned char)value[at] & 0xc0) == 0x80)
 		at--;
 	char *begin = strndup(value, at);
-	out_count(&count, (int64_t)len);
+	buf_add_count(&count, (int64_t)len);
 	out_padded(out, begin ? begin : "", 0);
 	buf_addf(out, "… (%s bytes; --raw has all)\n", buf_text(&count));
 	free(begin);

@@ -68,9 +68,7 @@ struct breaker {
 };
 
 void breaker_init(struct breaker *b, const struct breaker_rules *rules);
-/*
- * May a call be made now? When it is open and the pause is over, exactly one caller gets the probe.
- */
+/* May a call be made now? If it is open and the pause is over, only one caller gets the probe. */
 bool breaker_allow(struct breaker *b, int64_t now_ms);
 /* `chance` in [0, 1) spreads the probes of many workers (full jitter on the pause). */
 void breaker_report(struct breaker *b, bool success, double chance, int64_t now_ms);

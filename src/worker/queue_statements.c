@@ -12,35 +12,14 @@
 
 /* ---- the statements of an engine ---- */
 
-#define STATEMENTS(X)                                                                              \
-	X(look)                                                                                        \
-	X(claim)                                                                                       \
-	X(settle_done)                                                                                 \
-	X(settle_facts)                                                                                \
-	X(settle_other)                                                                                \
-	X(keep_result)                                                                                 \
-	X(repeated)                                                                                    \
-	X(note_late)                                                                                   \
-	X(step_facts)                                                                                  \
-	X(record_run)                                                                                  \
-	X(keep_run)                                                                                    \
-	X(record_attempt)                                                                              \
-	X(drop_attempts)                                                                               \
-	X(record_undo_again)                                                                           \
-	X(record_undo)                                                                                 \
-	X(record_result)                                                                               \
-	X(move_job)                                                                                    \
-	X(note_rollback)                                                                               \
-	X(note_undo_failed)                                                                            \
-	X(note_rolled_back)                                                                            \
-	X(repeated_step)                                                                               \
-	X(enqueue)                                                                                     \
-	X(same_unique_key)                                                                             \
-	X(enqueue_data)                                                                                \
-	X(cancel)                                                                                      \
-	X(promote_look)                                                                                \
-	X(promote)                                                                                     \
-	X(progress)
+/* clang-format off */
+#define STATEMENTS(X) \
+	X(look) X(claim) X(settle_done) X(settle_facts) X(settle_other) X(keep_result) X(repeated) \
+	X(note_late) X(step_facts) X(record_run) X(keep_run) X(record_attempt) X(drop_attempts) \
+	X(record_undo_again) X(record_undo) X(record_result) X(move_job) X(note_rollback) \
+	X(note_undo_failed) X(note_rolled_back) X(repeated_step) X(enqueue) X(same_unique_key) \
+	X(enqueue_data) X(cancel) X(promote_look) X(promote) X(progress)
+/* clang-format on */
 
 /* Each is a statement, NULL if the engine has none, and its number of parameters. */
 struct statement {

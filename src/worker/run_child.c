@@ -114,9 +114,7 @@ int64_t child_first_ms(const struct child *c)
 
 static void close_pipe(struct child *c, int i)
 {
-	/*
-	 * Removed explicitly: a process that was just forked may still hold a copy of the descriptor.
-	 */
+	/* Removed explicitly: a process that was just forked may hold a copy of the descriptor. */
 	if (c->stepped)
 		epoll_ctl(c->epoll, EPOLL_CTL_DEL, c->proc.pipes[i], NULL);
 	close(c->proc.pipes[i]);

@@ -30,9 +30,7 @@ struct source_ops {
 	defib_err (*progress)(struct source *src, struct store *s, int64_t worker, const char *key,
 	                      int64_t epoch, const char *step, const char *text, struct failure *f);
 	void (*free)(struct source *src);
-	/*
-	 * Report that jobs are alive, if the source has a beat_ms. Jobs that are not ours are skipped.
-	 */
+	/* Report that jobs are alive, if the source has a beat_ms. Jobs of others are skipped. */
 	defib_err (*beat)(struct source *src, struct store *s, int64_t worker, struct beat *all, int n,
 	                  struct arena *a, struct failure *f);
 	/*

@@ -98,9 +98,7 @@ static defib_err chosen_claim(struct source *src, struct store *s, int64_t worke
 		c->claimed_ms[at] = clock_boot_ms();
 	}
 	tell_not_claimed(c, from, from + most, *out, *nout);
-	/*
-	 * If none could be claimed, try the next ones: an empty result would mean the end of the list.
-	 */
+	/* If none could be claimed, try the next: an empty result would mean the end of the list. */
 	return *nout == 0 ? chosen_claim(src, s, worker, n, a, out, nout, f) : DEFIB_OK;
 }
 

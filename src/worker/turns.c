@@ -11,9 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/*
- * In addition to the life session: our lock is gone only when both are, as when the process ends.
- */
+/* Besides the life session: our lock is gone only when both are, as when the process ends. */
 static void hold_lock(struct turn_thread *t)
 {
 	struct failure unused = {0};

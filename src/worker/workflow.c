@@ -149,9 +149,7 @@ struct step_choice workflow_choose(const struct workflow *w, const struct step_r
 
 /* ---- its input ---- */
 
-/*
- * A run sees the outputs of earlier steps; an undo also that of its own step, and of undone ones.
- */
+/* A run sees the outputs of earlier steps; an undo also those of its own step and undone ones. */
 static bool is_seen(const struct step_record *r, enum step_side side)
 {
 	return side == STEP_SIDE_UNDO ? r->state != STEP_AGAIN : r->state == STEP_DONE;

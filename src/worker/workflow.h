@@ -60,9 +60,7 @@ struct step_choice {
 struct step_choice workflow_choose(const struct workflow *w, const struct step_records *recorded,
                                    bool undoing, struct arena *a);
 
-/*
- * {"payload":…, "outputs":{"reserve":…}, "step":"charge", "undo":false}: the input of its program.
- */
+/* {"payload":…,"outputs":{"reserve":…},"step":"charge","undo":false}: the input of its program. */
 void workflow_input(const struct step_end *end, const struct step_records *recorded,
                     const char *payload, struct buf *out);
 

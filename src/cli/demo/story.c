@@ -220,9 +220,9 @@ static void add_bar(const struct demo *d, bool utf8, struct buf *out)
 
 static void add_numbers(const struct demo *d, struct buf *out)
 {
-	out_count(out, d->finished);
+	buf_add_count(out, d->finished);
 	buf_add(out, "/");
-	out_count(out, d->nids);
+	buf_add_count(out, d->nids);
 	buf_addf(out, " jobs, %lld/%d pages, %d/%d workers, %lld recovered", (long long)d->pages_done,
 	         d->npages, demo_alive(d, DEMO_WORKER), DEMO_WORKERS, (long long)d->recovered);
 }
@@ -327,7 +327,7 @@ void demo_tell_place(struct demo *d, const char *address)
 	if (d->cli->quiet)
 		return;
 	buf_addf(&text, "%d workers, ", DEMO_WORKERS);
-	out_count(&text, d->nids);
+	buf_add_count(&text, d->nids);
 	buf_addf(&text,
 	         " jobs, and %d pages in a table whose workers know nothing of defib.\n"
 	         "page: ",

@@ -459,9 +459,9 @@ static void show_times(const char *what, const struct digest_times *t, struct bu
 
 static void show_counts(const struct demo *d, const struct demo_verdict *v, struct buf *out)
 {
-	out_count(out, v->jobs);
+	buf_add_count(out, v->jobs);
 	buf_add(out, " jobs and pages: ");
-	out_count(out, v->done);
+	buf_add_count(out, v->done);
 	buf_addf(out, " done, %lld rolled back by their saga, %lld held for an operator\n",
 	         (long long)v->rolled_back, (long long)v->held);
 	buf_addf(out, "%lld workers killed; %lld recoveries; %lld late results refused\n",

@@ -66,7 +66,7 @@ static void put_count(struct reading *r, struct top_row *row, int cell, enum col
                       bool more)
 {
 	AUTO_BUF text = BUF_INIT;
-	out_count(&text, n);
+	buf_add_count(&text, n);
 	buf_add(&text, more ? "+" : "");
 	put(r, row, cell, color, &text);
 }
@@ -83,9 +83,7 @@ static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
 
 /* ---- jobs ---- */
 
-/*
- * What keeps a stuck job from being recovered now: a hold, a pending retry, an override, a guard.
- */
+/* What keeps a stuck job from being recovered: a hold, a pending retry, an override, a guard. */
 static void hindrance(const struct watch *w, const struct browsed *row,
                       const struct watch_status *st, struct buf *text)
 {
@@ -198,7 +196,7 @@ static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
 {
 	AUTO_BUF text = BUF_INIT;
 	double minutes = (double)(clock_boot_ms() - r->view->begun_ms) / 60000;
-	out_count(&text, n);
+	buf_add_count(&text, n);
 	if (n)
 		buf_addf(&text, " (%.1f/m)", (double)n / (minutes < 1 ? 1 : minutes));
 	put(r, row, WATCH_RECOVERED, COLOR_NONE, &text);

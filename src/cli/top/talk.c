@@ -499,7 +499,7 @@ static void stuck_text(const struct top_model *m, struct buf *out)
 	int64_t n = 0;
 	bool more = false;
 	if (m->filter[0]) { /* of the listed ones, these contain its text */
-		out_count(out, m->nshown[TOP_JOBS]);
+		buf_add_count(out, m->nshown[TOP_JOBS]);
 		buf_add(out, " stuck");
 		return;
 	}
@@ -511,7 +511,7 @@ static void stuck_text(const struct top_model *m, struct buf *out)
 		buf_add(out, "stuck: not known");
 		return;
 	}
-	out_count(out, n);
+	buf_add_count(out, n);
 	buf_add(out, more ? " or more stuck" : " stuck");
 }
 
