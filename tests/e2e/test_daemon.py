@@ -163,7 +163,9 @@ def test_nothing_is_freed_twice_when_a_leader_is_stopped_in_the_middle_of_a_pass
     first.signal(signal.SIGCONT)
     eventually(lambda: world.count("status = 'queued'") == n)
     first.wait_log("another daemon leads the watch")
-    second.wait_passes("aged", 2)
+    # On a busy machine the lead may move once more.
+    had_passes = len(first.passes("aged")) + len(second.passes("aged"))
+    eventually(lambda: len(first.passes("aged")) + len(second.passes("aged")) >= had_passes + 2)
     freed_once(world, n)
     assert freed_by(world, name) <= had + 2 * batch, "its pass went on, though another led"
     assert second.stop() == 0

@@ -76,7 +76,8 @@ sinks:
   - {{name: gone, type: webhook, timeout: 2s, url: "http://me:{user}@127.0.0.1:1/services/{path}"}}
   - {{name: pager, type: pagerduty, url: "http://127.0.0.1:{hook}/pager", key: {pager}}}
   - {{name: program, type: command, pass_environment: ["APP_KEY={passed}"],
-     run: [/bin/sh, -c, 'env | grep -v ^APP_KEY= >{folder}/alert.env; echo $APP_KEY; exit 1']}}
+     run: [/bin/sh, -c, 'env | grep -v ^APP_KEY= >{folder}/alert.tmp;
+            mv {folder}/alert.tmp {folder}/alert.env; echo $APP_KEY; exit 1']}}
 alerts:
   every: 300ms
   sinks: [hook, user, gone, pager, program, log]
