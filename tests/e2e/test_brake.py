@@ -213,8 +213,10 @@ def test_all_workers_of_a_host_are_killed_and_their_jobs_freed_at_once(pg_queue,
                run='[ "$DEFIB_EPOCH" -gt 1 ]')
     daemon = world.daemon(f"databases:\n  - name: main\n    url: {queue.db.url}\n")
     daemon.wait_passes("queue", 2)
-    for worker in killed:
-        worker.signal(signal.SIGKILL)
+    # Stopped first: one that still lives could take what the others leave, and be killed with it.
+    for sign in (signal.SIGSTOP, signal.SIGKILL):
+        for worker in killed:
+            worker.signal(sign)
 
     def all_done():
         others = queue.all("id, state, epoch, owner", "state <> 'done' OR epoch <> 2")

@@ -266,11 +266,14 @@ def test_a_death_on_another_host_is_seen_by_its_session(pg_queue, elsewhere):
 
 
 def claims(sent):
-    """Whether a client's message runs the claim: by its text, or by the name it was prepared as."""
+    """Whether a client's message runs the claim: by its text, or by the name it was prepared as.
+
+    Each session has its own names, and the wire a thread for each session."""
+    session = threading.get_ident()
     if b"defib.turn" in sent and sent[:1] == b"P":
-        name = sent[5:sent.index(b"\0", 5)]
-        claims.names.add(name)
-    return any(b"B" == sent[:1] and b"\0" + name + b"\0" in sent for name in claims.names if name)
+        claims.names.add((session, sent[5:sent.index(b"\0", 5)]))
+    return any(sent[:1] == b"B" and b"\0" + name + b"\0" in sent
+               for whose, name in claims.names if name and whose == session)
 
 
 def test_a_claim_whose_answer_was_lost_is_released_by_itself(defib, pg, wire):
