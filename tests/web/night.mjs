@@ -82,6 +82,18 @@ test("badges beside the views say how many jobs are stuck or held, and how many 
 	});
 });
 
+test("the badge of stuck jobs is what the view lists, jobs that a guard holds back too", async () => {
+	await withPage({}, async (page) => {
+		await page.goto("/stuck");
+		await sees(page, "The brake is on");
+		await until(page, () => {
+			const text = document.querySelector("main").innerText;
+			const listed = Number(/(\d+) jobs, \d+ causes/.exec(text)?.[1]) + Number(/Needs you: (\d+) held/.exec(text)?.[1] ?? 0);
+			return document.querySelector('#nav a[href="/stuck"] .badge')?.dataset.n === String(listed);
+		});
+	});
+});
+
 /* ---- jobs ---- */
 
 test("jobs: states are tabs with their numbers, and a tab has an address", async () => {

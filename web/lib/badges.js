@@ -32,10 +32,15 @@ function show(path, n, words, shade = "") {
 /* By watch: {stuck, held, firing}; the stream brings each change. */
 const known = new Map();
 
+/* Left by the last scan: what it did not change, and what a guard holds back. */
+function stuckAfter({ left_stuck: left = 0, guarded, waiting = 0 }) {
+	return left + Math.max(guarded?.total ?? 0, waiting);
+}
+
 /* Whether a number of this watch is another one than before. */
 function learn({ watch, database, enabled, alerts_firing: firing = 0, info }) {
 	const name = `${database} ${watch}`;
-	const now = { stuck: enabled ? (info?.left_stuck ?? 0) : 0, held: enabled ? (info?.on_hold ?? 0) : 0, firing };
+	const now = { stuck: enabled && info ? stuckAfter(info) : 0, held: enabled ? (info?.on_hold ?? 0) : 0, firing };
 	const before = known.get(name);
 	known.set(name, now);
 	return !before || Object.keys(now).some((each) => now[each] !== before[each]);
