@@ -75,7 +75,7 @@ struct row_member {
 };
 /* clang-format off */
 #define ROW_MEMBER(type, member)                                                                   \
-	{offsetof(type, member), _Generic(((type *)0)->member, const char *: MEMBER_TEXT,              \
+	{offsetof(type, member), _Generic((type){0}.member, const char *: MEMBER_TEXT,                 \
 	                                  int64_t: MEMBER_INT, int: MEMBER_SMALL, bool: MEMBER_BOOL)}
 /* A bool: whether the column of the following member is not NULL. */
 #define ROW_GIVEN(type, member) {offsetof(type, member), MEMBER_GIVEN}

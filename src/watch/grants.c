@@ -92,7 +92,7 @@ static void take_relation(struct gathering *g, struct reading_at *r, unsigned ne
 	}
 	behind = at;
 	bool call = sql_is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
-	if (name.len && !call && strcasecmp(buf_text(&name), "stuck"))
+	if (name.len && !call && strcasecmp(buf_text(&name), "stuck") != 0)
 		add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
 }
 
