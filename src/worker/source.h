@@ -123,8 +123,8 @@ uint64_t token_nonce(void);
  * A list that is not given changes only the lease.
  *
  * Jobs of a workflow run one step per claim. A finished step that is not the last writes `step`
- * (else release); other ends as above. Rows that match `rollback_ready` are claimed to be undone:
- * nothing is written to them until everything is undone, and then `rolled_back`.
+ * (else release); other ends as above. A row that matches `rollback_ready` is claimed for its undo:
+ * nothing is written to it until everything is undone, and then `rolled_back`.
  */
 
 /*
