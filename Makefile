@@ -1,7 +1,7 @@
 # A thin front: meson and ninja build, scripts/ does the rest.
 PREFIX ?= /usr/local
 export PREFIX
-# What long runs show is kept for docs/tested.md, as `make proof` does: scripts/tested.
+# What long runs show is kept for docs/tested.md, as `make proof` does: scripts/project/tested.
 RECORD = DEFIB_PROOF_RESULTS=$${DEFIB_PROOF_RESULTS:-$(CURDIR)/build/proof-results}
 
 all:
@@ -39,7 +39,7 @@ format:
 # make proof P=simulator; make proof P=? names the parts.
 proof:
 	@scripts/setup proof
-	@scripts/check proof $(P) </dev/null
+	@scripts/proof $(P) </dev/null
 
 # Fuzzing of untrusted inputs: one minute per target, or only some: make fuzz F=uri.
 fuzz:
@@ -83,7 +83,7 @@ pictures: all
 # Every view of the page, wide and narrow, light and dark, in build/screenshots.
 screenshots: all
 	@scripts/setup test
-	@/usr/bin/python3 -m pytest -q -p no:cacheprovider -m proof tests/e2e/test_looks.py
+	@/usr/bin/python3 -m pytest -q -p no:cacheprovider -m proof tests/e2e/page/test_looks.py
 
 # The Python package, as a wheel in build/python.
 python:

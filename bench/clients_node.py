@@ -22,8 +22,8 @@ import time
 sys.dont_write_bytecode = True
 import measured  # noqa: E402
 import peers  # noqa: E402
-from node_programs import PACKAGE, NodePrograms  # noqa: E402
-from workers import eventually  # noqa: E402
+from harness.node_programs import PACKAGE, NodePrograms  # noqa: E402
+from harness.waiting import eventually  # noqa: E402
 
 KILLS = int(os.environ.get("BENCH_KILLS", "20"))
 IN_HAND = {1: 500, 10: 3000, 100: 20000, 1000: 30000}

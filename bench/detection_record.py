@@ -36,12 +36,12 @@ import time
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 import psycopg2  # noqa: E402
 import psycopg2.extensions  # noqa: E402
-from pgserver import BIN, PgServer, RunningClock, die_with_parent, signal_all  # noqa: E402
-from proxy import Proxy  # noqa: E402
+from harness.pgserver import BIN, PgServer, RunningClock, die_with_parent, signal_all  # noqa: E402
+from harness.proxy import Proxy  # noqa: E402
 
 BEAT_MS = 1000
 READ_MS = 100

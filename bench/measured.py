@@ -13,11 +13,11 @@ import tempfile
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-import databases  # noqa: E402
+from harness import databases  # noqa: E402
 from bars import BARS, verdict  # noqa: E402
-from pgserver import PgServer  # noqa: E402
+from harness.pgserver import PgServer  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("DEFIB_BIN", ROOT / "build" / "defib")).resolve()
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",

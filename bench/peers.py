@@ -8,10 +8,10 @@ import sys
 
 import measured
 
-sys.path.insert(0, str(measured.ROOT / "tests" / "e2e"))
+sys.path.insert(0, str(measured.ROOT / "tests"))
 
 import pytest  # noqa: E402
-import strangers  # noqa: E402
+from harness import npm_queues as strangers  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "peers"
 NAMES = {"graphile-worker": "graphile.mjs", "pg-boss": "pgboss.mjs"}

@@ -24,7 +24,7 @@
 
 #include "watch/watch.h"
 
-/* Names as code writes and compares them; they appear nowhere else (scripts/rooms.py). */
+/* Names as code writes and compares them; they appear nowhere else (scripts/project/rooms.py). */
 #define ENTRY_ZOMBIE_DETECTED "ZOMBIE_DETECTED"
 #define ENTRY_REQUEUED "REQUEUED"
 #define ENTRY_RETRY_SCHEDULED "RETRY_SCHEDULED"

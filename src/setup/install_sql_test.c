@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * install_sql_test.c: which watches a function can recover, and its name.
- * tests/e2e/test_install*.py show with a server what it does.
+ * tests/e2e/setup/test_install*.py show with a server what it does.
  */
 #include "setup/install_sql.h"
 

@@ -15,10 +15,11 @@ import shutil
 import subprocess
 import time
 
-import chaos_checks
 from books import Books
-from databases import LiteDatabase, PgDatabase
-from workers import Queue, eventually
+from harness import invariants as chaos_checks
+from harness.databases import LiteDatabase, PgDatabase
+from harness.queue_workers import Queue
+from harness.waiting import eventually, patience
 
 HERE = pathlib.Path(__file__).parent
 LEASE = "600ms"
@@ -157,7 +158,7 @@ class Scene(Books):
 
     def play_victim(self, child):
         """What happens while it runs; the scene is over when it has ended."""
-        child.wait(120)
+        child.wait(patience())
 
     def finish(self):
         """After the death: ordinary workers, until everything is final and the dead are known."""

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from pgserver import PgServer
+from harness.pgserver import PgServer
 
 TABLE = """
 table inet faults {{

@@ -25,8 +25,8 @@ import urllib.request
 import psycopg2
 import yaml
 
-from pgserver import BIN, Session, die_with_parent, signal_all, unprivileged
-from workers import eventually
+from harness.pgserver import BIN, Session, die_with_parent, signal_all, unprivileged
+from harness.waiting import eventually, patience
 
 NEEDS = ("patroni", "etcd", "haproxy", "nft", "ip", "nsenter", "unshare")
 NODES = 3
@@ -237,7 +237,7 @@ class Node:
         if not self.holder:
             return
         signal_all([self.pid], signal.SIGKILL)
-        self.holder.wait(60)
+        self.holder.wait(patience())
         self.holder.stdout.close()
         self.holder = self.pid = None
 

@@ -3,7 +3,7 @@
 
 import pathlib
 
-import proof_results
+from harness import proof_results
 
 
 def note(module, claim, figure, n):

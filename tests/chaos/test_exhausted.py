@@ -12,16 +12,16 @@ import signal
 import psycopg2
 import pytest
 
-import stuck_jobs
 from books import Books
-from daemons import Daemon
-from databases import PgDatabase
-from outages import Outage
-from pgserver import PgServer
+from harness import stuck_jobs
+from harness.daemon import Daemon
+from harness.databases import PgDatabase
+from harness.outages import Outage
+from harness.pgserver import PgServer
+from harness.queue_workers import Queue, up_for
+from harness.small_disk import full_disk, tiny_filesystem
+from harness.waiting import eventually, patience
 from results import note
-from test_bad_input import tiny_filesystem
-from test_work_silence import full_disk
-from workers import Queue, eventually, up_for
 
 pytestmark = pytest.mark.proof
 
@@ -35,7 +35,7 @@ def work(queue, books, *options, name="anna", url=None):
 
 
 def ended_well(books, *workers):
-    eventually(books.is_final, limit=120)
+    eventually(books.is_final)
     for worker in workers:
         assert worker.stop() == 0, worker.log
     found = books.found_wrong()
@@ -135,7 +135,7 @@ def test_the_disk_of_the_server_s_log_is_full(defib, tmp_path):
                 eventually(lambda: books.started() > 0)
                 with full_disk(tiny):
                     fill_log(server, db)
-                    assert server.process.wait(60) is not None
+                    assert server.process.wait(patience()) is not None
                     server.process = None
                     assert books.put(1).returncode != 0
                 db.hang_up()
@@ -249,7 +249,7 @@ def test_a_scan_with_ever_more_memory(db, defib):
     for megabytes in [*range(8, 140, 4), 4096]:
         child = defib.start("scan", "--fix", config=config, preexec_fn=limited(megabytes))
         try:
-            out, err = child.communicate(timeout=100)
+            out, err = child.communicate(timeout=patience())
         finally:
             child.kill()
             child.wait()

@@ -28,14 +28,14 @@ import subprocess
 import threading
 import time
 
+import patroni
 import psycopg2
 import pytest
-
-import chaos
-import chaos_checks
-import patroni
 import results
-from daemons import Daemon
+
+from harness import chaos_run as chaos, invariants as chaos_checks
+from harness.daemon import Daemon
+from harness.waiting import patience
 
 pytestmark = pytest.mark.proof
 
@@ -228,7 +228,7 @@ class Scenario:
         self.daemons, self.faults, self.found = [], [], []
         self.over, self.mended = None, 0
 
-    def command(self, *args, given="", timeout=120):
+    def command(self, *args, given="", timeout=patience()):
         return subprocess.run([str(self.bin), *map(str, args)], input=given, capture_output=True,
                               text=True, env=self.env, cwd=self.folder, check=False,
                               timeout=timeout)
@@ -295,7 +295,7 @@ class Scenario:
             self.random.choice(self.workers).kill()
         fault.service = self.until(lambda: self.book.first_on(before), SERVICE_S,
                                    f"service after the leader was {kind}")
-        probe.join(60)
+        probe.join(patience())
         self.heal(fault, late)
         fault.healed = now_ms()
 
@@ -368,7 +368,7 @@ class Scenario:
                   "leader that commits", flush=True)
         for sender in self.senders:
             sender.over.set()
-            sender.join(150)
+            sender.join(patience())
         self.until_healthy()
         self.drain_senders()
         self.until(lambda: self.cluster.sql(chaos_checks.OPEN) == [(0,)], FINAL_S,
@@ -555,7 +555,6 @@ def report(scenario, lost):
         results.note(__file__, claim + text, shown, of)
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scenario", ["synchronous", "asynchronous"], indirect=True)
 def test_nothing_is_lost_or_done_twice_when_the_leader_fails(scenario):
     scenario.run()

@@ -9,13 +9,14 @@ import time
 
 import pytest
 
-import stuck_jobs
 from books import Books
-from daemons import Daemon
-from databases import PgDatabase
+from harness import stuck_jobs
+from harness.daemon import Daemon
+from harness.databases import PgDatabase
+from harness.queue_workers import Queue, up_for
+from harness.waiting import eventually, patience
 from net import Cable, need_namespaces, server_for
 from results import note
-from workers import Queue, eventually, up_for
 
 pytestmark = pytest.mark.proof
 
@@ -47,7 +48,7 @@ class Net:
         """A command at the other end of a cable; what it was, and how long it took."""
         begun = time.monotonic()
         argv = cable.argv([str(self.defib.bin), *map(str, args), "--db", self.url(cable)])
-        ran = subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False,
+        ran = subprocess.run(argv, capture_output=True, text=True, timeout=patience(), check=False,
                              env=self.books.env, cwd=self.defib.dir, stdin=subprocess.DEVNULL)
         return ran, time.monotonic() - begun
 
@@ -83,13 +84,13 @@ class Net:
 
     def end(self):
         """Everything becomes final, all leave, and the books agree."""
-        eventually(self.books.is_final, limit=120)
+        eventually(self.books.is_final)
         for worker in self.queue.workers:
             # unshare stands before those at the other ends: its child is asked.
             for pid in worker.children() if worker in self.far else [worker.pid]:
                 os.kill(pid, signal.SIGTERM)
         for worker in self.queue.workers:
-            worker.wait(60)
+            worker.wait(patience())
         found = self.books.found_wrong()
         assert not found, "\n".join(found)
 
@@ -133,10 +134,10 @@ def test_nearly_a_third_of_all_packets_is_lost(net):
                                        "-", "--max-attempts", "20", "--db",
                                        net.url(net.cables[part % 2])]),
             input="".join(f'{{"n": {part * 10 + i}}}\n' for i in range(10)), text=True,
-            capture_output=True, check=False, timeout=150, env=net.books.env)
+            capture_output=True, check=False, timeout=patience(), env=net.books.env)
         took.append(time.monotonic() - begun)
         net.books.sent.update({part * 10 + i: int(done.returncode == 0) for i in range(10)})
-    eventually(net.books.is_final, limit=240)
+    eventually(net.books.is_final)
     declared = net.dead()
     assert {cause for _, cause in declared} <= {"session gone", "silent"}, first.log
     assert first.process.poll() is None, first.log
@@ -164,7 +165,7 @@ def test_a_partition_shorter_than_the_lease_costs_nothing(net, way):
     WAYS[way](net.cables[0])
     time.sleep(LEASE_S)  # the time of the fault itself
     net.cables[0].heal()
-    eventually(net.books.is_final, limit=120)
+    eventually(net.books.is_final)
     assert net.dead() == [] and net.queue.ledger("REQUEUED") == [], far.log
     net.end()
     note(__file__, f"partition ({way}) shorter than the lease: jobs recovered", 0, 6)
@@ -184,13 +185,13 @@ def test_a_partition_longer_than_the_lease_is_one_recovery_and_no_second_settlem
     begun = time.monotonic()
     WAYS[way](net.cables[0])
     near = net.work(net.cables[1], "bert", program=["/bin/sh", "-c", script])
-    eventually(net.books.is_final, limit=120)
+    eventually(net.books.is_final)
     took = time.monotonic() - begun
     assert took > LEASE_S * 0.6, "recovered while its lease was fresh"
     (net.defib.dir / "go").touch()
     net.cables[0].heal()
     net.books.put(4)
-    eventually(net.books.is_final, limit=120)
+    eventually(net.books.is_final)
     assert far.process.poll() is None, far.log
     assert net.db.sql("SELECT state, epoch, crashes FROM defib.job WHERE id = 1") == [
         ("done", 2, 1)], near.log
@@ -212,7 +213,7 @@ def test_half_open_the_server_s_side_is_gone(net):
     eventually(lambda: net.db.sql("SELECT count(*) FROM pg_stat_activity WHERE client_addr = "
                                   "%s::inet", net.cables[0].there) == [(0,)])
     net.cables[0].heal()
-    eventually(net.books.is_final, limit=120)
+    eventually(net.books.is_final)
     assert net.dead() == [] and net.queue.ledger("REQUEUED") == [], far.log
     net.end()
     note(__file__, "half-open, the server's side gone: jobs recovered", 0, 3)
@@ -234,7 +235,7 @@ def test_half_open_the_worker_s_side_is_gone(net):
     sessions = net.db.sql("SELECT count(*) FROM pg_stat_activity WHERE client_addr = %s::inet",
                           net.cables[0].there)[0][0]
     assert sessions > 0
-    eventually(lambda: net.queue.state(1) == "queued", limit=120)
+    eventually(lambda: net.queue.state(1) == "queued")
     took = time.monotonic() - begun
     net.queue.workers.remove(far)
     net.work(net.cables[1], "bert", program=[net.books.program])
@@ -278,10 +279,10 @@ def test_a_daemon_that_is_cut_off_is_followed_by_the_other(net, way):
         WAYS[way](net.cables[0])
         daemons[1].wait_log("leads the watch", limit=120)
         stuck_jobs.fill(net.db, 50, first=51)
-        eventually(lambda: stuck_jobs.requeued(net.db) == 100, limit=120)
+        eventually(lambda: stuck_jobs.requeued(net.db) == 100)
         net.cables[0].heal()
         stuck_jobs.fill(net.db, 50, first=101)
-        eventually(lambda: stuck_jobs.requeued(net.db) == 150, limit=120)
+        eventually(lambda: stuck_jobs.requeued(net.db) == 150)
         assert stuck_jobs.agree(net.db) == 150
         assert first.process.poll() is None, first.log
     finally:

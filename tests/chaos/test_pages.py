@@ -11,19 +11,17 @@ import pathlib
 
 import pytest
 
-import stuck_jobs
-from daemons import Daemon
-from hand_jobs import Jobs
-from outages import Outage
-from receivers import Receiver
+from harness import stuck_jobs
+from harness.act_table import Jobs
+from harness.alerting import config as alert_config, webhook
+from harness.daemon import Daemon
+from harness.outages import Away, Outage
+from harness.queue_workers import up_for
+from harness.receivers import Receiver
+from harness.retention import config as retention_config, fill as fill_ended
+from harness.startup import IDLE, System
+from harness.waiting import eventually, patience
 from results import note
-from test_alerts import config as alert_config
-from test_alerts import webhook
-from test_outbox import Away
-from test_retention import config as retention_config
-from test_retention import fill as fill_ended
-from test_startup import IDLE, System
-from workers import eventually, up_for
 
 pytestmark = pytest.mark.proof
 
@@ -77,7 +75,7 @@ def test_undo_of_a_batch(jobs, db, n):
     assert one("scan", "--fix", "--json").json["recovered"] == n
     batches = db.sql(f"SELECT DISTINCT batch FROM {stuck_jobs.ledger(db)}")
     for batch, in batches:
-        ran = one("undo", batch, "--yes", timeout=110)
+        ran = one("undo", batch, "--yes", timeout=patience())
         assert ran.code == 0, ran.err
     assert count(db, "jobs", "status = 'running' AND error IS NULL") == n
     assert count(db, stuck_jobs.ledger(db), "event = 'UNDONE'") == n
@@ -148,7 +146,7 @@ def test_held_jobs_are_counted_as_they_are(jobs, db, words):
 def test_held_jobs_are_released_by_a_term(jobs, db):
     one = jobs(MORE, release="status = 'queued'", **PARK)
     one("scan", "--fix")
-    assert one("release", "--where", "held", "--yes", timeout=110).code == 0
+    assert one("release", "--where", "held", "--yes", timeout=patience()).code == 0
     assert count(db, "jobs", "status = 'queued'") == MORE and count(db, own(db, "hold")) == 0
 
 
@@ -181,7 +179,7 @@ def test_a_retry_behind_a_page_that_is_refused(jobs, db):
     due(one, db)
     last = db.sql(f"SELECT job FROM {own(db, 'retry')} ORDER BY due_at DESC, job DESC LIMIT 1")[0][0]
     refuse_but(db, int(last))
-    one("scan", "--fix", timeout=110)
+    one("scan", "--fix", timeout=patience())
     assert db.sql("SELECT id FROM jobs WHERE status = 'queued'") == [(int(last),)]
 
 
@@ -195,7 +193,7 @@ def test_a_retry_behind_a_page_that_is_locked(pg, defib):
     holder.autocommit = False
     holder.cursor().execute("SELECT 1 FROM jobs WHERE id <> %s FOR UPDATE", (int(last),))
     try:
-        one("scan", "--fix", timeout=110)
+        one("scan", "--fix", timeout=patience())
         assert pg.sql("SELECT id FROM jobs WHERE status = 'queued'") == [(int(last),)]
     finally:
         holder.close()
@@ -222,7 +220,6 @@ def give(queue, n, owners):
                f"claimed_at = {now} WHERE mod(id - %s, %s) = %s", owner, first, len(owners), i)
 
 
-@pytest.mark.timeout(600)
 def test_dead_workers_with_a_job_each(queue):
     """All of one host, gone without a word: the next worker of the host finds each by its exit."""
     living = queue.work("--queue", "other", "--name", "living")
@@ -240,18 +237,17 @@ def test_dead_workers_with_a_job_each(queue):
     assert len(owners) == MORE
     give(queue, MORE, owners)
     queue.work("--queue", "other", "--name", "finder")
-    eventually(lambda: count(queue.db, table, "state = 'dead'") >= MORE, limit=300)
-    eventually(lambda: count(queue.db, queue.table("job"), "state = 'queued'") == MORE, limit=120)
+    eventually(lambda: count(queue.db, table, "state = 'dead'") >= MORE)
+    eventually(lambda: count(queue.db, queue.table("job"), "state = 'queued'") == MORE)
     assert len(queue.ledger("REQUEUED")) == MORE
 
 
-@pytest.mark.timeout(600)
 def test_jobs_that_a_worker_owns_and_does_not_have(queue):
     """As after a claim whose answer was lost; it finds each and hands it back."""
     queue.work("--queue", "other", "--name", "owner", "--lease", "3s")
     me, = queue.db.sql(f"SELECT id FROM {queue.table('worker')}")[0]
     give(queue, MORE, [me])
-    eventually(lambda: count(queue.db, queue.table("job"), "state = 'queued'") == MORE, limit=300)
+    eventually(lambda: count(queue.db, queue.table("job"), "state = 'queued'") == MORE)
     assert count(queue.db, queue.table("job"), "owner IS NOT NULL") == 0
 
 
@@ -265,7 +261,6 @@ def test_jobs_of_one_dead_worker(queue):
     assert len(queue.ledger("REQUEUED")) == MORE
 
 
-@pytest.mark.timeout(600)
 def test_delayed_jobs_that_become_due_at_once(queue):
     """A drain takes all of them, though they are made ready a page at a time."""
     queue.bulk(MORE, "--delay", "1h")
@@ -276,7 +271,6 @@ def test_delayed_jobs_that_become_due_at_once(queue):
     assert count(queue.db, queue.table("job"), "state = 'done'") == MORE
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("spool", [True, False], ids=["spool", "memory"])
 def test_results_while_the_database_was_away(queue, request, spool):
     """More jobs end in an outage than one turn records."""
@@ -290,14 +284,14 @@ def test_results_while_the_database_was_away(queue, request, spool):
     queue.work("--concurrency", str(MORE), "--lease", "10m", *where, url=outage.url,
                run=f"read x <{gate}; echo $DEFIB_JOB_ID >>{ended}")
     jobs = queue.table("job")
-    eventually(lambda: count(queue.db, jobs, "state = 'running'") == MORE, limit=400)
+    eventually(lambda: count(queue.db, jobs, "state = 'running'") == MORE)
     outage.begin()
     writer = os.open(gate, os.O_RDWR)
     os.write(writer, b"\n" * MORE)
-    eventually(lambda: ended.exists() and len(ended.read_text().split()) == MORE, limit=200)
+    eventually(lambda: ended.exists() and len(ended.read_text().split()) == MORE)
     outage.end()
     os.close(writer)
-    eventually(lambda: count(queue.db, jobs, "state = 'done'") == MORE, limit=200)
+    eventually(lambda: count(queue.db, jobs, "state = 'done'") == MORE)
     assert sorted(map(int, ended.read_text().split())) == [i for i, in queue.all("id")]
     assert not queue.all("id", "epoch <> 1")
 
@@ -329,7 +323,6 @@ def test_cancelled_jobs(queue, defib):
 
 # ---- a start, retention, what is read ----
 
-@pytest.mark.timeout(600)
 def test_jobs_that_a_start_cleans_up(db, defib, with_tables):
     scristill = System("scristill", db, defib)
     try:
@@ -375,7 +368,6 @@ def test_ledger_entries_that_are_read(jobs, db, n):
     assert one("ledger", "verify").code == 0
 
 
-@pytest.mark.timeout(600)
 def test_messages_that_wait_for_a_sink(db, defib):
     """They came while the receiver was down; each reaches it once, and in order."""
     receiver = Receiver()
@@ -388,7 +380,7 @@ def test_messages_that_wait_for_a_sink(db, defib):
         put_messages(db)
         daemon = Daemon(defib, text)
         try:
-            eventually(lambda: count(db, own(db, "delivery"), "ended IS NULL") == 0, limit=300)
+            eventually(lambda: count(db, own(db, "delivery"), "ended IS NULL") == 0)
         finally:
             daemon.kill()
         got = [one.json["n"] for one in receiver.got if "n" in one.json]
@@ -416,7 +408,7 @@ def test_a_daemon_frees_a_backlog_behind_a_page(db, defib):
     up_for(db, 31)
     daemon = Daemon(defib, stuck_jobs.config(db, every="200ms"))
     try:
-        eventually(lambda: stuck_jobs.requeued(db) == MORE, limit=100)
+        eventually(lambda: stuck_jobs.requeued(db) == MORE)
         assert stuck_jobs.agree(db) == MORE
     finally:
         daemon.kill()

@@ -10,14 +10,15 @@ import time
 
 import pytest
 
-import stuck_jobs
 from books import Books
-from daemons import Daemon
-from proxy import CHUNK, Proxy
+from harness import stuck_jobs
+from harness.daemon import Daemon
+from harness.proxy import CHUNK, Proxy
+from harness.queue_workers import up_for
+from harness.waiting import eventually
 from results import note
-from workers import eventually, up_for
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.proof
 
 LEASE_S = 6
 
@@ -38,7 +39,7 @@ def work(queue, books, name="anna", url=None):
 
 
 def ended_well(queue, books, *workers):
-    eventually(books.is_final, limit=120)
+    eventually(books.is_final)
     for worker in workers:
         assert worker.stop() == 0, worker.log
     found = books.found_wrong()
@@ -81,7 +82,7 @@ def test_a_stopped_backend_on_each_session_of_a_worker(pg_queue, books):
         with Stopped(before[min(i, len(before) - 1)]):
             begun = time.monotonic()
             assert books.put(5).returncode == 0
-            eventually(books.is_final, limit=60)
+            eventually(books.is_final)
             took.append(time.monotonic() - begun)
             beats(queue, "anna", 2)
         nobody_was_taken_for_dead(queue, workers)
@@ -140,7 +141,7 @@ def test_a_stopped_backend_on_each_session_of_a_daemon(pg, defib):
                 begun = time.monotonic()
                 stuck_jobs.fill(pg, 10, first=rows + 1)
                 rows += 10
-                eventually(lambda want=rows: stuck_jobs.requeued(pg) == want, limit=110)
+                eventually(lambda want=rows: stuck_jobs.requeued(pg) == want)
                 took.append(time.monotonic() - begun)
         assert stuck_jobs.agree(pg) == rows
         assert daemon.stop() == 0
@@ -189,7 +190,7 @@ def test_a_slow_database_on_each_session_of_a_worker(pg_queue, books, slow_proxy
         for link in links if i == len(links) else links[i:i + 1]:
             proxy.slow(link, 0.25)
         assert books.put(5).returncode == 0
-        eventually(books.is_final, limit=100)
+        eventually(books.is_final)
         beats(queue, "anna", 3)
         for link in list(proxy.links):
             proxy.slow(link, 0)
@@ -213,7 +214,7 @@ def test_a_slow_database_on_each_session_of_a_daemon(pg, defib, slow_proxy):
                 slow_proxy.slow(link, 0.25)
             stuck_jobs.fill(pg, 10, first=rows + 1)
             rows += 10
-            eventually(lambda want=rows: stuck_jobs.requeued(pg) == want, limit=110)
+            eventually(lambda want=rows: stuck_jobs.requeued(pg) == want)
             for link in list(slow_proxy.links):
                 slow_proxy.slow(link, 0)
         assert stuck_jobs.agree(pg) == rows
@@ -269,7 +270,7 @@ def test_each_right_on_its_own_is_lost_and_comes_back(pg_queue, books, app):
                 assert worker.process.returncode in (4, 5, 6), worker.log
                 assert "permission denied" in worker.log, worker.log
                 worker = work(queue, books, url=url)
-            eventually(books.is_final, limit=100)
+            eventually(books.is_final)
             tried += 1
     assert "permission denied" in "".join(w.log for w in queue.workers)
     ended_well(queue, books, worker)
@@ -301,7 +302,7 @@ def test_each_right_on_a_users_table_is_lost_and_comes_back(pg, defib):
                 rows += 5
                 time.sleep(0.7)  # the time of the fault itself
                 pg.sql(f"GRANT {right} ON {table} TO {role}")
-                eventually(lambda want=rows: stuck_jobs.requeued(pg) == want, limit=100)
+                eventually(lambda want=rows: stuck_jobs.requeued(pg) == want)
                 assert stuck_jobs.agree(pg) == rows
         assert "permission denied" in daemon.log
         assert daemon.stop() == 0

@@ -10,10 +10,10 @@ import subprocess
 import pytest
 
 from deaths import LiteStage, PgStage, Scene
+from harness.waiting import eventually
 from results import note
-from workers import eventually
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.proof
 
 # Writes what chaos_job.c writes, and stays until it is ended.
 STAYS = ('echo "start $DEFIB_JOB_ID $DEFIB_EPOCH $$ - $(date +%s%6N)" >>"$CHAOS_EFFECTS"; '

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * replay.pml: real histories of jobs, step by step through the statements of job.pml, which
- * includes this file when REPLAY is defined. tests/e2e/ledger_history.py writes history.h and runs
+ * includes this file when REPLAY is defined. tests/harness/model_replay.py writes history.h and runs
  * it; docs/internals/model.md says how a history is read.
  *
  * Each step is what a database, a job or a test has written down. It sets what the model keeps of
@@ -116,7 +116,7 @@ inline read_step()
 	}
 }
 
-/* The numbers are places in STEPS of tests/e2e/ledger_history.py. */
+/* The numbers are places in STEPS of tests/harness/model_replay.py. */
 inline replay_step()
 {
 	read_step();

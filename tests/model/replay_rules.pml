@@ -23,7 +23,7 @@ c_decl {
 int h_who, h_at; /* which history, and its next step */
 bit h_refused;
 
-/* The step, as tests/e2e/ledger_history.py writes it. */
+/* The step, as tests/harness/model_replay.py writes it. */
 byte h_is, h_of, h_epoch, h_as, h_why, h_state, h_owner;
 bit h_fresh; /* the worker had renewed within the time that convicts it */
 bit h_seen;  /* its process was seen later */

@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The project's rules that no compiler checks.
+
+rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
+ - rooms: an include points to the same room or to a lower one (ranks.py)
+ - purity: judge, decide, guard and pace see no database, not even through a header of ours
+ - banned: the libc functions that src/base/banned.h poisons (checked twice on purpose)
+ - events: names of the ledger's events occur in src/ledger/events.h, and in no other code
+ - homes: one room calls a library, one file draws random numbers and sets limits of waits (HOMES)
+ - engines: only store/ asks which engine a database is (store/dialect.h answers everything else)
+ - size: functions of at most 70 lines, files of at most 600
+"""
+
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from ranks import RANK  # noqa: E402
+
+PURE = [
+    "guard/guard", "guard/brake", "guard/doubt", "guard/pace",
+    "life/life", "life/part", "life/silence", "life/locks", "life/lease",
+    "recover/judge", "recover/decide", "worker/engine",
+    "worker/engine_turn", "worker/engine_answer", "worker/job",
+    "worker/claim_limits",
+]
+NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
+READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")
+ENGINE = re.compile(r"\b(?:STORE_(?:POSTGRES|SQLITE)|dialect_(?:postgres|sqlite))\b")
+ENGINE_MOST = 6  # mentions outside store/, tests not counted
+# What may be called in one place only, and where that is.
+HOMES = {
+    r"PQ[a-z]\w*": "store/",
+    r"sqlite3_\w+": "store/",
+    r"fy_\w+": "config/",
+    r"curl_\w+": "alert/",
+    r"MHD_\w+": "http/",
+    r"getrandom|random|rand|drand48|srand": "base/clock.c",
+    r"pthread_condattr_\w+": "base/condition.h",
+}
+FUNCTION_MOST = 70
+FILE_MOST = 600
+COLUMNS_MOST = 100
+TAB = 4
+
+EVENTS = "ledger/events.h"
+NOT_EVENTS = {("src/cli/top/model.c", "HELD")}  # heads of columns
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def blank(match):
+    """Comments and strings as blanks: line numbers stay."""
+    return re.sub(r"[^\n]", " ", match.group(0))
+
+
+def code_of(text):
+    return COMMENT_OR_TEXT.sub(blank, text)
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+class House:
+    def __init__(self, root):
+        self.root = root
+        self.src = root / "src"
+        self.files = sorted(self.src.rglob("*.[ch]"))
+        self.texts = {path: path.read_text(errors="replace") for path in self.files}
+        self.wrong = []
+
+    def say(self, path, line, what):
+        self.wrong.append(f"{path.relative_to(self.root)}:{line}: {what}")
+
+    def room(self, path):
+        parts = path.relative_to(self.src).parts
+        return parts[0] if len(parts) > 1 else None
+
+    def includes(self, path):
+        text = self.texts[path]
+        for match in INCLUDE.finditer(text):
+            yield line_of(text, match.start()), match.group(1) == '"', match.group(2)
+
+    def check_rooms(self, path):
+        here = self.room(path)
+        if here and here not in RANK:
+            return self.say(path, 1, f"'{here}' is no room of this house")
+        for line, ours, name in self.includes(path):
+            there = name.split("/")[0]
+            if not ours or "/" not in name or there == here:
+                continue
+            if there not in RANK:
+                self.say(path, line, f'"{name}" is in no room of this house')
+            elif here and RANK[there] >= RANK[here]:
+                self.say(path, line, f"{here} may not include {there}: includes point left")
+
+    def database_seen(self, path, seen):
+        """The chain of includes from `path` to a database, a thread or a clock, or None."""
+        seen.add(path)
+        for _, ours, name in self.includes(path):
+            if name in NOT_PURE or name.startswith("store/"):
+                return [name]
+            header = self.src / name
+            if ours and header in self.texts and header not in seen:
+                chain = self.database_seen(header, seen)
+                if chain:
+                    return [name] + chain
+        return None
+
+    def check_purity(self):
+        for stem in PURE:
+            for path in (self.src / f"{stem}{end}" for end in (".c", ".h")):
+                chain = self.database_seen(path, set()) if path in self.texts else None
+                if chain:
+                    self.say(path, 1, f"must see no database, thread or clock: {' -> '.join(chain)}")
+                code = code_of(self.texts.get(path, ""))
+                for match in READS_CLOCK.finditer(code):
+                    self.say(path, line_of(code, match.start()),
+                             f"must be told the time and chance, not ask {match.group(1)}()")
+
+    def banned_names(self):
+        text = self.texts.get(self.src / "base" / "banned.h", "")
+        return re.findall(r"\w+", " ".join(re.findall(r"#pragma GCC poison (.*)", text)))
+
+    def check_banned(self, path, names):
+        if path.name == "banned.h" or not names:
+            return
+        code = code_of(self.texts[path])
+        for match in re.finditer(rf"(?<![\w.>])({'|'.join(names)})\s*\(", code):
+            self.say(path, line_of(code, match.start()), f"{match.group(1)} is banned")
+
+    def check_homes(self, path):
+        where = str(path.relative_to(self.src))
+        code = code_of(self.texts[path])
+        for call, home in HOMES.items():
+            if where.startswith(home) or path.stem.endswith("_test"):
+                continue
+            for match in re.finditer(rf"(?<![\w.>])({call})\s*\(", code):
+                self.say(path, line_of(code, match.start()), f"{match.group(1)}() is for {home} alone")
+
+    def event_names(self):
+        """How an event is written in code: quoted, alone or inside SQL or JSON."""
+        text = self.texts.get(self.src / EVENTS, "")
+        names = "|".join(re.findall(r'^#define ENTRY_\w+ "(\w+)"', text, re.M))
+        return re.compile(rf"""["'](?P<name>{names})\\?["']""") if names else None
+
+    def check_events(self, names):
+        scripts = sorted((self.root / "web").rglob("*.js"))
+        for path in self.files + scripts if names else []:
+            if path == self.src / EVENTS or path.stem.endswith("_test"):
+                continue
+            text = self.texts.get(path) or path.read_text()
+            for match in names.finditer(text):
+                if (str(path.relative_to(self.root)), match["name"]) not in NOT_EVENTS:
+                    self.say(path, line_of(text, match.start()),
+                             f"the event {match['name']} is named here: ask {EVENTS}")
+
+    def check_sizes(self, path):
+        lines = self.texts[path].splitlines()
+        if len(lines) > FILE_MOST:
+            self.say(path, len(lines), f"{len(lines)} lines: over {FILE_MOST}, so two ideas")
+        for number, line in enumerate(lines, 1):
+            if len(line.expandtabs(TAB)) > COLUMNS_MOST:
+                self.say(path, number, f"over {COLUMNS_MOST} columns")
+        # A function's braces are alone in the first column, by .clang-format.
+        start = None
+        for number, line in enumerate(lines, 1):
+            if line == "{":
+                start = number
+            elif line == "}" and start:
+                if number - start - 1 > FUNCTION_MOST:
+                    self.say(path, start, f"a function of {number - start - 1} lines")
+                start = None
+
+    def check_engines(self):
+        seen = [(path, line_of(code, match.start()))
+                for path in self.files if self.room(path) != "store" and "_test" not in path.name
+                for code in [code_of(self.texts[path])] for match in ENGINE.finditer(code)]
+        if len(seen) > ENGINE_MOST:
+            for path, line in seen:
+                self.say(path, line, f"asks which engine it is; {ENGINE_MOST} places may, not "
+                                     f"{len(seen)}: ask store/dialect.h for what it can do")
+
+    def check(self):
+        names = self.banned_names()
+        for path in self.files:
+            self.check_rooms(path)
+            self.check_banned(path, names)
+            self.check_homes(path)
+            self.check_sizes(path)
+        self.check_purity()
+        self.check_events(self.event_names())
+        self.check_engines()
+        return self.wrong
+
+
+def main():
+    default = pathlib.Path(__file__).resolve().parents[2]
+    wrong = House(pathlib.Path(sys.argv[1]).resolve() if sys.argv[1:] else default).check()
+    print("\n".join(wrong) or "rooms: in order")
+    sys.exit(bool(wrong))
+
+
+main()
