@@ -50,13 +50,24 @@ static void write_down(const struct timeline *t)
 		log_event(LOG_WARN, "cannot store the server's timeline", LOG_STR("why", strerror(errno)));
 }
 
-/* Invalid lines are skipped: a crash may have cut the last one short. */
+static bool line_parse(const char *line, struct timeline *out)
+{
+	char *end = NULL;
+	errno = 0;
+	out->cluster = strtoull(line, &end, 10);
+	return !errno && *end == ' ' && int_parse(end + 1, &out->number) && out->number > 0;
+}
+
+/*
+ * Invalid lines are skipped: a crash or a full disk may have cut one short, and the next line then
+ * continues it.
+ */
 static void read_lines(char *text)
 {
 	char *rest = NULL;
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		struct timeline t = {0};
-		if (sscanf(line, "%" SCNu64 " %" SCNd64, &t.cluster, &t.number) != 2 || t.number <= 0)
+		if (!line_parse(line, &t))
 			continue;
 		struct seen *s = seen_of(t.cluster);
 		s->highest.number = t.number > s->highest.number ? t.number : s->highest.number;

@@ -111,6 +111,21 @@ static void a_line_that_a_crash_cut_short_is_passed_over(void **state)
 	assert_int_equal(see(9, 1), DEFIB_OK);
 }
 
+/* Its number would be above that of every server, so that all of them would be refused. */
+static void a_line_that_continues_a_cut_one_is_passed_over(void **state)
+{
+	(void)state;
+	static const char text[] = "7708822795386513088 17708822795386513088 3\n"
+							   "7708822795386513088 7708822795386513088 3\n"
+							   "8 18446744073709551616\n";
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+	close(fd);
+	assert_int_equal(timeline_keep(folder, NULL), DEFIB_OK);
+	assert_int_equal(see(UINT64_C(7708822795386513088), 3), DEFIB_OK);
+	assert_int_equal(see(8, 1), DEFIB_OK);
+}
+
 static void what_a_server_answers_is_read(void **state)
 {
 	(void)state;
@@ -135,6 +150,7 @@ int main(void)
 		TEST(the_next_process_knows),
 		TEST(only_an_advance_is_written),
 		TEST(a_line_that_a_crash_cut_short_is_passed_over),
+		TEST(a_line_that_continues_a_cut_one_is_passed_over),
 		TEST(what_a_server_answers_is_read),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
