@@ -231,11 +231,12 @@ defib_err defib_end(defib_watches *watches, const char *watch, const char *job, 
 	                              .ledger_off = on.ledger_off};
 	if (!err)
 		err = act_configured(act_kind_named("end"), on.watch, &f);
-	if (!err)
+	if (!err) {
 		err = end_job(&on.session, on.watch, &o, &ending, &f);
-	/* A text that the key's type cannot hold matches no row. */
-	if (err && strncmp(f.sqlstate, "22", 2) == 0)
-		err = DEFIB_OK;
+		/* A text that the key's type cannot hold matches no row. */
+		if (err && strncmp(f.sqlstate, "22", 2) == 0)
+			err = DEFIB_OK;
+	}
 	if (!err && ending == ENDING_MISSING)
 		err = fail(&f, DEFIB_NOT_FOUND, "watch %s has no job %s", on.watch->name, job);
 	else if (!err && ending == ENDING_LOCKED)
