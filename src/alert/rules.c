@@ -349,10 +349,14 @@ static void add_digits(struct buf *out, double value, int digits)
 {
 	double size = value < 0 ? -value : value;
 	int decimals = digits - 1;
-	for (; size >= 10 && decimals > 0; size /= 10)
+	while (size >= 10 && decimals > 0) {
+		size /= 10;
 		decimals--;
-	for (; size > 0 && size < 1 && decimals < DIGITS_MOST; size *= 10)
+	}
+	while (size > 0 && size < 1 && decimals < DIGITS_MOST) {
+		size *= 10;
 		decimals++;
+	}
 	char text[64];
 	int n = snprintf(text, sizeof text, "%.*f", decimals, value);
 	while (decimals > 0 && text[n - 1] == '0') {

@@ -9,7 +9,8 @@
 #include <assert.h>
 #include <stdarg.h>
 
-defib_err fail(struct failure *f, defib_err code, const char *fmt, ...)
+/* In parentheses, because it is also a macro for clang-tidy. */
+defib_err(fail)(struct failure *f, defib_err code, const char *fmt, ...)
 {
 	assert(code != DEFIB_OK);
 	if (!f)

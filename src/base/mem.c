@@ -73,6 +73,13 @@ static void out_of_memory(size_t n)
 	poll(NULL, 0, WAIT_MS);
 }
 
+/* More than memory can ever hold: waits, unless on_refused or abort() ends it. */
+static _Noreturn void never_enough(size_t n)
+{
+	for (;;)
+		out_of_memory(n);
+}
+
 void *mem_alloc(size_t n)
 {
 	void *p;
@@ -113,8 +120,8 @@ static struct arena_block *block_add(struct arena *a, size_t least)
 void *arena_alloc(struct arena *a, size_t n)
 {
 	const size_t align = _Alignof(max_align_t);
-	while (n > SIZE_MAX / 2)
-		out_of_memory(n);
+	if (n > SIZE_MAX / 2)
+		never_enough(n);
 	/* Never zero bytes: two allocations have two addresses. */
 	size_t need = (n + !n + align - 1) / align * align;
 	struct arena_block *block = a->head;

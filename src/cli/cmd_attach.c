@@ -17,7 +17,7 @@ static const struct cli_option attach_options[] = {
 	{NULL, NULL, NULL},
 };
 
-/* Lock waits are short, and repeated. `b` NULL: remove, and report what was there. */
+/* Lock waits are short, and repeated. `was` NULL: attach; else: remove, and report what was. */
 static defib_err change(const struct database *d, const struct watch *w, const struct binding *b,
                         struct detached *was, struct failure *f)
 {
@@ -27,7 +27,7 @@ static defib_err change(const struct database *d, const struct watch *w, const s
 	defib_err err = store_open(&o, &s, f);
 	for (int try = 0; s && try < TRIES; try++) {
 		fail_clear(f);
-		err = b ? attach_make(s, b, f) : attach_remove(s, w, was, f);
+		err = was ? attach_remove(s, w, was, f) : attach_make(s, b, f);
 		if (err != DEFIB_LOCKED)
 			break;
 		usleep(PAUSE_MS * 1000);
@@ -106,7 +106,7 @@ static void print_detached(const struct cli *c, const struct watch *w, const str
 static int do_detach(struct cli *c, const struct database *d, const struct watch *w)
 {
 	struct failure f = {0};
-	struct detached was;
+	struct detached was = {0};
 	const char *question = arena_printf(
 		&c->arena, "remove the trigger of watch %s from database %s", w->name, d->name);
 	int code = cli_confirm(c, question, false);

@@ -9,6 +9,7 @@
 #include "daemon/background_acts.h"
 #include "recover/leader_status.h"
 
+#include <assert.h>
 #include <unistd.h>
 
 #define LISTED 20
@@ -161,6 +162,7 @@ static defib_err look_in(struct cli *c, const struct database *d, const char *id
 static int find_act(struct cli *c, const char *id, bool changes, struct found_act *out)
 {
 	struct failure f = {0};
+	*out = (struct found_act){0};
 	for (int i = 0; i < c->settings.ndatabases; i++) {
 		struct failure own = {0};
 		if (look_in(c, &c->settings.databases[i], id, changes, out, &own))
@@ -221,6 +223,7 @@ static int show_act(struct cli *c, const char *id)
 	int code = find_act(c, id, false, &found);
 	if (code != EXIT_CLEAN)
 		return code;
+	assert(found.act);
 	if (cli_flag(c, "wait"))
 		code = wait_for_end(c, &found);
 	if (code == EXIT_CLEAN) {
@@ -291,6 +294,7 @@ static int cancel_act(struct cli *c, const char *id)
 	int n = 0, code = find_act(c, id, true, &found);
 	if (code != EXIT_CLEAN)
 		return code;
+	assert(found.act);
 	defib_err err = background_cancel(found.session.store, id, &was, &f);
 	if (!err && !was) {
 		fail(&f, DEFIB_REFUSED, "background act %s has ended: %s", id, found.act->state);

@@ -346,7 +346,7 @@ static defib_err read_pages(struct cli *c, const struct ledger_source *s,
 		int64_t left = filter->limit - *n;
 		page.limit = left < PAGE ? left : PAGE;
 		err = ledger_read(s->session.store, &page, &c->arena, &more, &got, f);
-		if (err || got == 0)
+		if (err || got <= 0)
 			break;
 		if (*n + got > room) {
 			room = 2 * (*n + got);

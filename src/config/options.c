@@ -184,7 +184,7 @@ static bool read_scalar(struct cfg_reader *r, const struct opt_row *row,
                         const struct cfg_node *node, void *field, struct buf *shown)
 {
 	AUTO_BUF expected = BUF_INIT;
-	const char *text;
+	const char *text = NULL;
 	int64_t bare;
 	add_expected(row, &expected);
 	if (!scalar_text(r, node, buf_text(&expected), &text))

@@ -317,6 +317,8 @@ static const struct anchor *find_anchor(const struct builder *b, const char *nam
 
 static defib_err build_alias(struct builder *b, const struct step *s, struct cfg_node **out)
 {
+	if (!s->text)
+		return bad_yaml(b);
 	const struct anchor *a = find_anchor(b, s->text);
 	if (!a)
 		return bad(b, s->at, "define it before it is used, or put the value in quotes",

@@ -527,8 +527,10 @@ static bool act_named(struct api_call *c, struct background_act **act)
 	    (there &&
 	     background_read(c->session->store, c->parts[0], 1, &c->arena, act, &n, &c->failure)))
 		return false;
-	return n || api_problem(c, 404, "there is no background act %s in database %s", c->parts[0],
-	                        c->database->name);
+	if (n == 0)
+		api_problem(c, 404, "there is no background act %s in database %s", c->parts[0],
+		            c->database->name);
+	return n > 0;
 }
 
 static void show_act(struct api_call *c)

@@ -188,8 +188,10 @@ static bool read_results(struct api_call *c, struct settlement **out, int *n)
 	size_t i;
 	json_t *item;
 	*n = (int)json_array_size(list);
-	if (*n == 0 || *n > SETTLE_MOST)
-		return api_problem(c, 400, "results must be a list of 1 to %d results", SETTLE_MOST);
+	if (*n == 0 || *n > SETTLE_MOST) {
+		api_problem(c, 400, "results must be a list of 1 to %d results", SETTLE_MOST);
+		return false;
+	}
 	*out = ARENA_ARRAY(&c->arena, struct settlement, *n);
 	json_array_foreach(list, i, item)
 	{

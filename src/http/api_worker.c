@@ -366,6 +366,7 @@ bool worker_allowed(struct api_call *c, int64_t *id, bool *own)
 	struct store *s = c->session->store;
 	struct failure f = {0};
 	struct store_rows rows;
+	*own = false;
 	if (!worker_named(c, id))
 		return false;
 	struct store_param param = P_INT(*id);

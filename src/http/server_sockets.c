@@ -335,7 +335,7 @@ struct head {
 static bool is_token(const char *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)text[i]) && !memchr("!#$%&'*+-.^_`|~", text[i], 15))
+		if (!isalnum((unsigned char)text[i]) && (!text[i] || !strchr("!#$%&'*+-.^_`|~", text[i])))
 			return false;
 	return n > 0;
 }

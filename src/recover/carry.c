@@ -341,10 +341,12 @@ void lanes_put(struct lanes *l, struct lane_job *j)
 {
 	pthread_mutex_lock(&l->mutex);
 	j->first = !l->last;
-	if (l->first)
+	if (l->first) {
+		assert(l->last);
 		l->last->next = j;
-	else
+	} else {
 		l->first = j;
+	}
 	l->last = j; /* also after it was taken: it means that there was one */
 	if (!l->waits)
 		l->waits = j;

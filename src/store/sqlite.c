@@ -99,6 +99,7 @@ static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
 static void cells_start(struct cells *c, sqlite3_stmt *stmt)
 {
 	struct store_rows *rows = c->rows;
+	rows->nrows = 0;
 	rows->ncols = sqlite3_column_count(stmt);
 	rows->names = ARENA_ARRAY(c->arena, const char *, rows->ncols);
 	for (int i = 0; i < rows->ncols; i++)

@@ -350,7 +350,7 @@ void compile_work(const struct binding *b, const struct sql_text *statement, str
 static const char *column_named(const struct binding *b, const char *name)
 {
 	for (int i = 0; i < b->ncolumns; i++)
-		if (text_eq(b->columns[i].name, name))
+		if (strcmp(b->columns[i].name, name) == 0)
 			return b->columns[i].name;
 	for (int i = 0; i < b->ncolumns; i++)
 		if (strcasecmp(b->columns[i].name, name) == 0)

@@ -301,7 +301,7 @@ static void each_sql(const struct opt_row *rows, const char *prefix, const void 
 		snprintf(option, sizeof option, "%s%s%s", prefix, rows->name, rows->rows ? "." : "");
 		if (rows->type == OPT_SQL || rows->type == OPT_SET)
 			fn(ctx, option, at, rows->type == OPT_SET);
-		else if (rows->type == OPT_MAP)
+		else if (rows->type == OPT_MAP && rows->rows)
 			each_sql(rows->rows, option, at, fn, ctx);
 	}
 }

@@ -4,6 +4,8 @@
 
 #include "base/log.h"
 
+#include <assert.h>
+
 #define OFFER_MAX 500
 #define ASIDE_MS 60000 /* how often results that are set aside are offered again */
 
@@ -353,6 +355,7 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 {
 	AUTO_ARENA a = ARENA_INIT;
 	int n = 0, i = 0;
+	assert(first);
 	if (!w->turn_thread.spools)
 		return;
 	for (const struct job *j = first; j; j = j->queued)

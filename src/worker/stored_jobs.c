@@ -204,6 +204,8 @@ static defib_err insert_batch(struct store *s, struct batch *b, int64_t **ids, i
                               struct failure *f)
 {
 	assert(!s->in_tx && b->n > 0);
+	*ids = NULL;
+	*n = 0;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err)
 		err = insert_inside(s, b, ids, n, f);
@@ -363,7 +365,7 @@ static defib_err send_now(struct store *s, const struct enqueue *jobs, int n,
 	b->n = 1;
 	b->puts[0] = (struct stored_put){.token = sent->token, .jobs = (struct enqueue *)jobs, .n = n};
 	defib_err err = insert_batch(s, b, &ids, &got, f);
-	if (!err)
+	if (!err && got > 0)
 		memcpy(sent->ids, ids, sizeof *ids * (size_t)got);
 	arena_release(&b->arena);
 	free(b);

@@ -465,7 +465,7 @@ static void show_counts(const struct demo *d, const struct demo_verdict *v, stru
 	buf_addf(out, " done, %lld rolled back by their saga, %lld held for an operator\n",
 	         (long long)v->rolled_back, (long long)v->held);
 	buf_addf(out, "%lld workers killed; %lld recoveries; %lld late results refused\n",
-	         (long long)(v->killed + d->pages_killed), (long long)v->recovered, (long long)d->late);
+	         (long long)v->killed + d->pages_killed, (long long)v->recovered, (long long)d->late);
 	show_times("jobs", &v->times, out);
 	show_times("pages", &v->page_times, out);
 }
