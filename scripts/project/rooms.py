@@ -9,7 +9,7 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - events: names of the ledger's events occur in src/ledger/events.h, and in no other code
  - homes: one room calls a library, one file draws random numbers and sets limits of waits (HOMES)
  - engines: only store/ asks which engine a database is (store/dialect.h answers everything else)
- - size: functions of at most 70 lines, files of at most 600
+ - columns: lines of at most 100
 """
 
 import pathlib
@@ -41,8 +41,6 @@ HOMES = {
     r"getrandom|random|rand|drand48|srand": "base/clock.c",
     r"pthread_condattr_\w+": "base/condition.h",
 }
-FUNCTION_MOST = 70
-FILE_MOST = 600
 COLUMNS_MOST = 100
 TAB = 4
 
@@ -160,22 +158,10 @@ class House:
                     self.say(path, line_of(text, match.start()),
                              f"the event {match['name']} is named here: ask {EVENTS}")
 
-    def check_sizes(self, path):
-        lines = self.texts[path].splitlines()
-        if len(lines) > FILE_MOST:
-            self.say(path, len(lines), f"{len(lines)} lines: over {FILE_MOST}, so two ideas")
-        for number, line in enumerate(lines, 1):
+    def check_columns(self, path):
+        for number, line in enumerate(self.texts[path].splitlines(), 1):
             if len(line.expandtabs(TAB)) > COLUMNS_MOST:
                 self.say(path, number, f"over {COLUMNS_MOST} columns")
-        # A function's braces are alone in the first column, by .clang-format.
-        start = None
-        for number, line in enumerate(lines, 1):
-            if line == "{":
-                start = number
-            elif line == "}" and start:
-                if number - start - 1 > FUNCTION_MOST:
-                    self.say(path, start, f"a function of {number - start - 1} lines")
-                start = None
 
     def check_engines(self):
         seen = [(path, line_of(code, match.start()))
@@ -192,7 +178,7 @@ class House:
             self.check_rooms(path)
             self.check_banned(path, names)
             self.check_homes(path)
-            self.check_sizes(path)
+            self.check_columns(path)
         self.check_purity()
         self.check_events(self.event_names())
         self.check_engines()

@@ -18,8 +18,6 @@ RULES = [
     ("recover/a.c", '#include "worker/claim.h"\n', "recover may not include worker"),
     ("util/a.c", "\n", "'util' is no room"),
     ("base/a.c", "void f(char *a) { strcpy(a, a); }\n", "strcpy is banned"),
-    ("base/a.c", "void f(void)\n{\n" + "\t;\n" * 71 + "}\n", "a function of 71 lines"),
-    ("base/a.c", "\n" * 601, "601 lines"),
     ("base/a.c", "\t/* " + "x" * 100 + " */\n", "over 100 columns"),
     ("recover/judge.c", "#include <sqlite3.h>\n", "must see no database, thread or clock: sqlite3.h"),
     ("recover/judge.c", "long f(void) { return clock_boot_ms(); }\n", "must be told the time"),
@@ -84,7 +82,7 @@ def test_an_event_is_named_in_its_table_only(tmp_path, name, text):
 def test_what_is_in_order_stays_green(tmp_path):
     plant(tmp_path, {
         "base/a.c": '#include "base/banned.h"\n/* strcpy(a, b) */\nconst char *t = "system(1)";\n'
-                    "void f(void)\n{\n" + "\t;\n" * 70 + "}\n",
+                    "void f(void)\n{\n\t;\n}\n",
         "recover/apply.c": '#include "ledger/x.h"\n#include "life/x.h"\n#include "store/x.h"\n',
         "cli/a.c": '#include "http/x.h"\n#include "defib.h"\n',
     })

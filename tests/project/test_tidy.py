@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/tidy checks what changed, and only that."""
-import pathlib
+
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from harness.program import ROOT
 
 NINJA = """\
 rule cc
