@@ -173,14 +173,17 @@ static bool watch_missing(struct api_call *c)
 bool api_watch_named(struct api_call *c)
 {
 	assert(c->nparts > 0);
+	const char *name = api_query(c, "database");
 	c->watch = settings_watch(&c->setup->settings, c->parts[0]);
 	if (c->watch) {
 		c->database = settings_database(&c->setup->settings, c->watch);
-		return true;
+		return !name || text_eq(name, c->database->name) ||
+		       api_problem(c, 404, "watch %s is in database %s, not in \"%s\"", c->watch->name,
+		                   c->database->name, name);
 	}
 	if (!text_eq(c->parts[0], BUILTIN_NAME))
 		return watch_missing(c);
-	if (!database_named(c, api_query(c, "database")))
+	if (!database_named(c, name))
 		return false;
 	c->watch = builtin_watch(c->database->engine, &c->arena);
 	return true;
@@ -205,12 +208,12 @@ static bool place_found(struct api_call *c)
 static bool takes_all(struct api_call *c)
 {
 	const struct api_route *r = c->route;
+	const char *always = r->where != API_MEMORY ? "database" : "";
 	if (!r->takes)
 		return true;
-	if (!text_eq(r->method, "GET"))
-		return api_body_takes(c, r->takes);
-	bool asks = r->where != API_MEMORY;
-	return api_query_takes(c, arena_printf(&c->arena, "%s %s", r->takes, asks ? "database" : ""));
+	if (text_eq(r->method, "GET"))
+		return api_query_takes(c, arena_printf(&c->arena, "%s %s", r->takes, always));
+	return api_query_takes(c, always) && api_body_takes(c, r->takes);
 }
 
 static bool may_run(struct api_call *c, struct uri *u)
@@ -304,8 +307,8 @@ static void call_openapi(struct api_call *c)
 }
 
 const struct api_route api_index_routes[] = {
-	API_GET("/", ROLE_VIEWER, API_MEMORY, NULL, "all routes", call_index),
-	API_GET("/openapi.yaml", ROLE_VIEWER, API_MEMORY, NULL, "this API as an OpenAPI 3.1 document",
+	API_GET("/", ROLE_VIEWER, API_MEMORY, "", "all routes", call_index),
+	API_GET("/openapi.yaml", ROLE_VIEWER, API_MEMORY, "", "this API as an OpenAPI 3.1 document",
             call_openapi),
 	{.method = NULL},
 };

@@ -118,8 +118,8 @@ struct api_route {
 	enum api_where where;
 	/*
 	 * What a GET takes as parameters and other methods as members of the body: "limit after". If a
-	 * database is used, ?database= is always accepted. NULL: the handler checks, or there is no
-	 * check.
+	 * database is used, ?database= is always accepted. All else is refused. NULL: nothing is
+	 * checked (probes and the page, whose callers may add parameters).
 	 */
 	const char *takes;
 	bool body;  /* takes a JSON object, which may be omitted */

@@ -512,7 +512,7 @@ const struct api_route api_history_routes[] = {
             get_alerts),
 	API_GET("/deliveries", ROLE_VIEWER, API_DATABASE, "limit",
             "messages to sinks and their delivery, newest first", get_deliveries),
-	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, NULL, true, false,
+	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, "sink", true, false,
      "send a test message to a sink, or to all, and return their answers", test_sinks},
 	{.method = NULL},
 };

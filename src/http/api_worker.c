@@ -316,13 +316,14 @@ static void call_leave(struct api_call *c)
 #define WORKER "/workers/{id}"
 
 const struct api_route api_worker_routes[] = {
-	API_POST("/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT, NULL, "put jobs into a queue",
-             call_enqueue),
+	API_POST("/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT,
+             "jobs kind payload delay priority max_attempts timeout unique_key tags",
+             "put jobs into a queue", call_enqueue),
 	API_POST("/workers", ROLE_OPERATOR, API_DATABASE, "name lease serves", "register a worker",
              call_register),
 	API_POST(WORKER "/beat", ROLE_OPERATOR, API_DATABASE, "holding", "renew a worker's lease",
              call_beat),
-	{"DELETE", WORKER, ROLE_OPERATOR, API_DATABASE, NULL, false, true, "end a worker cleanly",
+	{"DELETE", WORKER, ROLE_OPERATOR, API_DATABASE, "", false, true, "end a worker cleanly",
      call_leave},
 	API_POST(WORKER "/claim", ROLE_OPERATOR, API_DATABASE, "queue kinds watch n", "claim jobs",
              call_claim),

@@ -170,6 +170,6 @@ static void status(struct api_call *c)
 }
 
 const struct api_route api_status_routes[] = {
-	API_GET("/status", ROLE_VIEWER, API_MEMORY, NULL, "state of the daemon, from memory", status),
+	API_GET("/status", ROLE_VIEWER, API_MEMORY, "", "state of the daemon, from memory", status),
 	{.method = NULL},
 };

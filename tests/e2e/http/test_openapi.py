@@ -176,6 +176,39 @@ def test_a_test_message_is_as_described(jobs):
     assert ask(jobs, "POST", "/api/v1/alerts/test", {"sink": "log"}).status == 200
 
 
+# ---- what is not described is refused ----
+
+PROBES = ("/healthz", "/readyz", "/metrics")  # whose callers may add parameters
+PARTS = {"watch": "jobs", "key": "999999", "queue": "q", "id": "1"}
+
+
+def ask_wrongly(jobs, method, path, body=None, query=""):
+    address = re.sub(r"\{(\w+)\}", lambda m: PARTS[m[1]], path) + query
+    return jobs.web.by("admin").ask(method, address, body)
+
+
+def test_a_parameter_that_is_not_described_is_refused(jobs):
+    for method, path in OPERATIONS:
+        if path in PROBES:
+            continue
+        got = ask_wrongly(jobs, method, path, query="?databse=main")
+        assert got.status == 400 and '"databse"' in got.detail, (method, path, got.text)
+
+
+def test_a_member_that_is_not_described_is_refused(jobs):
+    for (method, path), operation in OPERATIONS.items():
+        if "requestBody" in operation:
+            got = ask_wrongly(jobs, method, path, {"raeson": "x"})
+            assert got.status == 400 and "raeson" in got.detail, (method, path, got.text)
+
+
+def test_a_database_that_is_not_the_watch_s_is_refused(jobs):
+    for (method, path), operation in OPERATIONS.items():
+        if "{watch}" in path:
+            got = ask_wrongly(jobs, method, path, query="?database=other")
+            assert got.status == 404 and "other" in got.detail, (method, path, got.text)
+
+
 def test_no_route_was_forgotten_here(jobs):
     """Runs last: each was asked above and answered well. A stream has no end to wait for."""
     assert set(OPERATIONS) - jobs.asked == {("GET", "/api/v1/events")}
