@@ -348,9 +348,10 @@ static void order_all(struct doing *d, const json_t *where, bool all)
 	                             .reason = d->options.reason,
 	                             .actor = c->actor,
 	                             .overrides = d->options.override_guard};
-	if (json_object_get(c->body, "jobs") || d->options.dry_run || (!where && !all)) {
-		api_problem(c, 400,
-		            "background needs where, or \"all\": true, and neither jobs nor dry_run");
+	if (json_object_get(c->body, "jobs") || d->options.dry_run || (where != NULL) == all) {
+		api_problem(
+			c, 400,
+			"background needs where or \"all\": true, not both, and neither jobs nor dry_run");
 		return;
 	}
 	if ((!where || read_terms(c, where, terms, texts, &o.nterms)) && begin(d))

@@ -292,11 +292,13 @@ static void set(struct api_call *c, struct override *wanted, int64_t for_us)
 		answer(c, &set, 1);
 }
 
-/* Thresholds are raised, never shortened. */
-static bool read_factor(struct api_call *c, const char **value)
+/* Thresholds are raised, never shortened. Not needed to remove the override. */
+static bool read_factor(struct api_call *c, bool needed, const char **value)
 {
 	const json_t *by = json_object_get(c->body, "by");
 	double factor = json_number_value(by);
+	if (!needed && (!by || json_is_null(by)))
+		return true;
 	if (!json_is_number(by) || !raise_factor_ok(factor))
 		return api_problem(
 			c, 400, "by must be a number from 1 to %d: thresholds can only be raised", RAISE_MOST);
@@ -308,7 +310,7 @@ static bool read_span(struct api_call *c, int64_t *us)
 {
 	if (!body_duration(c, "for", us))
 		return false;
-	if (json_object_get(c->body, "for") && *us < US_PER_S)
+	if (json_is_string(json_object_get(c->body, "for")) && *us < US_PER_S)
 		return api_problem(c, 400, "for must be at least a second");
 	return true;
 }
@@ -326,16 +328,15 @@ void call_set_override(struct api_call *c)
 	if (!api_body_text(c, "reason", &wanted.reason) || !api_body_bool(c, "off", &off) ||
 	    !read_span(c, &for_us))
 		return;
-	if (off) {
-		clear(c, "raise");
-		return;
-	}
 	if (is_raise(c)) {
 		wanted.name = "raise";
-		if (!read_factor(c, &wanted.value))
+		if (!read_factor(c, !off, &wanted.value))
 			return;
 	}
-	set(c, &wanted, for_us);
+	if (off)
+		clear(c, wanted.name);
+	else
+		set(c, &wanted, for_us);
 }
 
 void call_clear_override(struct api_call *c)

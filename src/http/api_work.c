@@ -105,6 +105,20 @@ void call_claim(struct api_call *c)
 
 /* ---- settle ---- */
 
+/*
+ * Where claimed jobs came from; NULL after a problem. The queue's name does not matter for them, so
+ * it may be omitted.
+ */
+static struct source *source_of_claim(struct api_call *c)
+{
+	const char *watch = NULL, *queue = NULL;
+	if (!api_body_text(c, "watch", &watch) || !api_body_text(c, "queue", &queue))
+		return NULL;
+	if (!watch && !queue)
+		json_object_set_new(c->body, "queue", json_string(""));
+	return source_named(c);
+}
+
 static bool bad(struct api_call *c, size_t i, const char *what)
 {
 	return api_problem(c, 400, "results[%zu].%s", i, what);
@@ -118,9 +132,12 @@ static const char *key_of(struct api_call *c, const json_t *value)
 	return json_string_value(value);
 }
 
-static bool flag(const json_t *object, const char *name)
+/* Absent or null: false. */
+static bool read_flag(const json_t *object, const char *name, bool *out)
 {
-	return json_is_true(json_object_get(object, name));
+	const json_t *value = json_object_get(object, name);
+	*out = json_is_true(value);
+	return !value || json_is_null(value) || json_is_boolean(value);
 }
 
 /* {"name": "charge", "position": 1, "undo": false, "more": true, "saga": true} */
@@ -130,12 +147,13 @@ static bool read_step(const json_t *value, struct step_end *out)
 	*out = (struct step_end){0};
 	if (!value || json_is_null(value))
 		return true;
-	out->side = flag(value, "undo") ? STEP_SIDE_UNDO : STEP_SIDE_RUN;
+	bool undo = false;
+	bool flags = read_flag(value, "undo", &undo) && read_flag(value, "more", &out->more) &&
+	             read_flag(value, "saga", &out->saga);
+	out->side = undo ? STEP_SIDE_UNDO : STEP_SIDE_RUN;
 	out->name = json_string_value(json_object_get(value, "name"));
 	out->position = json_integer_value(position);
-	out->more = flag(value, "more");
-	out->saga = flag(value, "saga");
-	return json_is_object(value) && out->name && json_is_integer(position);
+	return json_is_object(value) && out->name && json_is_integer(position) && flags;
 }
 
 static bool read_delay(const json_t *value, int64_t *ms)
@@ -237,10 +255,7 @@ void call_settle(struct api_call *c)
 	bool own;
 	if (!worker_allowed(c, &worker, &own) || !read_results(c, &all, &n))
 		return;
-	/* The queue's name does not matter for the ends of its jobs. */
-	if (!json_object_get(c->body, "watch"))
-		json_object_set_new(c->body, "queue", json_string(""));
-	struct source *source = source_named(c);
+	struct source *source = source_of_claim(c);
 	if (!source)
 		return;
 	defib_err err = own ? DEFIB_OK : note_settled(c, worker, all, n, &f);
@@ -267,9 +282,7 @@ void call_progress(struct api_call *c)
 		api_problem(c, 400, "key and epoch of the claim are required");
 		return;
 	}
-	if (!json_object_get(c->body, "watch"))
-		json_object_set_new(c->body, "queue", json_string(""));
-	struct source *source = source_named(c);
+	struct source *source = source_of_claim(c);
 	if (!source)
 		return;
 	defib_err err =

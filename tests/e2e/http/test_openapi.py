@@ -209,6 +209,64 @@ def test_a_database_that_is_not_the_watch_s_is_refused(jobs):
             assert got.status == 404 and "other" in got.detail, (method, path, got.text)
 
 
+RESULT = {"key": "1", "epoch": 1, "as": "done"}
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/api/v1/raise", {"off": True, "by": "x"}),
+    ("/api/v1/raise", {"off": True, "by": 0.5}),
+    ("/api/v1/watches/{watch}/acts",
+     {"act": "hold", "background": True, "where": ["stuck"], "all": True}),
+    ("/api/v1/workers/{id}/settle", {"queue": 5, "results": [RESULT]}),
+    *(("/api/v1/workers/{id}/settle",
+       {"results": [{**RESULT, "step": {"name": "s", "position": 0, flag: "yes"}}]})
+      for flag in ("undo", "more", "saga"))])
+def test_a_value_that_the_description_excludes_is_refused_also_where_it_is_not_used(
+        jobs, path, body):
+    with pytest.raises(jsonschema.ValidationError):
+        validate(body, body_schema(OPERATIONS["POST", path]))
+    got = ask_wrongly(jobs, "POST", path, body)
+    assert got.status == 400, got.text
+
+
+# What a body needs; of the others nothing is required.
+NEEDED = {"/api/v1/watches/{watch}/acts": {"act": "hold", "jobs": [PARTS["key"]]},
+          "/api/v1/undo": {"batch": "none"},
+          "/api/v1/raise": {"by": 2},
+          "/api/v1/watches/{watch}/raise": {"by": 2},
+          "/api/v1/queues/{queue}/jobs": {"kind": "k"},
+          "/api/v1/workers/{id}/claim": {"queue": "none"},
+          "/api/v1/workers/{id}/settle": {"results": [RESULT]},
+          "/api/v1/workers/{id}/progress": {"key": "1", "epoch": 1}}
+
+
+def nullable(schema):
+    """The names of members that may be null."""
+    schema = resolved(schema)
+    if "properties" not in schema and "oneOf" in schema:
+        schema = resolved(schema["oneOf"][0])
+    members = schema.get("properties", {})
+    return [name for name, part in members.items()
+            if jsonschema.Draft202012Validator(part, resolver=RESOLVER).is_valid(None)]
+
+
+def test_a_member_that_is_null_counts_as_not_given(jobs):
+    """Whatever the answer is, its status is the same."""
+    n = 0
+    for (method, path), operation in OPERATIONS.items():
+        if "requestBody" not in operation:
+            continue
+        whole = NEEDED.get(path, {})
+        without = ask_wrongly(jobs, method, path, whole).status
+        for name in nullable(body_schema(operation)):
+            if name in whole:
+                continue
+            got = ask_wrongly(jobs, method, path, {**whole, name: None})
+            assert got.status == without, (method, path, name, got.text)
+            n += 1
+    assert n > 50
+
+
 def test_no_route_was_forgotten_here(jobs):
     """Runs last: each was asked above and answered well. A stream has no end to wait for."""
     assert set(OPERATIONS) - jobs.asked == {("GET", "/api/v1/events")}
