@@ -113,14 +113,18 @@ def all_scanned(web):
 
 
 @contextlib.contextmanager
-def acting(engine, request, tmp_path_factory):
+def acting(engine, request, tmp_path_factory, more="", tables=()):
+    """`more` is added to the configuration, after its watches; `tables` are statements that create
+    what it needs."""
     db = database(engine, request, tmp_path_factory)
     folder = tmp_path_factory.mktemp("acting")
     program = Program(folder)
     db.sql(stuck_jobs.CREATE[engine])
     db.sql(PAIRS.format(time="timestamptz" if engine == "postgres" else "TEXT"))
+    for statement in tables:
+        db.sql(statement)
     assert program("init", db=db).code == 0
-    configuration = stuck_jobs.config(db, show="[owner]", every="1h", **ACTS) + MORE
+    configuration = stuck_jobs.config(db, show="[owner]", every="1h", **ACTS) + MORE + more
     try:
         with serving(folder, configuration, tokens=True) as web:
             eventually(lambda: all_scanned(web))
