@@ -14,15 +14,15 @@ import subprocess
 
 import pytest
 
-from acting import acting
-from conftest import BIN, ROOT
-from proof_results import record
-from test_openapi import FILE, OPERATIONS
-from web import TOKENS
+from harness.http_acts import acting
+from harness.http_daemon import TOKENS
+from harness.openapi import FILE, OPERATIONS
+from harness.program import BIN, ROOT
+from harness.proof_results import record
 
-pytestmark = [pytest.mark.proof, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.proof
 
-HERE = ROOT / "tests" / "e2e" / "schemathesis"
+HERE = ROOT / "tests" / "schemathesis"
 CALLERS = ("none", "viewer", "operator", "admin")
 ROLE_TEXT = {"none": "without a token"} | {role: f"as {role}" for role in CALLERS[1:]}
 # Drawn for each operation, besides those at the bounds of each value.
