@@ -87,7 +87,7 @@ struct acting {
 	struct term terms[TERMS_MAX];
 	int nterms;
 	struct cursor after, up_to;
-	bool resumed; /* an earlier process may have written a batch that it did not note */
+	bool noted; /* a batch was written and noted by this process */
 	struct bound bound;
 	struct arena arena; /* of a batch */
 	int64_t outcomes[OUTCOME_COUNT];
@@ -184,7 +184,7 @@ static defib_err write_batch(struct acting *x, const char **jobs, int n, struct 
 	                                  .parts = (int)act->parts,
 	                                  .job = note_job,
 	                                  .ctx = x};
-	defib_err err = x->resumed ? leave_out_written(x, jobs, &n, f) : DEFIB_OK;
+	defib_err err = x->loop->background.written ? leave_out_written(x, jobs, &n, f) : DEFIB_OK;
 	if (err || n == 0)
 		return err;
 	if (of_queue(x) && x->kind->act == ACT_CANCEL)
@@ -266,7 +266,7 @@ static defib_err do_batch(struct acting *x, int64_t room, bool *goes_on, struct 
 		err = note_batch(x, n ? &rows[n - 1] : NULL, !more, NULL, goes_on, f);
 	if (!err && of_queue(x) && n > 0)
 		wake_send(x->loop->session.store, x->loop->url);
-	x->resumed = false;
+	x->noted |= err == DEFIB_OK;
 	arena_clear(&x->arena);
 	return err;
 }
@@ -309,16 +309,22 @@ static defib_err carry_out(struct database_loop *s, struct watch_loop *p,
 	struct acting x = {.loop = s, .at = p, .watch = p->watch, .act = *act};
 	struct failure why = {0};
 	bool goes_on = false;
-	x.resumed = !text_eq(s->background.id, act->id);
-	x.act.parts += x.resumed ? RESERVED : 0;
-	snprintf(s->background.id, sizeof s->background.id, "%s", act->id);
+	bool taken_over = !text_eq(s->background.id, act->id);
+	x.act.parts += taken_over ? RESERVED : 0;
 	defib_err err = understand(&x, &s->arena, &why);
 	if (!err)
 		err = bound_open(&x.bound, &s->session, x.watch, LEDGER_CREATE, &why);
-	if (!err && x.resumed)
+	if (!err && taken_over) {
 		err = background_changed(s->session.store, act->id, &x.act.done, &why);
+		s->background.written = x.act.done > 0;
+	}
 	if (!err)
 		err = do_batches(&x, until_ms, next_ms, &why);
+	/* What was counted is stored with the first batch: until then it is counted again. */
+	if (x.noted)
+		snprintf(s->background.id, sizeof s->background.id, "%s", act->id);
+	else if (taken_over)
+		s->background.id[0] = '\0';
 	/* What is unavailable is tried again; anything else ends the act, and it says why. */
 	if (is_away(err))
 		s->background.id[0] = '\0';

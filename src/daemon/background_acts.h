@@ -45,7 +45,8 @@ struct background_acts {
 	int64_t due_ms; /* when to look for acts next: CLOCK_BOOTTIME */
 	int64_t opened; /* the session in which the table was looked for */
 	bool there;     /* it can be used */
-	char id[64];    /* the act whose batches this process wrote last */
+	char id[64];    /* the act whose batches this process noted last */
+	bool written;   /* an earlier process wrote some of them, and may not have noted the last */
 };
 
 /* A turn of at most a quarter of a second, with the oldest act that can go on. Fails only if the

@@ -4,6 +4,7 @@
 
 import re
 
+import jsonschema
 import pytest
 
 from harness.http_acts import acting
