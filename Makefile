@@ -51,6 +51,13 @@ mutants:
 	@scripts/setup test
 	@scripts/mutants $(M) </dev/null
 
+# Draws random mutants and shows those that no test notices: make mutate SEED=7 COUNT=40, of some
+# rooms only with ROOM="guard recover", by unit tests only with TESTS=unit.
+mutate:
+	@scripts/setup test
+	@scripts/mutate --seed $(or $(SEED),1) --count $(or $(COUNT),40) $(if $(ROOM),--room "$(ROOM)") \
+		$(if $(TESTS),--tests $(TESTS)) --json build/mutate.json </dev/null
+
 # Searches the protocol of one job exhaustively, and with each of its rules removed once.
 model:
 	@scripts/setup test
@@ -96,4 +103,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants model soak coverage bench docs pictures screenshots python install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants mutate model soak coverage bench docs pictures screenshots python install clean
