@@ -337,6 +337,33 @@ static void damage_after_the_opening_is_set_aside_too(void **state)
 	spool_close(s);
 }
 
+static void a_damaged_spool_on_a_full_disk_is_not_opened_and_loses_nothing(void **state)
+{
+	(void)state;
+	struct spool_options o = {.folder = folder};
+	bool fired = true;
+	int nth = 0;
+	while (fired) {
+		struct spool *s = NULL;
+		struct failure f = {0};
+		off_t ends[3];
+		three_with_one_taken(ends);
+		flip("spool", ends[0] + 24);
+		plan = (typeof(plan)){FAULT_ERRNO, ++nth, 0, ENOSPC};
+		defib_err err = spool_open(&o, &s, &f);
+		fired = plan.seen >= nth;
+		assert_int_equal(err, fired ? DEFIB_FULL : DEFIB_OK);
+		assert_true(fired == (s == NULL));
+		plan.kind = FAULT_NONE;
+		if (!s)
+			s = opened();
+		take(s, "third");
+		assert_empty(s);
+		spool_close(s);
+	}
+	assert_true(nth > 3); /* the damaged part was written and synced meanwhile */
+}
+
 static void a_torn_mark_falls_back_to_the_one_before(void **state)
 {
 	(void)state;
@@ -444,6 +471,7 @@ int main(void)
 		TEST(what_is_behind_damage_is_kept_in_order),
 		TEST(zeros_behind_the_last_record_are_dropped),
 		TEST(damage_after_the_opening_is_set_aside_too),
+		TEST(a_damaged_spool_on_a_full_disk_is_not_opened_and_loses_nothing),
 		TEST(a_torn_mark_falls_back_to_the_one_before),
 		TEST(a_lost_mark_shows_records_again_and_loses_none),
 		TEST(errors_of_the_disk_are_told_and_leave_the_spool_usable),
