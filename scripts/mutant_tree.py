@@ -19,6 +19,12 @@ PYTEST = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovide
           "-m", "not proof and not bench"]
 
 
+def end_on_signals():
+    """Also where the caller ignores SIGINT: an interrupted run ends what it started."""
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, signal.default_int_handler)
+
+
 def is_test_of_c(path):
     return path.stem.endswith("_test")
 
