@@ -203,6 +203,30 @@ static void same_row_is_recovered(void **state)
 	rig_agrees(&t->rig);
 }
 
+/* What the write of the user reads: facts of the job, and when a retry is due. */
+#define SAYS_SO                                                                                    \
+	"status = 'queued', owner = NULL, kind = :owner, flag = :attempt, error = CASE WHEN "          \
+	":retry_at IS NULL THEN 'no time' ELSE :verdict END"
+
+static void write_reads_the_facts_of_its_job(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", "    remedies: [{do: retry}]\n    retry: \"" SAYS_SO "\"\n");
+	t->job.retry_us = t->job.facts.now_us;
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
+	assert_int_equal(number(t->rig.other, "SELECT count(*) FROM jobs WHERE kind = 'w1' AND "
+	                                      "flag = 1 AND error = 'silent'"),
+	                 1);
+}
+
+static void write_of_a_requeue_has_no_time_of_a_retry(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", "    requeue: \"" SAYS_SO "\"\n");
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
+	assert_int_equal(number(t->rig.other, "SELECT count(*) FROM jobs WHERE error = 'no time'"), 1);
+}
+
 static void new_owner_is_left(void **state)
 {
 	left_when(state, "UPDATE jobs SET owner = 'w9'");
@@ -432,6 +456,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		BOTH(same_row_is_recovered),
+		BOTH(write_reads_the_facts_of_its_job),
+		BOTH(write_of_a_requeue_has_no_time_of_a_retry),
 		BOTH(new_owner_is_left),
 		BOTH(owner_that_went_is_left),
 		BOTH(new_attempt_is_left),
