@@ -248,15 +248,14 @@ static const char *const done_names[] = {
 	[REMEDY_ROLLBACK] = "rolled_back", [REMEDY_HOLD] = "held",     [REMEDY_REPORT] = "reported",
 };
 
+/* The last place is that of all names that found no place of their own. */
 static void count(struct startup_count *all, int *n, const char *name, int64_t by)
 {
 	int i = 0;
-	while (i < *n && !text_eq(all[i].name, name))
+	while (i < *n && i < STARTUP_NAMES_MAX && !text_eq(all[i].name, name))
 		i++;
-	if (i == STARTUP_NAMES_MAX)
-		name = "other";
-	if (i == *n && i <= STARTUP_NAMES_MAX) {
-		snprintf(all[i].name, sizeof all[i].name, "%s", name);
+	if (i == *n) {
+		snprintf(all[i].name, sizeof all[i].name, "%s", i < STARTUP_NAMES_MAX ? name : "other");
 		(*n)++;
 	}
 	all[i].n += by;

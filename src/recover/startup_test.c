@@ -241,6 +241,38 @@ static void a_call_that_fails_makes_nothing_twice(void **state)
 			}
 }
 
+/* ---- what is logged ---- */
+
+static int64_t counted(const struct startup_count *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, name))
+			return all[i].n;
+	return 0;
+}
+
+static void kinds_that_are_too_many_to_be_named_are_counted_together(void **state)
+{
+	struct rig *g = rig_of(state);
+	const struct watch *w = rig_watch(g, "beat_at", RIG_REQUEUE);
+	struct startup_report r;
+	startup_report_init(&r, w);
+	for (int i = 0; i < 2 * STARTUP_NAMES_MAX; i++) {
+		char kind[16];
+		snprintf(kind, sizeof kind, "kind%d", i);
+		struct candidate c = {.outcome = OUTCOME_RECOVERED,
+		                      .decision = {.remedy = REMEDY_REQUEUE},
+		                      .facts = {.job = "1", .kind = kind}};
+		startup_report_job(&r, w, &c, "running", 0);
+		startup_report_job(&r, w, &c, "running", 0);
+	}
+	assert_int_equal(r.nkinds, STARTUP_NAMES_MAX + 1);
+	assert_int_equal(counted(r.kinds, r.nkinds, "kind0"), 2);
+	assert_int_equal(counted(r.kinds, r.nkinds, "other"), 2 * STARTUP_NAMES_MAX);
+	assert_int_equal(r.nstates, 1);
+	assert_int_equal(counted(r.states, r.nstates, "running_requeued"), 4 * STARTUP_NAMES_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +288,7 @@ int main(void)
 		BOTH(a_job_that_is_claimed_between_look_and_write_is_left_alone),
 		BOTH(a_stop_ends_it_after_the_batch_at_hand),
 		BOTH(a_call_that_fails_makes_nothing_twice),
+		ON_SQLITE(kinds_that_are_too_many_to_be_named_are_counted_together),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
