@@ -233,6 +233,8 @@ static void what_gets_no_slot_is_released_after_half_a_minute(void **state)
 		rig_second(&r);
 	assert_int_equal(engine_holding(r.e), 2);
 	assert_null(r.turn);
+	/* Until then the engine sleeps. */
+	assert_in_range(engine_wait_us(r.e, r.now), 1, SECOND);
 	rig_second(&r);
 	assert_int_equal(rig_part(&r, 0)->nends, 1);
 	assert_string_equal(rig_part(&r, 0)->ends[0].key, "b");
