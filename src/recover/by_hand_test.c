@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * by_hand_test.c: an operator's call whose database fails at any statement. Either the call says
+ * that it failed, or each job has an outcome; and what it says was done is what was done.
+ */
+#include "recover/by_hand.h"
+
+#include "recover/recover_test.h"
+#include "store/fault_test.h"
+
+#define JOBS 3
+
+/* Tests do not wait for the pauses between tries. */
+int usleep(useconds_t us)
+{
+	(void)us;
+	return 0;
+}
+
+static struct fault_plan *plan;
+
+static defib_err open_faulty(const struct store_options *options, struct store **out,
+                             struct failure *f)
+{
+	defib_err err = store_open(options, out, f);
+	if (!err && plan)
+		*out = fault_wrap(*out, plan);
+	return err;
+}
+
+static void prepare(struct rig *g)
+{
+	plan = NULL;
+	rig_fill(g, JOBS);
+}
+
+RIG(prepare)
+
+static defib_err requeue(struct rig *g, struct by_hand_result *r)
+{
+	static const char *const jobs[JOBS] = {"1", "2", "3"};
+	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = open_faulty};
+	struct by_hand_options o = {
+		.act = REMEDY_REQUEUE, .reason = "it was stuck", .actor = "test", .override_guard = true};
+	defib_err err = by_hand(&session, rig_watch(g, "beat_at", RIG_REQUEUE), &o, jobs, JOBS, r);
+	session_close(&session);
+	return err;
+}
+
+static int64_t outcomes(const struct by_hand_result *r)
+{
+	int64_t n = 0;
+	for (int i = 0; i < OUTCOME_COUNT; i++)
+		n += r->outcomes[i];
+	return n;
+}
+
+static void a_statement_that_fails_is_never_a_success_without_outcomes(void **state)
+{
+	struct rig *g = rig_of(state);
+	static const defib_err codes[] = {DEFIB_BAD_SQL, DEFIB_CONNECTION};
+	for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)
+		for (int nth = 1, fired = 1; fired; nth++) {
+			struct fault_plan p = {.call = FAULT_EXEC, .nth = nth, .code = codes[c]};
+			struct by_hand_result r;
+			plan = &p;
+			defib_err err = requeue(g, &r);
+			fired = p.fired;
+			assert_true(err || outcomes(&r) == JOBS);
+			assert_int_equal(r.outcomes[OUTCOME_RECOVERED], rig_requeued(g));
+			rig_agrees(g);
+			plan = NULL;
+			assert_int_equal(requeue(g, &r), DEFIB_OK);
+			assert_int_equal(rig_requeued(g), JOBS);
+			rig_sql(g, "UPDATE jobs SET status = 'running', error = NULL, owner = 'w' || id");
+			rig_sql(g, g->engine == STORE_POSTGRES ? "DROP SCHEMA defib CASCADE"
+			                                       : "DROP TABLE defib_ledger");
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(a_statement_that_fails_is_never_a_success_without_outcomes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
