@@ -73,6 +73,15 @@ static void what_only_looks_like_a_table_is_left_out(void **state)
 	                  "GRANT INSERT ON audit TO \"r\";\n");
 }
 
+static void names_behind_a_comma_that_follows_the_tables_are_columns(void **state)
+{
+	(void)state;
+	assert_grants(BASE
+	              "owner: (SELECT b.w FROM beats b WHERE b.id = t.id GROUP BY b.w, grp ORDER BY "
+	              "b.at, ord LIMIT 1)\n",
+	              WATCH_READ, OWN "GRANT SELECT ON beats TO \"r\";\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -81,6 +90,7 @@ int main(void)
 		cmocka_unit_test(a_remedy_without_a_set_list_needs_a_column_to_lock_by),
 		cmocka_unit_test(other_tables_are_found_where_statements_name_them),
 		cmocka_unit_test(what_only_looks_like_a_table_is_left_out),
+		cmocka_unit_test(names_behind_a_comma_that_follows_the_tables_are_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
