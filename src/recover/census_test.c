@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * census_test.c: what is asked about a watch's table, and that a question that failed has no
+ * answer.
+ */
+#include "recover/census.h"
+
+#include "recover/recover_test.h"
+#include "store/fault_test.h"
+
+static void prepare(struct rig *g)
+{
+	rig_fill(g, 1);
+}
+
+RIG(prepare)
+
+static bool barred(struct rig *g, struct store *s)
+{
+	struct failure f = {0};
+	bool yes = true;
+	if (census_barred(s, rig_watch(g, "beat_at", RIG_REQUEUE), &yes, &f))
+		fail_msg("%s", f.what);
+	return yes;
+}
+
+static void a_lock_that_keeps_workers_from_writing_is_seen(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct failure f = {0};
+	struct store *s = open_with((struct store_options){.url = g->url});
+	assert_false(barred(g, s));
+	assert_int_equal(store_begin(g->other, TX_WRITE, &f), DEFIB_OK);
+	rig_sql(g, "LOCK TABLE jobs IN SHARE MODE");
+	assert_true(barred(g, s));
+	store_rollback(g->other);
+	assert_false(barred(g, s));
+	store_close(s);
+}
+
+static void a_question_that_fails_is_an_error(void **state)
+{
+	struct rig *g = rig_of(state);
+	const struct watch *w = rig_watch(g, "beat_at", RIG_REQUEUE);
+	defib_err (*const questions[])(struct store *, const struct watch *, bool *,
+	                               struct failure *) = {census_barred, row_security};
+	for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = 1, .code = DEFIB_BAD_SQL};
+		struct store *s = fault_wrap(open_with((struct store_options){.url = g->url}), &plan);
+		struct failure f = {0};
+		bool yes = true;
+		assert_int_equal(questions[i](s, w, &yes, &f), DEFIB_BAD_SQL);
+		assert_false(yes);
+		store_close(s);
+	}
+}
+
+static void a_database_in_a_file_has_no_such_locks(void **state)
+{
+	struct rig *g = rig_of(state);
+	assert_false(barred(g, g->other));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_POSTGRES(a_lock_that_keeps_workers_from_writing_is_seen),
+		ON_POSTGRES(a_question_that_fails_is_an_error),
+		ON_SQLITE(a_database_in_a_file_has_no_such_locks),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
