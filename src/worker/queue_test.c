@@ -2,6 +2,7 @@
 /* queue_test.c: enqueueing into the built-in queue, on both engines. */
 #include "worker/queue.h"
 
+#include "store/fault_test.h"
 #include "worker/source_test.h"
 
 #define DATA "PG(defib.job_data|defib_job_data)"
@@ -263,6 +264,38 @@ static void what_is_over_or_unknown_cannot_be_cancelled(void **state)
 	assert_int_equal(jobs_with(b, "state = 'done'"), 1);
 }
 
+/* ---- by an operator ---- */
+
+/* Whichever statement of it fails: the job is not called missing. */
+static void an_operator_s_cancel_on_a_failing_database_is_an_error(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct session session = {.options = {.url = b->rig.url}, .open = store_open};
+	struct bound bound = {0};
+	struct failure f = {0};
+	const char *job = arena_printf(&b->arena, "%lld", (long long)put_one(b, (struct enqueue){0}));
+	assert_int_equal(
+		bound_open(&bound, &session, builtin_watch(b->rig.engine, &b->arena), LEDGER_FIND, &f),
+		DEFIB_OK);
+	struct queue_cancel q = {.session = &session, .bound = &bound, .actor = "a", .batch = "b"};
+	struct candidate c;
+	struct store *inner = session.store;
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct fault_store *wrapped = (struct fault_store *)fault_wrap(inner, &plan);
+		session.store = &wrapped->base;
+		defib_err err = queue_cancel(&q, job, &b->arena, &c, &f);
+		fired = plan.fired;
+		assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+		assert_int_equal(jobs_with(b, "state = 'cancelled'"), !fired);
+		free(wrapped);
+	}
+	assert_int_equal(c.outcome, OUTCOME_RECOVERED);
+	session.store = inner;
+	bound_release(&bound);
+	session_close(&session);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +317,7 @@ int main(void)
 	                                    setup_postgres, teardown),
 		BOTH(a_waiting_job_is_cancelled_and_a_running_one_asked_to_stop),
 		BOTH(what_is_over_or_unknown_cannot_be_cancelled),
+		BOTH(an_operator_s_cancel_on_a_failing_database_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
