@@ -48,6 +48,8 @@ static void a_list_says_whether_its_limit_left_jobs_out(void **state)
 {
 	struct rig *g = rig_of(state);
 	bool more = false;
+	assert_int_equal(list(g, &(struct browse){.limit = 1}, 1, &more), 1);
+	assert_true(more);
 	assert_int_equal(list(g, &(struct browse){.limit = JOBS - 1}, 1, &more), JOBS - 1);
 	assert_true(more);
 	assert_int_equal(list(g, &(struct browse){.limit = JOBS}, 1, &more), JOBS);
