@@ -264,6 +264,34 @@ static void what_is_over_or_unknown_cannot_be_cancelled(void **state)
 	assert_int_equal(jobs_with(b, "state = 'done'"), 1);
 }
 
+/* ---- the statements of SQLite ---- */
+
+static void an_end_whose_statement_fails_is_an_error(void **state)
+{
+	struct bench *b = bench_of(state);
+	int64_t worker = bench_worker(b), id = put_one(b, (struct enqueue){0});
+	struct failure f = {0};
+	struct store_rows rows;
+	assert_int_equal(queue_statements_claim(b->two, "q", NULL, worker, 1, &b->arena, &rows, &f),
+	                 DEFIB_OK);
+	assert_int_equal(jobs_with(b, "state = 'running'"), 1);
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct fault_store *s = (struct fault_store *)fault_wrap(b->two, &plan);
+		struct settlement end = {.key = arena_printf(&b->arena, "%lld", (long long)id),
+		                         .epoch = 1,
+		                         .as = SETTLE_DONE,
+		                         .delay_ms = -1};
+		assert_int_equal(store_begin(&s->base, TX_WRITE, &f), DEFIB_OK);
+		defib_err err = queue_statements_settle(&s->base, worker, &end, 1, &b->arena, &f);
+		fired = plan.fired;
+		assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+		assert_true(fired || end.accepted);
+		store_rollback(&s->base);
+		free(s);
+	}
+}
+
 /* ---- by an operator ---- */
 
 /* Whichever statement of it fails: the job is not called missing. */
@@ -317,6 +345,7 @@ int main(void)
 	                                    setup_postgres, teardown),
 		BOTH(a_waiting_job_is_cancelled_and_a_running_one_asked_to_stop),
 		BOTH(what_is_over_or_unknown_cannot_be_cancelled),
+		ON_SQLITE(an_end_whose_statement_fails_is_an_error),
 		BOTH(an_operator_s_cancel_on_a_failing_database_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
