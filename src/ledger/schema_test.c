@@ -2,6 +2,7 @@
 /* schema_test.c: an SQLite database of an older installation is upgraded. */
 #include "base/test.h"
 #include "ledger/schema.h"
+#include "store/fault_test.h"
 
 #include <unistd.h>
 
@@ -121,6 +122,26 @@ static void lists_of_an_older_installation_are_exchanged_and_hold(void **state)
 	store_close(s);
 }
 
+/* Without `create` it only looks; with it, the tables are made in one transaction. */
+static void tables_are_not_there_if_a_statement_failed(void **state)
+{
+	(void)state;
+	struct store *inner = open_it();
+	for (int create = 0; create < 2; create++)
+		for (int nth = 1, fired = 1; fired; nth++) {
+			struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+			struct fault_store *s = (struct fault_store *)fault_wrap(inner, &plan);
+			struct failure f = {0};
+			bool there = true;
+			defib_err err = schema_ready(&s->base, "ledger", SCHEMA_LEDGER, create, &there, &f);
+			fired = plan.fired;
+			assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+			assert_int_equal(there, create && !fired);
+			free(s);
+		}
+	store_close(inner);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +149,8 @@ int main(void)
 	                                    remove_file),
 		cmocka_unit_test_setup_teardown(lists_of_an_older_installation_are_exchanged_and_hold,
 	                                    make_file, remove_file),
+		cmocka_unit_test_setup_teardown(tables_are_not_there_if_a_statement_failed, make_file,
+	                                    remove_file),
 	};
 	return cmocka_run_group_tests_name("ledger/schema", tests, NULL, NULL);
 }
