@@ -95,6 +95,19 @@ static void a_lock_is_no_evidence_after_an_outage_of_our_own(void **state)
 	life_release(&w.life);
 }
 
+/* Too short to be a stop of ours, too long to know what happened to sessions meanwhile. */
+static void a_lock_is_no_evidence_after_a_gap_between_readings(void **state)
+{
+	struct world w;
+	(void)state;
+	with_far(&w);
+	w.now_ms += 3000;
+	w.beats[1] = w.locked[1] = false;
+	run(&w, 1000);
+	assert_int_equal(w.ndead, 0);
+	life_release(&w.life);
+}
+
 static void a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence(void **state)
 {
 	struct world w;
@@ -239,6 +252,7 @@ int main(void)
 		cmocka_unit_test(one_that_renewed_since_its_lock_was_gone_lives_also_when_the_clock_jumps),
 		cmocka_unit_test(locks_are_read_only_where_there_is_somebody_to_look_for),
 		cmocka_unit_test(a_lock_is_no_evidence_after_an_outage_of_our_own),
+		cmocka_unit_test(a_lock_is_no_evidence_after_a_gap_between_readings),
 		cmocka_unit_test(a_lock_that_was_gone_before_an_outage_of_our_own_is_no_evidence),
 		cmocka_unit_test(a_lock_that_is_gone_while_the_server_takes_no_writes_is_no_evidence),
 		cmocka_unit_test(a_lock_is_no_evidence_before_a_renewal_of_our_own),
