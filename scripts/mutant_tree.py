@@ -15,6 +15,7 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIES = 2
+STOP_S = 60
 PYTEST = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
           "-m", "not proof and not bench"]
 
@@ -94,10 +95,14 @@ class Tree:
             return code, said.read().decode(errors="replace")
 
     def stop(self):
-        """End what run() started, with everything that it started."""
+        """End what run() started. Meson ends its tests, which are in groups of their own, if asked."""
         if self.child and self.child.poll() is None:
-            os.killpg(self.child.pid, signal.SIGKILL)
-            self.child.wait()
+            os.killpg(self.child.pid, signal.SIGTERM)
+            try:
+                self.child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.child.pid, signal.SIGKILL)
+                self.child.wait()
 
 
 def in_lanes(items, folder, kind, work, copies=COPIES):
