@@ -66,18 +66,21 @@ struct place {
 	char url[512], name[48], folder[64];
 };
 
-/*
- * A statement about a whole database, from outside of it. One session for all: each costs the
- * server a process, and it ends with the program.
- */
-static inline void place_admin(const char *verb, const char *name, const char *tail)
+/* One session for all databases: each costs the server a process. It ends with the program. */
+static inline struct store *place_session(void)
 {
 	static struct store *admin;
+	admin = admin ? admin : open_plain();
+	return admin;
+}
+
+/* A statement about a whole database, from outside of it. */
+static inline void place_admin(const char *verb, const char *name, const char *tail)
+{
 	struct failure f = {0};
 	char sql[160];
-	admin = admin ? admin : open_plain();
 	snprintf(sql, sizeof sql, "%s %s%s", verb, name, tail);
-	if (run(admin, sql, &f))
+	if (run(place_session(), sql, &f))
 		fail_msg("%s", f.what);
 }
 
@@ -115,9 +118,9 @@ static inline void place_copy(struct place *p, enum store_engine engine, const s
 	need_env("DEFIB_TEST_PG");
 	snprintf(text, sizeof text, "test_%d_%d", (int)getpid(), ++numbers);
 	place_name(p, text);
-	/* FILE_COPY: cheaper than a copy through the log, which is the default. */
-	snprintf(text, sizeof text, " TEMPLATE %s STRATEGY = FILE_COPY",
-	         model ? model->name : "template1");
+	/* FILE_COPY: cheaper than a copy through the log, the default since PostgreSQL 15. */
+	snprintf(text, sizeof text, " TEMPLATE %s%s", model ? model->name : "template1",
+	         place_session()->server_version >= 150000 ? " STRATEGY = FILE_COPY" : "");
 	place_admin("CREATE DATABASE", p->name, text);
 }
 

@@ -108,7 +108,7 @@ class PgStage:
     def restore(self):
         self.db.hang_up()
         self.admin("DROP DATABASE IF EXISTS chaos WITH (FORCE)",
-                   "CREATE DATABASE chaos TEMPLATE model STRATEGY = FILE_COPY")
+                   f"CREATE DATABASE chaos TEMPLATE model {self.server.copy_strategy()}")
         return self.db
 
     def away(self):

@@ -43,9 +43,8 @@ class PgDatabase:
         self.initialized = bool(initialized_by)
         self._session = None
         model = self._model(initialized_by) if initialized_by else "template1"
-        # FILE_COPY: cheaper than a copy through the log, which is the default.
-        create = "CREATE DATABASE {} TEMPLATE {} STRATEGY = FILE_COPY"
-        self._admin((create, (self.name, model)))
+        self._admin((f"CREATE DATABASE {{}} TEMPLATE {{}} {server.copy_strategy()}",
+                     (self.name, model)))
 
     def _model(self, program):
         """A database of the server where this program made its tables: others are copies of it."""

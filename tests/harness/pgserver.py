@@ -22,9 +22,10 @@ import time
 import psycopg2
 import psycopg2.extensions
 
+from harness import pgversions
 from harness.waiting import patience
 
-BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
+BIN = pgversions.DEBIAN
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 START_S = 60
@@ -82,6 +83,20 @@ def signal_all(pids, number):
             os.kill(pid, number)
 
 
+def copy_data(source, target):
+    """The files of a running server: some vanish meanwhile, and the log is streamed later."""
+    def left_out(folder, names):
+        return names if folder == str(source / "pg_wal") else (
+            [name for name in names if name.startswith("postmaster.")])
+
+    def copy(file, to):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(file, to)
+
+    shutil.copytree(source, target, ignore=left_out, copy_function=copy)
+    (target / "pg_wal" / "archive_status").mkdir()
+
+
 class Clock:
     """The wall clock of a server: it stands still until the test moves it.
 
@@ -135,11 +150,13 @@ class Session(psycopg2.extensions.connection):
 class PgServer:
     """start(), stop(), kill(), freeze()/thaw(), promote(); `standby_of` clones another server.
 
-    With `clocked` its time is the test's: see Clock, or say which.
+    With `clocked` its time is the test's: see Clock, or say which. `version` is one of
+    pgversions.versions(), or what the run chose.
     """
 
-    def __init__(self, settings=None, standby_of=None, clocked=False):
+    def __init__(self, settings=None, standby_of=None, clocked=False, version=None):
         self.user = unprivileged()
+        binaries = pgversions.chosen(version)
         # Short, because a socket's path may have 107 bytes.
         where = os.environ.get("DEFIB_TEST_TMP", "/tmp")
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="dfb-", dir=where))
@@ -156,6 +173,8 @@ class PgServer:
         self._admin = None
         for folder in filter(None, (self.dir, self.memory) if self.user else ()):
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
+        shared = os.environ.get("DEFIB_TEST_TMP", self.dir)
+        self.binaries = pgversions.readable(binaries, self._as_user(), shared)
         self.clock = (Clock if clocked is True else clocked)(self.dir) if clocked else None
         if standby_of:
             self._clone(standby_of)
@@ -171,7 +190,7 @@ class PgServer:
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": str(self.dir)}
         if self.clock and program == "postgres":
             env.update(self.clock.env())
-        return subprocess.Popen([BIN / program, *map(str, args)], cwd=self.dir, env=env,
+        return subprocess.Popen([self.binaries.bin / program, *map(str, args)], cwd=self.dir, env=env,
                                 stdin=subprocess.DEVNULL, **self._as_user(), **options)
 
     def _run(self, program, *args):
@@ -184,7 +203,7 @@ class PgServer:
         """A new cluster; if a run has a directory for all its servers, a copy of its first."""
         if not shared:
             return self._initdb(self.data)
-        model = pathlib.Path(shared) / "initdb"
+        model = pathlib.Path(shared) / f"initdb-{self.binaries.version}"
         with open(f"{model}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # several processes begin at once
             if not model.exists():
@@ -194,11 +213,26 @@ class PgServer:
 
     def _initdb(self, data):
         self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust",
-                  "-E", "UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
+                  "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
 
     def _clone(self, primary):
-        self._run("pg_basebackup", "-h", primary.dir, "-p", primary.port, "-U", "postgres",
-                  "-D", self.data, "-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+        """A base backup by the server's own functions: not every version has pg_basebackup."""
+        begin, end = "pg_backup_start('clone', true)", "pg_backup_stop(false)"
+        if self.binaries.major < 15:
+            begin, end = "pg_start_backup('clone', true, false)", "pg_stop_backup(false, false)"
+        session = primary.connect()
+        with contextlib.closing(session), session.cursor() as cursor:
+            cursor.execute(f"SELECT {begin}")
+            copy_data(primary.data, self.data)
+            cursor.execute(f"SELECT labelfile FROM {end}")
+            (self.data / "backup_label").write_text(cursor.fetchone()[0])
+        (self.data / "standby.signal").touch()
+        with open(self.data / "postgresql.auto.conf", "a", encoding="utf-8") as settings:
+            settings.write(f"primary_conninfo = 'host={primary.dir} port={primary.port} "
+                           "user=postgres'\n")
+        if self.user:
+            subprocess.run(["chown", "-R", f"{self.user.pw_uid}:{self.user.pw_gid}", self.data],
+                           check=True)
 
     def start(self):
         assert not self.process, "the server runs already"
@@ -274,6 +308,11 @@ class PgServer:
                                       connect_timeout=10, connection_factory=Session)
         connection.autocommit = True
         return connection
+
+    def copy_strategy(self):
+        """For CREATE DATABASE: cheaper than a copy through the log, the default since 15; before,
+        it was the only one, and had no name."""
+        return "STRATEGY = FILE_COPY" if self.binaries.major >= 15 else ""
 
     def admin(self):
         """A session that stays open, for what is done for each test."""
