@@ -9,6 +9,7 @@ import pytest
 
 from harness import npm_queues
 from harness.databases import LiteDatabase, PgDatabase, initialize
+from harness.needs import pytest_runtest_setup  # noqa: F401
 from harness.pgserver import QUIET, PgServer
 from harness.program import BIN, Program
 from harness.queue_workers import Queue, Wire
@@ -29,6 +30,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         tell_mission(item)
+        if engine_of(item) == "sqlite":
+            item.add_marker("sqlite")
+        elif engine_of(item) == "postgres" or hasattr(item.module, "PgServer"):
+            item.add_marker("postgres")
     items.sort(key=lambda item: not item.get_closest_marker("long"))  # stable: files stay whole
 
 

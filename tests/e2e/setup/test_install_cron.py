@@ -9,7 +9,7 @@ from harness.databases import PgDatabase
 from harness.pgserver import PgServer
 from harness.shell_pages import sample
 
-pytestmark = pytest.mark.plain
+pytestmark = [pytest.mark.plain, pytest.mark.needs("pg_cron")]
 CONFIG = """
 databases: [{{name: main, url: "{url}"}}]
 watches:
