@@ -30,10 +30,21 @@ CREATE TABLE river_job (
 	CONSTRAINT kind_length CHECK (char_length(kind) BETWEEN 1 AND 127)
 );
 
--- The bits stand for the states in the order of the enum, the last bit for the first of them.
+-- A bit for each state. It names no type: since PostgreSQL 17, an index is built without the
+-- search path of the session.
 CREATE FUNCTION river_job_state_in_bitmask(bitmask bit(8), state river_job_state) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
-	SELECT get_bit(bitmask, 8 - array_position(enum_range(NULL::river_job_state), state)) = 1
+	SELECT CASE state
+		WHEN 'available' THEN get_bit(bitmask, 7)
+		WHEN 'cancelled' THEN get_bit(bitmask, 6)
+		WHEN 'completed' THEN get_bit(bitmask, 5)
+		WHEN 'discarded' THEN get_bit(bitmask, 4)
+		WHEN 'pending' THEN get_bit(bitmask, 3)
+		WHEN 'retryable' THEN get_bit(bitmask, 2)
+		WHEN 'running' THEN get_bit(bitmask, 1)
+		WHEN 'scheduled' THEN get_bit(bitmask, 0)
+		ELSE 0
+	END = 1
 $$;
 
 CREATE INDEX river_job_kind ON river_job (kind);
