@@ -137,6 +137,16 @@ def test_a_name_in_a_schema_where_others_can_create_is_not_found(pg, defib, mall
     assert "search_path=pg_catalog, pg_temp" in path
 
 
+def test_public_is_searched_only_if_its_default_privileges_allow(pg, defib, mallory):
+    """Until PostgreSQL 15 every role could create in the schema public."""
+    pg.sql(TABLE)
+    attach(pg, defib)
+    others_create = pg.sql("SELECT has_schema_privilege('mallory', 'public', 'CREATE')")[0][0]
+    assert others_create == (pg.server.binaries.major < 15)
+    path, = pg.sql("SELECT proconfig FROM pg_proc WHERE proname = 'claimed_jobs'")[0]
+    assert ("public" in path[0]) == (not others_create)
+
+
 def test_doctor_and_run_refuse_functions_that_others_could_misuse(pg, defib, mallory):
     pg.sql(TABLE)
     attach(pg, defib)

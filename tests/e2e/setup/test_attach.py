@@ -90,6 +90,33 @@ def test_claims_by_functions_of_roles_without_rights_on_our_schema(attached):
         attached.sql("DROP OWNED BY stranger; DROP ROLE stranger")
 
 
+def test_a_claim_by_a_deferred_trigger_under_another_role(attached):
+    """It runs at the commit: since PostgreSQL 18 as the role that was active when the row changed,
+    before as the role that commits."""
+    attached.sql("""
+        CREATE ROLE stranger LOGIN;
+        CREATE TABLE orders (job int);
+        CREATE TABLE ran_as (who text);
+        CREATE FUNCTION take() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+            UPDATE jobs SET status = 'running' WHERE id = NEW.job;
+            INSERT INTO ran_as VALUES (current_user);
+            RETURN NULL;
+        END$$;
+        CREATE CONSTRAINT TRIGGER take AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION take();
+        GRANT SELECT, UPDATE ON jobs TO stranger;
+        GRANT INSERT ON orders, ran_as TO stranger""")
+    session = named(attached, "by order")
+    try:
+        do(session, "BEGIN; SET ROLE stranger; INSERT INTO orders VALUES (4); RESET ROLE; COMMIT")
+        since_18 = attached.server.binaries.major >= 18
+        assert attached.sql("SELECT who FROM ran_as") == [("stranger" if since_18 else "postgres",)]
+        assert claims(attached) == [("4", "by order", session.info.backend_pid)]
+    finally:
+        session.close()
+        attached.sql("DROP OWNED BY stranger; DROP ROLE stranger")
+
+
 def test_a_composite_key_and_a_partitioned_table(pg, defib):
     pg.sql("""
         CREATE TABLE parts (name text, id int, status text NOT NULL, worker text,
