@@ -182,6 +182,7 @@ SELECT 'workflow', 'queue', $1, 'UNDO_FAILED', 'worker:' || $3, error,
 FROM defib.step
 WHERE watch = 'queue' AND job = $1 AND state = 'undo_failed' AND epoch = $2;
 
+-- json(): newer versions of SQLite take the result of a subquery for text.
 -- @note_rolled_back
 INSERT INTO defib.ledger (batch, watch, job, event, actor, reason, evidence, epoch)
 SELECT 'workflow', 'queue', $1, 'ROLLED_BACK', 'worker:' || $3,
@@ -189,15 +190,15 @@ SELECT 'workflow', 'queue', $1, 'ROLLED_BACK', 'worker:' || $3,
         FROM (SELECT * FROM defib.step
               WHERE watch = 'queue' AND job = $1 AND state = 'undo_failed'
               ORDER BY position DESC)),
-       json_object('undone', (SELECT json_group_array(step)
-                              FROM (SELECT step FROM defib.step
-                                    WHERE watch = 'queue' AND job = $1 AND state = 'undone'
-                                    ORDER BY position DESC)),
-                   'not_undone', (SELECT json_group_array(json_object('step', step, 'error', error))
-                                  FROM (SELECT step, error FROM defib.step
-                                        WHERE watch = 'queue' AND job = $1
-                                          AND state = 'undo_failed'
-                                        ORDER BY position DESC))),
+       json_object('undone', json((SELECT json_group_array(step)
+                                   FROM (SELECT step FROM defib.step
+                                         WHERE watch = 'queue' AND job = $1 AND state = 'undone'
+                                         ORDER BY position DESC))),
+                   'not_undone', json((SELECT json_group_array(json_object('step', step, 'error', error))
+                                       FROM (SELECT step, error FROM defib.step
+                                             WHERE watch = 'queue' AND job = $1
+                                               AND state = 'undo_failed'
+                                             ORDER BY position DESC)))),
        $2;
 
 -- As defib.repeated_steps(): its epoch is in the record, or the job is in the state that only it
