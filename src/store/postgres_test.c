@@ -15,11 +15,16 @@ static pid_t backend_of(struct store *s)
 	return (pid_t)number(s, "SELECT pg_backend_pid()");
 }
 
+/* Waits for its end: pg_terminate_backend() does that itself only since PostgreSQL 14. */
 static void terminate(struct store *s)
 {
-	char sql[64];
-	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d, 5000)::int", (int)backend_of(s));
+	char sql[96];
+	int backend = (int)backend_of(s);
+	snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d)::int", backend);
 	assert_int_equal(number(admin, sql), 1);
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM pg_stat_activity WHERE pid = %d", backend);
+	while (number(admin, sql) > 0)
+		usleep(1000);
 }
 
 static int open_admin(void **state)
