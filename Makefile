@@ -68,6 +68,11 @@ soak: all
 	@scripts/setup test
 	@$(RECORD) scripts/soak $(MINUTES) </dev/null
 
+# All tests on each version of PostgreSQL, and on a new SQLite; some: make matrix V="13 18".
+matrix:
+	@scripts/setup test
+	@$(RECORD) scripts/matrix $(V) </dev/null
+
 # How much of the source the tests run.
 coverage:
 	@scripts/setup test
@@ -103,4 +108,4 @@ install: all
 clean:
 	@rm -rf build build-*
 
-.PHONY: all demo check unit test lint format proof fuzz mutants mutate model soak coverage bench docs pictures screenshots python install clean
+.PHONY: all demo check unit test lint format proof fuzz mutants mutate model soak matrix coverage bench docs pictures screenshots python install clean
