@@ -79,7 +79,7 @@ class Run:
     def _clean_env(self):
         """Nothing of the caller's databases, locale or time zone reaches a test."""
         keep = ("PATH", "HOME", "USER", "LOGNAME", "TERM", "CI", "DEFIB_HA_FAULTS",
-                "DEFIB_HA_SEED", RECORDED)
+                "DEFIB_HA_SEED", "DEFIB_TEST_POSTGRES", RECORDED)
         env = {key: os.environ[key] for key in keep if key in os.environ}
         env.update(LC_ALL="C.UTF-8", TZ="UTC", TMPDIR=self.tmp, DEFIB_TEST_TMP=self.tmp,
                    PYTHONPYCACHEPREFIX=f"{self.tmp}/pycache",
@@ -158,10 +158,10 @@ class Run:
                 counts = counts._replace(failed=1)  # meson itself did not run
             return tell(counts, said)
 
-    def pytest(self, name, build, marks, *where, several=True):
+    def pytest(self, name, build, marks, *where, several=True, **env):
         """Tests with these marks on the program of a build; files stay whole, they share servers."""
         argv = [PYTHON, "-m", "pytest", "-q", "-rs", "--durations=10", "-m", marks]
-        env = {"DEFIB_BIN": str(ROOT / build / "defib")}
+        env = {"DEFIB_BIN": str(ROOT / build / "defib"), **env}
         with self.step(name) as tell:
             report = pathlib.Path(self.tmp) / f"report-{len(self.reports)}.xml"
             self.reports.append(report)
@@ -235,6 +235,12 @@ def read_report(report):
             *folders, file = case.get("classname").split(".")
             failed.append(f"{'/'.join((*folders, file))}.py::{case.get('name')}")
     return Counts(total - bad - broken - skipped, bad + broken, skipped), list(dict.fromkeys(failed))
+
+
+def skips(report):
+    """{why: how many tests} of a report of pytest's."""
+    tree = xml.etree.ElementTree.parse(report)
+    return collections.Counter(part.get("message") for part in tree.iter("skipped"))
 
 
 def main(steps):

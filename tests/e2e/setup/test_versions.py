@@ -5,25 +5,22 @@
 """
 
 import os
-import pathlib
 import signal
 import sys
 
 import pytest
 
-import pgversions
-from databases import PgDatabase
-from pgserver import QUIET, PgServer
-from strangers import INSTALL_S
-from workers import Queue, Worker
+from harness import pgversions
+from harness.databases import PgDatabase
+from harness.pgserver import QUIET, PgServer
+from harness.program import ROOT
+from harness.queue_workers import Queue, Worker
 
 # The version that the run chose, else both ends.
 CHOSEN = os.environ.get(pgversions.SETTING)
 VERSIONS = [CHOSEN] if CHOSEN else [pgversions.versions()[0], pgversions.versions()[-1]]
-# The first test that needs a version installs it.
-pytestmark = pytest.mark.timeout(INSTALL_S + 120)
 
-STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+STRANGER = ROOT / "tests" / "harness" / "foreign_program.py"
 CONFIG = """
 databases: [{{name: main, url: "{url}"}}]
 watches:
