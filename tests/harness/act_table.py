@@ -105,9 +105,9 @@ def _take_terminal(fd):
     fcntl.ioctl(fd, termios.TIOCSCTTY, 0)
 
 
-def _talk(controller, answer, limit_s=30):
-    shown, answered, end = "", False, time.monotonic() + limit_s
-    while time.monotonic() < end:
+def _talk(controller, answer):
+    shown, answered, began = "", False, time.monotonic()
+    while time.monotonic() - began < patience():
         if not select.select([controller], [], [], 0.1)[0]:
             continue
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Foreign worker processes: each beats for all its rows by one UPDATE.
 
-    beaters.py URL NAME COUNT ROWS FOLDER
+    beating_workers.py URL NAME COUNT ROWS FOLDER
 
 One process starts COUNT workers NAME0, NAME1, …, each with ROWS rows of `jobs` in hand, and prints
 their pids. A worker that lost its session reconnects by itself, but not while FOLDER/away exists;

@@ -32,6 +32,7 @@ import pytest
 from harness import invariants as chaos_checks, model_replay as ledger_history
 from harness.pgserver import PgServer
 from harness.proxy import Proxy
+from harness.waiting import patience
 
 HERE = pathlib.Path(__file__).parent
 LEASE_S = 1.5
@@ -311,7 +312,7 @@ class Chaos:
     def wait_final(self):
         """Seconds from the last fault until no job is open and the dead are known; None: too long."""
         begun, alive = time.monotonic(), dict(self.sql(chaos_checks.ALIVE))
-        while time.monotonic() < begun + self.settle_s:
+        while time.monotonic() < begun + patience(self.settle_s):
             self.tend()
             # A worker that is gone never renews again; a count could hide it behind its successor.
             unheard = alive.items() & dict(self.sql(chaos_checks.ALIVE)).items()

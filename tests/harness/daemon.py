@@ -143,13 +143,13 @@ def parse_logfmt(line):
 
 
 class Beaters:
-    """Worker processes with rows in hand: see beaters.py."""
+    """Worker processes with rows in hand: see beating_workers.py."""
 
     def __init__(self, url, folder, name="w", count=20, rows=100, env=None, own_clock=False):
         folder.mkdir(exist_ok=True)
         self.folder, self.count, self.rows, self.name = folder, count, rows, name
         self.process = subprocess.Popen(
-            [sys.executable, HERE / "beaters.py", url, name, str(count), str(rows), folder,
+            [sys.executable, HERE / "beating_workers.py", url, name, str(count), str(rows), folder,
              *(["own"] if own_clock else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env={**os.environ, **(env or {})})
         self.pids = [int(pid) for pid in self.process.stdout.readline().split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign worker: stranger.py URL JOB HOW, under `defib run` in tests.
+"""A foreign worker: foreign_program.py URL JOB HOW, under `defib run` in tests.
 
 It takes the job (or those of a range, 1-2500), prints "took PID", and works forever (work), or
 until it is told to end (polite), or not at all: it forgets the job and ends normally (forget); or a

@@ -51,7 +51,7 @@ ignore_startup_parameters = extra_float_digits
         self._wait_ready()
 
     def _wait_ready(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + patience()
         while True:
             try:
                 psycopg2.connect(host="127.0.0.1", port=self.port, dbname="postgres",

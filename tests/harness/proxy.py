@@ -142,11 +142,11 @@ class Cable:
     breaks nothing, as when packets vanish."""
 
     def __init__(self, port):
-        code = ("import sys, proxy; p = proxy.Proxy(int(sys.argv[1])).start(); "
+        code = ("import sys; from harness import proxy; p = proxy.Proxy(int(sys.argv[1])).start(); "
                 "print(p.port, flush=True); sys.stdin.read()")
         self.process = subprocess.Popen([sys.executable, "-c", code, str(port)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        cwd=pathlib.Path(__file__).parent)
+                                        cwd=pathlib.Path(__file__).parents[1])
         self.port = int(self.process.stdout.readline())
 
     def url(self, db):

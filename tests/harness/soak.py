@@ -5,7 +5,7 @@ A PostgreSQL server with three workers and a daemon with its page, a SQLite file
 Jobs come all the time, and every few seconds a worker is killed or stopped, a session is
 terminated, or the server is restarted. One worker of each database and the daemon are never
 killed: their memory, descriptors and threads are read, and so are connections, sizes of tables and
-indexes, jobs that wait, and how long the jobs of each killed worker took to be recovered. drift.py
+indexes, jobs that wait, and how long the jobs of each killed worker took to be recovered. growth.py
 says whether one of them grows.
 
 Tables have a size at which they stay: retention removes rows after an hour at the soonest, so rows

@@ -520,7 +520,7 @@ def test_huge_text_is_carried(defib, db):
     db.sql("UPDATE jobs SET owner = %s WHERE id = 1", "ö" * 2_000_000)
     reason = "r" * 100_000
     ran = defib("scan", "--fix", "--json", "--reason", reason,
-                config=jobs.config(db, owner="owner", show="[owner]"))
+                config=jobs.config(db, owner="owner", show="[owner]", statement_timeout="1h"))
     assert (ran.code, ran.json["recovered"]) == (EXIT_CLEAN, 2), ran.err[:500]
     assert db.sql("SELECT DISTINCT error FROM jobs") == [(reason,)]
 

@@ -5,7 +5,6 @@ import contextlib
 import json
 import re
 import signal
-import time
 
 import pytest
 
@@ -451,11 +450,9 @@ def test_a_sink_that_does_not_take_it_is_told_and_is_the_exit_code(defib, lite, 
 
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(defib, lite):
-    sinks = "  - {name: slow, type: command, timeout: 300ms, run: [/bin/sh, -c, 'sleep 77 & wait']}\n"
-    start = time.monotonic()
+    sinks = "  - {name: slow, type: command, timeout: 300ms, run: [/bin/sh, -c, 'sleep 86400 & wait']}\n"
     ran = defib("alert", "test", "--sink", "slow", config=config(lite, sinks, "slow"))
     assert (ran.code, ran.out) == (4, "slow (command): try again, ended by its time limit\n")
-    assert time.monotonic() - start < 30
 
 
 MISTAKES = [

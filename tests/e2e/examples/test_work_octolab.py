@@ -3,7 +3,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 
@@ -130,9 +129,7 @@ def test_term_during_a_teardown_leaves_the_lab_for_the_next_start(octolab):
     before = octolab.rows("SELECT * FROM labs")
     worker = octolab.work("labs", run=SLOW)
     octolab.until_lines("began", 1)
-    start = time.monotonic()
     assert worker.stop() == 0
-    assert time.monotonic() - start < 10
     assert octolab.rows("SELECT * FROM labs") == before
     assert not running(int(octolab.lines("began")[0]))
     # The interval is an hour: only the tick at start can take it.

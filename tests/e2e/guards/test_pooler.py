@@ -59,7 +59,7 @@ def test_pooler_that_dies_in_the_middle(defib, pg, pooler):
     pooler.process.send_signal(signal.SIGKILL)
     out, err = child.communicate(timeout=patience())
     assert child.returncode == 6, (out, err)
-    end = time.monotonic() + 20
+    end = time.monotonic() + patience()
     while time.monotonic() < end and pg.sql(
             "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND datname = "
             "current_database() AND pid <> pg_backend_pid()")[0][0]:

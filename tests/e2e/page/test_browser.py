@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a real Chromium, on data made by workers that really crashed (wreckage.py).
+"""The page in a real Chromium, on data made by workers that really crashed (tests/harness/browser_data.py).
 
 The tests themselves are JavaScript (tests/web/*.mjs, node's own test runner): they run once, in one
 browser, and each `test("…")` there is a test here. Only those that were asked for are run.

@@ -91,18 +91,16 @@ def test_100000_rows_that_were_stale_at_the_start_are_freed_at_a_pace(world):
 
     def over():
         for path in ("/healthz", "/api/v1/watches", "/api/v1/watches/beating/jobs"):
-            start = time.monotonic()
             with urllib.request.urlopen(url + path, timeout=patience()) as answer:
                 assert answer.status == 200
-            asked.append(time.monotonic() - start)
-            assert len(asked) > 1 or time.monotonic() - begun < 5, "the first answer"
+            asked.append(freed(world))
         return freed(world) == n
     eventually(over, 600)
     print(f"{n} in {time.monotonic() - begun:.0f} s, {by_second(world)} in a second at most")
     all_freed_once(world, n)
     assert "brake-holds" not in world.events("GUARD_HELD", "rule")
     assert by_second(world) <= 20 * 200 + 200 * 20, "faster than the pace may become"
-    assert max(asked) < 5
+    assert asked[0] < n, "the first answer came after the backlog"
     assert daemon.stop() == 0
 
 

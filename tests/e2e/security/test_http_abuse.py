@@ -14,15 +14,17 @@ import time
 
 import pytest
 
-from harness import program
 from harness.daemon import World, make_jobs
 from harness.databases import PgDatabase
 from harness.http_clients import Crowd, allow_many_files, ask, request
-from harness.waiting import eventually
+from harness.program import BIN, Program
+from harness.waiting import eventually, patience
 
 TOKEN = "an-admin's-token-of-forty-characters-...."
 GROWTH_MAX_KB = 64 * 1024  # beyond a calm daemon, with a thousand connections
-GAP_MAX_S = 5              # between two passes that are due 4 times a second
+# Far more than they take, far less than the abuse lasts.
+GAP_MAX_S = 20             # between two passes that are due 4 times a second
+WAIT_MAX_MS = 10_000       # for an answer
 CALM_S = 2
 
 CONFIG = """
@@ -64,8 +66,8 @@ class Patient(World):
         self.served.wait_log("http server started")
         self.url = self.served.lines("http server started")[0]["url"]
         self.served.wait_passes("aged", 2)
-        program = program.BIN.read_bytes()
-        self.sanitized = b"__asan_init" in program or b"__tsan_init" in program
+        built = BIN.read_bytes()
+        self.sanitized = b"__asan_init" in built or b"__tsan_init" in built
         time.sleep(CALM_S)
         self.calm_rate = self._rate(self.served.passes("aged"), CALM_S)
         self.calm_kb = self.rss_kb()
@@ -120,16 +122,16 @@ class Meanwhile:
         for name, value in self.figures.items():
             self.record(name, value)
         print(" ".join(f"{name}={value}" for name, value in self.figures.items()))
-        assert gap < GAP_MAX_S, self.figures
+        assert gap < patience(GAP_MAX_S), self.figures
         assert self.patient.sanitized or kb < self.patient.calm_kb + GROWTH_MAX_KB, self.figures
-        assert self.patient.answers() < 2000
+        assert self.patient.answers() < patience(WAIT_MAX_MS)
 
 
 @pytest.fixture(scope="module")
 def patient(shared_server, tmp_path_factory):
     allow_many_files()
     db = PgDatabase(shared_server)
-    own = Patient(program.Program(tmp_path_factory.mktemp("abuse")), db)
+    own = Patient(Program(tmp_path_factory.mktemp("abuse")), db)
     yield own
     assert own.served.stop() == 0, own.served.log[-3000:]
     own.close()
@@ -203,7 +205,7 @@ def test_clients_that_drip_keep_nobody_waiting_and_are_cut(patient, crowd, meanw
     bodies = crowd(100).say(head)
     heads, waited = drip(patient, crowd, 400, 10)
     # The time for a whole request is over for them, whatever they go on sending.
-    end = time.monotonic() + 60
+    end = time.monotonic() + patience()
     both = heads.clients + bodies.clients
     while not all(client.ended for client in both) and time.monotonic() < end:
         heads.say(b" ").step(0.1)
@@ -213,7 +215,7 @@ def test_clients_that_drip_keep_nobody_waiting_and_are_cut(patient, crowd, meanw
     assert set(bodies.statuses()) <= {0, 408}
     meanwhile.note(heads=400, bodies=100, others_p50_ms=round(waited[10], 1),
                    others_max_ms=round(waited[-1], 1))
-    assert waited[-1] < 2000
+    assert waited[-1] < patience(WAIT_MAX_MS)
 
 
 def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile):
@@ -230,7 +232,7 @@ def test_a_probe_is_answered_whoever_else_is_connected(patient, crowd, meanwhile
             assert client.status == 200, client.got
             waited.append(client.took_ms)
     meanwhile.note(slow=1150, probes_max_ms=round(max(waited), 1))
-    assert max(waited) < 1000, waited
+    assert max(waited) < patience(WAIT_MAX_MS), waited
 
 
 @pytest.mark.parametrize("target", ["/api/v1/watches?access_token={}", "/api/v1/watches;t={}",
@@ -256,7 +258,7 @@ def test_a_thousand_that_drip_all_the_time(patient, crowd, meanwhile):
         waited += more
         dripping.close()
     meanwhile.note(drips=1000, others_max_ms=round(max(waited), 1))
-    assert max(waited) < 2000
+    assert max(waited) < patience(WAIT_MAX_MS)
 
 
 def test_bodies_over_the_cap_are_refused_before_they_are_read(patient, crowd, meanwhile):
@@ -320,7 +322,7 @@ def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
         for status, n in wrong.finish().statuses().items():
             statuses[status] = statuses.get(status, 0) + n
         wrong.close()
-        assert patient.answers() < 2000
+        assert patient.answers() < patience(WAIT_MAX_MS)
     assert set(statuses) == {401, 429}, statuses
     assert statuses[429] >= 980
     # The right one is always accepted, also from there: others must not lock out its owner.
@@ -430,4 +432,4 @@ def test_a_client_that_reads_nothing_costs_a_bounded_amount(patient, meanwhile):
     meanwhile.note(deaf=100, others_max_ms=round(max(waited), 1))
     for sock in deaf:
         sock.close()
-    assert max(waited) < 2000 + 5 * max(before)
+    assert max(waited) < patience(WAIT_MAX_MS) + 5 * max(before)

@@ -9,13 +9,12 @@ import pty
 import re
 import subprocess
 import threading
-import time
 
 import pytest
 
 from harness.install_gate import GATE
 from harness.shell_pages import sample, shape
-from harness.waiting import patience
+from harness.waiting import eventually, patience
 
 WATCH = """
 databases: [{{name: main, url: "{url}"}}]
@@ -33,7 +32,6 @@ watches:
 """
 CREATE = ("CREATE TABLE jobs (id int PRIMARY KEY, state text, beat timestamptz, owner text, "
           "tries int, note text)")
-WAIT_S = 60
 
 
 def config(db, more="", name="jobs", running="state = 'running'", url=None):
@@ -56,13 +54,6 @@ def states(db):
 
 def recover(db, argument=""):
     return db.sql(f"SELECT defib.recover_jobs({argument})")[0][0]
-
-
-def wait_for(condition):
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -93,7 +84,7 @@ def between_look_and_lock(defib, jobs):
     caller = threading.Thread(target=call)
     caller.start()
     try:
-        wait_for(lambda: jobs.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
+        eventually(lambda: jobs.sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' "
                                   "AND objid = 78 AND granted"))
         yield answer
     finally:

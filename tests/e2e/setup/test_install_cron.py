@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`defib install` with pg_cron: the real extension, in a server of its own."""
 
-import time
 
 import pytest
 
 from harness.databases import PgDatabase
 from harness.pgserver import PgServer
 from harness.shell_pages import sample
+from harness.waiting import eventually
 
 pytestmark = [pytest.mark.plain, pytest.mark.needs("pg_cron")]
 CONFIG = """
@@ -23,7 +23,6 @@ watches:
     requeue: state = 'queued', note = :reason
     reason: silent for {{silent}}
 """
-WAIT_S = 100
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +53,6 @@ def tasks(db):
     return db.sql("SELECT jobname, schedule, command FROM cron.job")
 
 
-def wait_for(condition):
-    end = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.1)
-    return found
-
-
 @pytest.mark.covers("A13")
 def test_pg_cron_recovers_a_stuck_job(defib, cron):
     ran = defib("install", "jobs", "--yes", config=config(cron))
@@ -70,12 +61,12 @@ def test_pg_cron_recovers_a_stuck_job(defib, cron):
     cron.sql("INSERT INTO jobs VALUES (1, 'running', now() - interval '2 hours'), "
              "(2, 'running', now())")
     # Debian's pg_cron counts in minutes: the wait is for the next full one.
-    wait_for(lambda: cron.sql("SELECT 1 FROM jobs WHERE id = 1 AND state = 'queued'"))
+    eventually(lambda: cron.sql("SELECT 1 FROM jobs WHERE id = 1 AND state = 'queued'"))
     assert cron.sql("SELECT note FROM jobs WHERE id = 1")[0][0].startswith("silent for 2h")
     assert cron.sql("SELECT state FROM jobs WHERE id = 2") == [("running",)]
     assert cron.sql("SELECT job, event, actor FROM defib.ledger") == [
         ("1", "REQUEUED", "database:postgres")]
-    run = wait_for(lambda: cron.sql("SELECT status FROM cron.job_run_details "
+    run = eventually(lambda: cron.sql("SELECT status FROM cron.job_run_details "
                                     "WHERE status IN ('succeeded', 'failed')"))
     assert run == [("succeeded",)]
 
