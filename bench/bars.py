@@ -2,7 +2,7 @@
 """What is measured, the minimum and the goal of each: one table for all benchmarks.
 
 A bar is met if the value is at least the bar (or at most, with `less`). A value without a bar is
-only reported.
+only reported. A minimum is well below what is measured: it finds a fault, not a slower machine.
 """
 
 import collections
@@ -19,7 +19,7 @@ BARS = {
     "boss 10": Bar("10 in hand", "of pg-boss at its best", None, 2.0),
     "boss 100": Bar("100 in hand", "of pg-boss at its best", None, 2.0),
     "peer 1000": Bar("1,000 in hand", "of the best peer", 1.0, 2.0),
-    "processes 2": Bar("two processes on one queue", "of one", 1.0, 1.3),
+    "processes 2": Bar("two processes on one queue", "of one", 0.8, 1.3),
     "processes 8": Bar("eight processes on one queue", "of one", None, 1.0),
     "held 1": Bar("1 in hand beside an open transaction", "of raw beside one", None, 0.85),
     "held 100": Bar("100 in hand beside an open transaction", "of raw beside one", None, 0.9),
@@ -32,9 +32,9 @@ BARS = {
     "sqlite 10": Bar("SQLite, 10 in hand", "of the C loop"),
     "sqlite 100": Bar("SQLite, 100 in hand", "of the C loop", 0.3, 0.6),
     "sqlite 1000": Bar("SQLite, 1,000 in hand", "of the C loop", 0.3, 0.6),
-    "program 1": Bar("one program per job, 1 at a time", "of the spawn loop", 0.7, 0.9),
-    "program 10": Bar("one program per job, 10 at a time", "of the spawn loop", 0.7, 0.9),
-    "program 100": Bar("one program per job, 100 at a time", "of the spawn loop", 0.7, 0.9),
+    "program 1": Bar("one program per job, 1 at a time", "of the spawn loop", 0.5, 0.9),
+    "program 10": Bar("one program per job, 10 at a time", "of the spawn loop", 0.5, 0.9),
+    "program 100": Bar("one program per job, 100 at a time", "of the spawn loop", 0.5, 0.9),
     "synced 1": Bar("one program per job, 1 at a time", "of a spawn loop that syncs one write per job"),
     "http 1": Bar("HTTP claim and settle, one by one", "jobs/s"),
     "http 100": Bar("HTTP claim and settle, 100 per call", "jobs/s"),
@@ -46,7 +46,7 @@ BARS = {
     "commits 100": Bar("transactions per job, 100 in hand", "", None, None, True),
     # bench/enqueue
     "enqueue one": Bar("library, one by one", "of raw INSERT", 0.6, 0.85),
-    "enqueue many": Bar("library, 1,000 per call", "of raw INSERT", 0.6, 0.85),
+    "enqueue many": Bar("library, 1,000 per call", "of raw INSERT", 0.5, 0.85),
     "enqueue cli": Bar("defib enqueue from standard input", "of raw INSERT"),
     "enqueue http": Bar("HTTP, 1,000 per call", "of raw INSERT"),
     "enqueue sqlite one": Bar("SQLite, library, one by one", "of the C loop"),
@@ -68,10 +68,10 @@ BARS = {
     "daemon wal 200": Bar("WAL per second of a daemon with 200 watches", "bytes", None, None, True),
     # bench/scan
     "scan nothing": Bar("nothing stuck, the look itself", "ms", 2, 0.1, True),
-    "scan 1000": Bar("1,000 stuck, a daemon's scan with guard and ledger", "ms", 40, 20, True),
+    "scan 1000": Bar("1,000 stuck, a daemon's scan with guard and ledger", "ms", 100, 20, True),
     "scan 1000 update": Bar("1,000 stuck, a daemon's scan with guard and ledger",
                             "of one plain UPDATE", None, None, True),
-    "scan many": Bar("many stuck, scan --fix", "of batches with the ledger row", 0.5, 0.85),
+    "scan many": Bar("many stuck, scan --fix", "of batches with the ledger row", 0.3, 0.85),
     "scan many update": Bar("many stuck, scan --fix", "of one plain UPDATE", None, 0.3),
     "scan longest": Bar("many stuck, the longest statement", "ms", 100, 100, True),
     # With 10,000,000 rows a checkpoint falls into the run: a statement that waits for the ledger
