@@ -2,14 +2,14 @@
 """What every test uses: databases, the program, and a limit that ends a test that hangs."""
 
 import faulthandler
+import resource
 import signal
 import time
 
 import pytest
 
-from harness import npm_queues
+from harness import needs, npm_queues
 from harness.databases import LiteDatabase, PgDatabase, initialize
-from harness.needs import pytest_runtest_setup  # noqa: F401
 from harness.pgserver import QUIET, PgServer
 from harness.program import BIN, Program
 from harness.queue_workers import Queue, Wire
@@ -56,6 +56,26 @@ def tell_mission(item):
     item.user_properties += [("covers", one) for one in ids]
     if ids and engine:
         item.user_properties.append(("engine", engine))
+
+
+def core_s():
+    """Seconds of a core that this process and those it has waited for have used."""
+    return sum(sum(resource.getrusage(who)[:2])
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    """The report has what each test cost: scripts/project/cost.py adds it up."""
+    item.began_core_s = core_s()
+    needs.skip_if_lacking(item)
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield
+    item.user_properties.append(("core_s", f"{core_s() - item.began_core_s:.2f}"))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -25,7 +25,7 @@ def lacking(need, binaries):
         f"needs {need}, which is not in this PostgreSQL")
 
 
-def pytest_runtest_setup(item):
+def skip_if_lacking(item):
     for need in (need for mark in item.iter_markers("needs") for need in mark.args):
         reason = lacking(need, pgversions.chosen())
         if reason:
