@@ -162,6 +162,9 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 	if (!err)
 		err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &rows, &n, &l->more, &f);
 	progress_clear(&bar);
+	if (!err && n > 0 && rows[0].at.by_key)
+		fprintf(stderr, "defib: %s is sorted by key: sorting it by %s takes too long\n",
+		        g->watch->name, list_sort_names[sort]);
 	if (!err) {
 		print_page(l, g, b->store, sort, rows, n);
 		return EXIT_CLEAN;

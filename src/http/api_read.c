@@ -18,9 +18,9 @@
 #define PAGE 50
 #define PAGE_MOST 500
 #define COUNTED_MOST 1000 /* beyond this the count is marked as a minimum */
-/* A page must be fast: a list that takes longer is answered from this many rows, and says so. */
+/* A page must be fast: a list that takes longer is answered from the rows read by then. */
 #define WITHIN_MS 60
-#define LOOKED_AT 10000
+#define WINDOWS_MS 250
 
 /* ---- what handlers share ---- */
 
@@ -99,7 +99,7 @@ static bool read_page(struct api_call *c, struct page *p)
 	const char *sort = api_query(c, "sort");
 	int order = sort ? word_index(list_sort_names, sort) : 0;
 	*p = (struct page){.ask = {.limit = PAGE, .facts = true},
-	                   .bound = {.within_ms = WITHIN_MS, .rows = LOOKED_AT}};
+	                   .bound = {.within_ms = WITHIN_MS, .for_ms = WINDOWS_MS}};
 	p->ask.bound = &p->bound;
 	if (!read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
 	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
@@ -141,7 +141,7 @@ static struct cursor cursor_at(const struct api_call *c, const struct page *p,
 static void add_rest(struct api_call *c, const struct page *p, const struct browsed *last,
                      bool more)
 {
-	const struct browse_position *at = more ? &last->at : p->bound.goes_on ? &p->bound.end : NULL;
+	const struct browse_position *at = more ? &last->at : p->bound.cut ? &p->bound.end : NULL;
 	struct buf *out = &c->out->body;
 	AUTO_BUF cursor = BUF_INIT;
 	if (at) {
@@ -150,8 +150,8 @@ static void add_rest(struct api_call *c, const struct page *p, const struct brow
 	}
 	json_bool(out, "more", at != NULL);
 	json_text(out, "next", at ? buf_text(&cursor) : NULL);
-	json_number(out, "examined", p->bound.looked > 0, p->bound.looked);
-	json_number(out, "looked", p->bound.looked > 0, p->bound.looked); /* its old name */
+	json_number(out, "examined", p->bound.cut, p->bound.examined);
+	json_number(out, "looked", p->bound.cut, p->bound.examined); /* its old name */
 }
 
 static void add_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
@@ -178,7 +178,7 @@ static void add_jobs(struct api_call *c, const struct page *p, const struct brow
 static bool add_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
 	struct browse_bound bound = p->bound;
-	bound.at_once = p->bound.looked > 0;
+	bound.at_once = p->bound.cut || p->bound.by_key;
 	struct browse all = {.terms = p->terms,
 	                     .nterms = p->ask.nterms,
 	                     .sort = browse_sort(p->terms, p->ask.nterms),
@@ -192,7 +192,7 @@ static bool add_count(struct api_call *c, const struct page *p, struct api_watch
 	                &c->failure))
 		return false;
 	json_number(&c->out->body, "count", true, n);
-	json_bool(&c->out->body, "count_capped", more || bound.looked > 0);
+	json_bool(&c->out->body, "count_capped", more || bound.cut);
 	return true;
 }
 
@@ -211,7 +211,7 @@ static void list_jobs(struct api_call *c)
 	buf_add(out, "{\"watch\":");
 	buf_add_json(out, c->watch->name);
 	json_text(out, "database", c->database->name);
-	json_text(out, "sort", list_sort_names[p->ask.sort]);
+	json_text(out, "sort", list_sort_names[p->bound.by_key ? LIST_BY_KEY : p->ask.sort]);
 	if (p->count && !add_count(c, p, w))
 		return;
 	add_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);

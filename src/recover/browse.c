@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/browse.h"
 
+#include "base/clock.h"
+#include "base/window.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/retries.h"
@@ -10,6 +12,8 @@
 
 #define PAGE_ROWS 1000
 #define PATIENCE_FOR_FEW 10 /* times as long as for other lists */
+/* A table of so few rows is sorted as was asked for, even if that takes longer than usual. */
+#define SORTED_ROWS 10000
 
 /* A reading under way. */
 struct reading {
@@ -21,7 +25,26 @@ struct reading {
 	struct arena *arena;
 	struct browsed *rows;
 	int n, room;
+	int64_t until_us; /* when to stop reading windows; 0: at the end of the table */
+	bool cut;
+	int64_t examined;    /* rows */
+	int facts_at_a_time; /* rows */
+	const struct browse_position *rest_of;
 };
+
+void browse_position_copy(const struct browse_position *from, struct arena *a,
+                          struct browse_position *out)
+{
+	*out = (struct browse_position){.sort = from->sort ? arena_strdup(a, from->sort) : NULL,
+	                                .by_key = from->by_key};
+	for (int k = 0; k < WATCH_KEYS_MAX; k++)
+		out->key[k] = from->key[k] ? arena_strdup(a, from->key[k]) : NULL;
+	if (from->rest_of) {
+		struct browse_position *rest = ARENA_NEW(a, struct browse_position);
+		browse_position_copy(from->rest_of, a, rest);
+		out->rest_of = rest;
+	}
+}
 
 enum list_sort browse_sort(const struct term *terms, int n)
 {
@@ -128,17 +151,78 @@ static defib_err add_facts(struct reading *r, struct browsed *page, int n, struc
 	return err;
 }
 
-static defib_err keep_page(struct reading *r, const struct store_rows *rows, struct failure *f)
+/* ---- time ---- */
+
+static bool time_is_over(const struct reading *r)
+{
+	return r->until_us && clock_boot_us() >= r->until_us;
+}
+
+/* Another attempt can read less at a time; a session that is lost cannot. */
+static bool timed_out(const struct reading *r, defib_err err)
+{
+	return err == DEFIB_TIMEOUT && !r->store->lost;
+}
+
+/* Whether the page can end here, with what was read so far, instead of with an error. */
+static bool can_end(const struct reading *r)
+{
+	return r->until_us && r->examined > 0;
+}
+
+/* ---- a page of a statement ---- */
+
+static void go_on(struct list_query *l, const struct browse_position *at)
+{
+	l->after = true;
+	l->after_sort = at->sort;
+	for (int k = 0; k < WATCH_KEYS_MAX; k++)
+		l->after_key[k] = at->key[k];
+}
+
+/* Where the list is. */
+static struct browse_position position(const struct reading *r, const struct list_query *l)
+{
+	struct browse_position at = {.sort = l->after_sort, .by_key = l->by_key, .rest_of = r->rest_of};
+	for (int k = 0; l->after && k < WATCH_KEYS_MAX; k++)
+		at.key[k] = l->after_key[k];
+	return at;
+}
+
+/* Facts of a part of a page: all of it, or as many rows as can be read in time. */
+static defib_err add_some_facts(struct reading *r, struct browsed *page, int n, int *added,
+                                struct failure *f)
+{
+	defib_err err;
+	do {
+		fail_clear(f);
+		*added = n < r->facts_at_a_time ? n : r->facts_at_a_time;
+		err = add_facts(r, page, *added, f);
+		r->facts_at_a_time = timed_out(r, err) ? (int)window_smaller(*added) : PAGE_ROWS;
+	} while (timed_out(r, err) && *added > 1);
+	return err;
+}
+
+/* Keep the wanted rows of a page. After an error the list continues after those that were kept. */
+static defib_err keep_page(struct reading *r, struct list_query *l, const struct store_rows *rows,
+                           struct failure *f)
 {
 	struct browsed *page = ARENA_ARRAY(r->arena, struct browsed, rows->nrows);
 	defib_err err = DEFIB_OK;
+	int n = rows->nrows;
 	for (int i = 0; i < rows->nrows; i++)
 		decode(r->sql->binding->watch, rows, i, r->arena, &page[i]);
-	if (r->facts && rows->nrows > 0)
-		err = add_facts(r, page, rows->nrows, f);
-	for (int i = 0; !err && i < rows->nrows && !full(r); i++)
-		if (wanted(r, &page[i]))
-			keep(r, &page[i]);
+	for (int at = 0; at < rows->nrows && !full(r) && !err; at += n) {
+		if (r->facts)
+			err = add_some_facts(r, page + at, rows->nrows - at, &n, f);
+		for (int i = at; i < at + n && !full(r) && !err; i++) {
+			go_on(l, &page[i].at);
+			page[i].at = position(r, l);
+			r->examined++;
+			if (wanted(r, &page[i]))
+				keep(r, &page[i]);
+		}
+	}
 	return err;
 }
 
@@ -156,81 +240,166 @@ static defib_err ask(struct reading *r, struct list_statement *s, int64_t within
 	return err;
 }
 
-/*
- * After a time-out, read a window of the table from now on; not if the window would be everything.
- */
-static defib_err open_window(struct reading *r, struct list_query *l, struct failure *f)
-{
-	struct browse_bound *bound = r->ask->bound;
-	struct list_statement s;
-	struct store_rows rows;
-	/* Oldest first: their keys are usually the smallest. */
-	l->window_desc = l->sort == LIST_BY_STATE || l->desc;
-	list_window_sql(r->sql->binding, l, bound->rows, &s);
-	defib_err err = ask(r, &s, 0, &rows, f);
-	if (err || rows.nrows < 2)
-		return err;
-	l->windowed = true;
-	bound->looked = bound->rows;
-	bound->goes_on = l->sort == LIST_BY_KEY;
-	for (int k = 0; k < r->sql->binding->watch->key.n; k++)
-		bound->end.key[k] = l->window_key[k] = row_text(&rows, 0, k);
-	return DEFIB_OK;
-}
+/* ---- the list by one statement ---- */
 
 /* Running, stuck and held jobs are few, and found by an index if there is one. */
-static int64_t patience_ms(const struct reading *r)
+static int64_t patience_ms(const struct browse *o)
 {
-	bool few = judged(r->ask) || browse_sort(r->ask->terms, r->ask->nterms) == LIST_BY_AGE;
-	return r->ask->bound->within_ms * (few ? PATIENCE_FOR_FEW : 1);
-}
-
-static defib_err read_page(struct reading *r, struct list_query *l, struct store_rows *rows,
-                           struct failure *f)
-{
-	bool bounded = r->ask->bound && !l->windowed && !l->keys;
-	struct list_statement s;
-	defib_err err = DEFIB_TIMEOUT;
-	if (!bounded || !r->ask->bound->at_once) {
-		list_sql(r->sql->binding, l, &s);
-		err = ask(r, &s, bounded ? patience_ms(r) : 0, rows, f);
-	}
-	if (err != DEFIB_TIMEOUT || !bounded || r->store->lost)
-		return err;
-	fail_clear(f);
-	err = open_window(r, l, f);
-	if (err)
-		return err;
-	list_sql(r->sql->binding, l, &s);
-	return ask(r, &s, 0, rows, f);
-}
-
-static void go_on(struct list_query *l, const struct browse_position *at)
-{
-	l->after = true;
-	l->after_sort = at->sort;
-	for (int k = 0; k < WATCH_KEYS_MAX; k++)
-		l->after_key[k] = at->key[k];
+	bool few = judged(o) || browse_sort(o->terms, o->nterms) == LIST_BY_AGE;
+	return o->bound ? o->bound->within_ms * (few ? PATIENCE_FOR_FEW : 1) : 0;
 }
 
 /* All pages of one part: with a sort value, or without. */
-static defib_err read_part(struct reading *r, struct list_query *l, struct failure *f)
+static defib_err read_part(struct reading *r, struct list_query *l, int64_t within_ms,
+                           struct failure *f)
 {
-	const struct watch *w = r->sql->binding->watch;
 	defib_err err = DEFIB_OK;
 	struct store_rows rows = {0};
-	do {
-		err = read_page(r, l, &rows, f);
+	bool more = true;
+	while (!err && more && !r->cut) {
+		struct list_statement s;
+		list_sql(r->sql->binding, l, &s);
+		err = ask(r, &s, within_ms, &rows, f);
 		if (!err)
-			err = keep_page(r, &rows, f);
-		if (!err && rows.nrows > 0) {
-			struct browsed last;
-			decode(w, &rows, rows.nrows - 1, r->arena, &last);
-			go_on(l, &last.at);
-		}
+			err = keep_page(r, l, &rows, f);
+		more = !l->keys && rows.nrows == l->limit && !full(r);
+		r->cut = !err && more && time_is_over(r);
 		count_tell(&r->ask->on_count, r->n);
-	} while (!err && !l->keys && rows.nrows == l->limit && !full(r));
+	}
 	return err;
+}
+
+static defib_err read_whole(struct reading *r, struct list_query *l, int64_t within_ms,
+                            struct failure *f)
+{
+	bool parts = l->sort != LIST_BY_KEY && !l->unsorted;
+	defib_err err = read_part(r, l, within_ms, f);
+	if (!err && parts && !full(r) && !r->cut) {
+		const struct list_query sorted = *l;
+		l->unsorted = true;
+		l->after = false;
+		err = read_part(r, l, within_ms, f);
+		if (err && !l->after)
+			*l = sorted;
+	}
+	return err;
+}
+
+/* ---- the list by windows of the table ---- */
+
+/*
+ * Continue in key order; what was read in the other order is left out. The oldest jobs usually have
+ * the smallest keys.
+ */
+static void sort_by_key(struct reading *r, struct list_query *l)
+{
+	if (l->after) {
+		struct browse_position *rest = ARENA_NEW(r->arena, struct browse_position);
+		struct list_query *other = ARENA_NEW(r->arena, struct list_query);
+		*rest = position(r, l);
+		r->rest_of = rest;
+		*other = *l;
+		l->rest_of = other;
+	}
+	l->by_key = true;
+	l->sort = LIST_BY_KEY;
+	l->after = l->unsorted = false;
+	l->after_sort = NULL;
+}
+
+/* The rows after the list's position; *last: no rows come after them. */
+static defib_err read_window(struct reading *r, struct list_query *l, int64_t rows, bool *last,
+                             struct failure *f)
+{
+	const struct browse_bound *bound = r->ask->bound;
+	int64_t within_ms = bound && rows > 1 ? bound->for_ms * WINDOW_PATIENCE : 0;
+	int64_t before = r->examined;
+	struct browse_position end = {0};
+	struct list_statement s;
+	struct store_rows found;
+	list_window_sql(r->sql->binding, l, rows, &s);
+	defib_err err = ask(r, &s, within_ms, &found, f);
+	if (err)
+		return err;
+	*last = found.nrows < 2;
+	for (int k = 0; k < r->sql->binding->watch->key.n; k++)
+		end.key[k] = row_text(&found, 0, k);
+	l->window = *last ? NULL : end.key;
+	err = read_part(r, l, within_ms, f);
+	l->window = NULL;
+	if (!err && !*last && !full(r) && !r->cut) {
+		go_on(l, &end);
+		r->examined = before + rows;
+	}
+	return err;
+}
+
+static defib_err read_windows(struct reading *r, struct list_query *l, struct failure *f)
+{
+	int64_t rows = WINDOW_FIRST;
+	bool last = false;
+	while (!last && !full(r) && !r->cut) {
+		int64_t begun_us = clock_boot_us();
+		defib_err err = read_window(r, l, rows, &last, f);
+		int64_t now_us = clock_boot_us(), left_us = r->until_us ? r->until_us - now_us : WINDOW_US;
+		if (timed_out(r, err) && (rows > 1 || can_end(r))) {
+			fail_clear(f);
+			r->cut = can_end(r) && (rows == 1 || left_us <= 0);
+			rows = window_smaller(rows);
+			last = false;
+		} else if (err) {
+			if (timed_out(r, err))
+				fail_next(f, "the next row of table %s alone takes longer than that to read",
+				          r->sql->binding->watch->table);
+			return err;
+		} else {
+			r->cut = r->cut || (!last && !full(r) && left_us <= 0);
+			rows = window_next(rows, now_us - begun_us, left_us < WINDOW_US ? left_us : WINDOW_US);
+		}
+	}
+	return DEFIB_OK;
+}
+
+/* Whether the table has few rows; not if that takes long to find out. */
+static bool is_small(struct reading *r, const struct list_query *l)
+{
+	struct failure ignored = {0};
+	struct list_statement s;
+	struct store_rows rows;
+	list_window_sql(r->sql->binding, l, SORTED_ROWS, &s);
+	return !ask(r, &s, r->ask->bound->for_ms, &rows, &ignored) && rows.nrows < 2;
+}
+
+/* By one statement if that is fast enough, else by windows. */
+static defib_err read_list(struct reading *r, struct list_query *l, struct failure *f)
+{
+	const struct browse_bound *bound = r->ask->bound;
+	bool at_once = bound && bound->at_once;
+	defib_err err = at_once ? DEFIB_TIMEOUT : read_whole(r, l, patience_ms(r->ask), f);
+	if (timed_out(r, err) && bound && !at_once && l->sort != LIST_BY_KEY && is_small(r, l)) {
+		fail_clear(f);
+		err = read_whole(r, l, 0, f);
+	}
+	if (!timed_out(r, err))
+		return err;
+	fail_clear(f);
+	if (l->sort != LIST_BY_KEY)
+		sort_by_key(r, l);
+	return read_windows(r, l, f);
+}
+
+/* A page that continues in key order leaves out what earlier pages read in the other order. */
+static void begin_after(struct reading *r, struct list_query *l, const struct browse_position *at)
+{
+	if (at->by_key && at->rest_of) {
+		go_on(l, at->rest_of);
+		l->unsorted = !at->rest_of->sort;
+	}
+	if (at->by_key)
+		sort_by_key(r, l);
+	l->unsorted = l->sort != LIST_BY_KEY && !at->sort;
+	if (at->key[0]) /* else from the start, in key order */
+		go_on(l, at);
 }
 
 static defib_err read_parts(struct reading *r, const struct store_param *keys, int nkeys,
@@ -238,15 +407,15 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 {
 	const struct browse *o = r->ask;
 	enum list_sort sort = list_cheapest_sort(r->sql->binding, o->sort, o->terms, o->nterms);
-	/* A row without a state cannot be sorted by it. */
-	bool parts = list_has_parts(r->sql->binding, sort);
 	AUTO_BUF recovered = BUF_INIT;
 	event_counts_sql(&recovered, LIST_ENTRY, COUNTS_RECOVERED, BY_ANYBODY);
 	struct list_query l = {
 		.terms = o->terms,
 		.nterms = o->nterms,
-		.sort = parts ? sort : LIST_BY_KEY,
+		/* A row without a state cannot be sorted by it. */
+		.sort = list_has_parts(r->sql->binding, sort) ? sort : LIST_BY_KEY,
 		.desc = o->desc,
+		.up_to = o->up_to ? o->up_to->key : NULL,
 		.keys = keys,
 		.nkeys = nkeys,
 		.ledger = r->ledger->ready,
@@ -258,17 +427,13 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 	if (o->limit > 0 && enough < PAGE_ROWS && !keys)
 		l.limit = enough;
 	if (o->after)
-		go_on(&l, o->after);
-	for (int k = 0; o->up_to && k < WATCH_KEYS_MAX; k++) {
-		l.windowed = true;
-		l.window_key[k] = o->up_to->key[k];
-	}
-	l.unsorted = parts && o->after && !o->after->sort;
-	defib_err err = read_part(r, &l, f);
-	if (!err && parts && !l.unsorted && !full(r)) {
-		l.unsorted = true;
-		l.after = false;
-		err = read_part(r, &l, f);
+		begin_after(r, &l, o->after);
+	defib_err err = keys ? read_whole(r, &l, 0, f) : read_list(r, &l, f);
+	if (o->bound && !err) {
+		o->bound->by_key = l.by_key;
+		o->bound->cut = r->cut;
+		o->bound->examined = r->examined;
+		o->bound->end = position(r, &l);
 	}
 	return err;
 }
@@ -278,15 +443,23 @@ static defib_err read_named(struct reading *r, struct failure *f)
 {
 	const struct browse *o = r->ask;
 	defib_err err = DEFIB_OK;
-	for (int at = 0; at < o->njobs && !err && !full(r); at += PAGE_ROWS) {
+	int most = PAGE_ROWS, n;
+	for (int at = 0; at < o->njobs && !err && !full(r); at += n) {
 		struct store_param params[RELATION_COLUMNS_MAX];
 		AUTO_RELATION keys = {0};
-		int left = o->njobs - at;
-		jobs_keys(r->sql->binding, o->jobs + at, left < PAGE_ROWS ? left : PAGE_ROWS, r->arena,
-		          &keys);
+		int kept = r->n;
+		n = o->njobs - at < most ? o->njobs - at : most;
+		jobs_keys(r->sql->binding, o->jobs + at, n, r->arena, &keys);
 		relation_params(&keys, params);
 		if (keys.nrows > 0)
 			err = read_parts(r, params, relation_nparams(&keys), f);
+		if (timed_out(r, err) && n > 1) {
+			fail_clear(f);
+			err = DEFIB_OK;
+			most = (int)window_smaller(n);
+			r->n = kept;
+			n = 0;
+		}
 	}
 	return err;
 }
@@ -295,13 +468,22 @@ defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct l
                       const struct browse *o, struct arena *a, struct browsed **out, int *n,
                       bool *more, struct failure *f)
 {
-	struct reading r = {
-		.store = s, .sql = q, .ledger = l, .ask = o, .facts = o->facts || judged(o), .arena = a};
-	assert(!o->jobs || !o->after);
-	assert(!o->up_to || (o->sort == LIST_BY_KEY && !o->desc && !o->bound));
-	if (o->bound)
-		*o->bound = (struct browse_bound){
-			.within_ms = o->bound->within_ms, .rows = o->bound->rows, .at_once = o->bound->at_once};
+	struct reading r = {.store = s,
+	                    .sql = q,
+	                    .ledger = l,
+	                    .ask = o,
+	                    .facts = o->facts || judged(o),
+	                    .arena = a,
+	                    .facts_at_a_time = PAGE_ROWS};
+	assert(!o->jobs || (!o->after && !o->bound));
+	assert(!o->up_to || (o->sort == LIST_BY_KEY && !o->desc));
+	if (o->bound) {
+		*o->bound = (struct browse_bound){.within_ms = o->bound->within_ms,
+		                                  .for_ms = o->bound->for_ms,
+		                                  .at_once = o->bound->at_once};
+		int64_t first_ms = o->bound->at_once ? 0 : patience_ms(o);
+		r.until_us = clock_boot_us() + (first_ms + o->bound->for_ms) * 1000;
+	}
 	defib_err err = o->jobs ? read_named(&r, f) : read_parts(&r, NULL, 0, f);
 	*more = full(&r);
 	*n = *more ? (int)o->limit : r.n;

@@ -16,20 +16,31 @@
 struct browse_position {
 	const char *sort; /* NULL: among the rows without a sort value, or sorted by key */
 	const char *key[WATCH_KEYS_MAX];
+	/*
+	 * The order that was asked for took too long. From here on the list is in key order, and has
+	 * the rows after `rest_of`, a position in the order that was asked for; NULL: all rows.
+	 */
+	bool by_key;
+	const struct browse_position *rest_of;
 };
+/* A copy in this arena. */
+void browse_position_copy(const struct browse_position *from, struct arena *a,
+                          struct browse_position *out);
 
 /*
- * For interactive callers: if a list takes too long, it is made from a window of the table instead,
- * and says so. In key order the window begins where the page does, and the next page continues
- * after it; in another order it is one end of the table, by key.
+ * A list is read by one statement, if that is fast enough. If not, the table is read in windows, in
+ * key order, until the page is full, the table ends or the time is over (window.h). So a page is
+ * always answered; the next one continues after the rows that were read. Only a row that takes too
+ * long by itself is an error, and only if a page begins with it.
  */
 struct browse_bound {
-	int64_t within_ms; /* time limit of a statement … */
-	int64_t rows;      /* … before only this many rows are read */
-	bool at_once;      /* it is known to take too long */
+	int64_t within_ms; /* time limit of the one statement; 0: the session's */
+	int64_t for_ms;    /* how long to read in windows after it, but at least one row … */
+	bool at_once;      /* … and without trying the one statement first */
 	/* Set by browse_jobs(): */
-	int64_t looked; /* rows that were read; 0: all */
-	bool goes_on;   /* there are more rows after the window, to continue after … */
+	bool by_key;      /* sorted by key: the order that was asked for took too long */
+	bool cut;         /* the time was over first; the list continues after `end` */
+	int64_t examined; /* if cut: the number of rows read, at least */
 	struct browse_position end;
 };
 
@@ -44,7 +55,7 @@ struct browse {
 	const struct browse_position *up_to; /* in ascending key order: the last; NULL: to the end */
 	int64_t limit;                       /* 0: all */
 	bool facts;                          /* read them; otherwise only if a term needs them */
-	struct browse_bound *bound;          /* NULL: no time limit */
+	struct browse_bound *bound;          /* NULL: as long as it takes */
 	struct on_count on_count;            /* jobs that were found */
 };
 
@@ -64,7 +75,7 @@ struct browsed {
 	int64_t retry_us; /* … until then */
 };
 
-/* `more` is true if the limit left jobs out. */
+/* `more` is true if the limit left jobs out; whether the time did, is in `bound`. */
 MUST_CHECK defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
                                  const struct browse *o, struct arena *a, struct browsed **out,
                                  int *n, bool *more, struct failure *f);

@@ -9,6 +9,8 @@
 #include "recover/carry.h"
 #include "watch/terms.h"
 
+#define SLICE_MS 1000 /* of reading a slow table, before asking whether to go on */
+
 static const struct judge_rule left_behind = {
 	RULE_STARTUP, VERDICT_DEAD, "it is running, and no instance that works on this watch is left"};
 
@@ -102,7 +104,8 @@ static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, st
 }
 
 static defib_err read_page(struct startup_run *r, const struct browse_position *after,
-                           struct browsed **rows, int *n, bool *more, struct failure *f)
+                           struct browse_bound *bound, struct browsed **rows, int *n, bool *more,
+                           struct failure *f)
 {
 	const struct term running = {.what = TERM_RUNNING};
 	struct browse ask = {.terms = &running,
@@ -110,7 +113,8 @@ static defib_err read_page(struct startup_run *r, const struct browse_position *
 	                     .sort = browse_sort(&running, 1),
 	                     .after = after,
 	                     .limit = PAGE_ROWS,
-	                     .facts = true};
+	                     .facts = true,
+	                     .bound = bound};
 	struct tries t = tries_begin();
 	defib_err err;
 	do {
@@ -124,16 +128,6 @@ static defib_err read_page(struct startup_run *r, const struct browse_position *
 	if (!err && *n > 0 && r->begun_us == 0)
 		r->begun_us = (*rows)[0].facts.now_us;
 	return err;
-}
-
-/* The next page begins after this one's last row, whose arena is cleared. */
-static void keep_position(const struct browse_position *last, struct arena *a,
-                          struct browse_position *out)
-{
-	*out = (struct browse_position){.sort = last->sort ? arena_strdup(a, last->sort) : NULL};
-	for (int k = 0; k < WATCH_KEYS_MAX; k++)
-		if (last->key[k])
-			out->key[k] = arena_strdup(a, last->key[k]);
 }
 
 static bool goes_on(struct startup_run *r)
@@ -155,18 +149,22 @@ static defib_err do_page(struct startup_run *r, struct browsed *rows, int n, str
 static defib_err all_pages(struct startup_run *r, struct failure *f)
 {
 	struct arena position[2] = {ARENA_INIT, ARENA_INIT};
+	struct browse_bound bound = {.for_ms = SLICE_MS};
 	struct browse_position after;
 	struct browsed *rows = NULL;
 	defib_err err = DEFIB_OK;
 	bool more = true;
 	int n = 0;
 	for (int page = 0; !err && more && !r->stopped; page++) {
-		err = read_page(r, page ? &after : NULL, &rows, &n, &more, f);
-		if (err || n == 0)
+		err = read_page(r, page ? &after : NULL, &bound, &rows, &n, &more, f);
+		if (err || (n == 0 && !bound.cut))
 			break;
+		/* The next page begins after this one's last row, whose arena is cleared. */
 		arena_clear(&position[page % 2]);
-		keep_position(&rows[n - 1].at, &position[page % 2], &after);
+		browse_position_copy(more ? &rows[n - 1].at : &bound.end, &position[page % 2], &after);
 		err = do_page(r, rows, n, f);
+		more = (more || bound.cut) && goes_on(r);
+		bound.at_once = bound.by_key;
 	}
 	arena_release(&position[0]);
 	arena_release(&position[1]);

@@ -338,15 +338,27 @@ static void add_text(struct buf *json, const char *text)
 	json_value(json, text);
 }
 
+static void add_position(struct buf *json, const struct browse_position *at, int nkeys)
+{
+	json_value(json, at->sort);
+	for (int k = 0; k < nkeys; k++)
+		add_text(json, at->key[k]);
+}
+
+/* [watch, order, desc, sort value, key…]; in key order instead of this one: and [rest_of…]. */
 void cursor_text(const struct cursor *x, struct buf *out)
 {
 	AUTO_BUF json = BUF_INIT;
 	buf_add(&json, "[");
 	buf_add_json(&json, x->watch);
-	buf_addf(&json, ",\"%s\",%s", list_sort_names[x->sort], x->desc ? "true" : "false");
-	add_text(&json, x->at.sort);
-	for (int k = 0; k < x->nkeys; k++)
-		add_text(&json, x->at.key[k]);
+	buf_addf(&json, ",\"%s\",%s,", list_sort_names[x->sort], x->desc ? "true" : "false");
+	add_position(&json, &x->at, x->nkeys);
+	if (x->at.by_key) {
+		buf_add(&json, ",[");
+		if (x->at.rest_of)
+			add_position(&json, x->at.rest_of, x->nkeys);
+		buf_add(&json, "]");
+	}
 	buf_add(&json, "]");
 	encode(buf_text(&json), out);
 }
@@ -357,12 +369,37 @@ static const char *part(const json_t *list, size_t i, struct arena *a)
 	return text ? arena_strdup(a, text) : NULL;
 }
 
+static struct browse_position read_position(const json_t *list, size_t first, int nkeys,
+                                            struct arena *a)
+{
+	struct browse_position at = {.sort = part(list, first, a)};
+	for (int k = 0; k < nkeys; k++)
+		at.key[k] = part(list, first + 1 + (size_t)k, a);
+	return at;
+}
+
+/* False if it is not of a list with keys of `nkeys` parts. */
+static bool read_rest_of(const json_t *rest, int nkeys, struct arena *a,
+                         struct browse_position *out)
+{
+	size_t n = json_array_size(rest);
+	if (n > 0) {
+		struct browse_position *at = ARENA_NEW(a, struct browse_position);
+		*at = read_position(rest, 0, nkeys, a);
+		out->rest_of = at;
+	}
+	out->by_key = true;
+	return n == 0 || (n == (size_t)nkeys + 1 && out->rest_of->key[0]);
+}
+
 bool cursor_parse(const char *text, struct arena *a, struct cursor *out)
 {
 	AUTO_BUF plain = BUF_INIT;
 	json_auto_t *list = decode(text, &plain) ? json_loads(buf_text(&plain), 0, NULL) : NULL;
 	size_t n = json_array_size(list);
+	const json_t *rest = n ? json_array_get(list, n - 1) : NULL;
 	*out = (struct cursor){0};
+	n -= json_is_array(rest);
 	bool good = n > 4 && n <= 4 + WATCH_KEYS_MAX;
 	if (good) {
 		const char *sort = part(list, 1, a);
@@ -371,10 +408,10 @@ bool cursor_parse(const char *text, struct arena *a, struct cursor *out)
 		                       .sort = index < 0 ? LIST_BY_KEY : (enum list_sort)index,
 		                       .desc = json_is_true(json_array_get(list, 2)),
 		                       .nkeys = (int)n - 4,
-		                       .at = {.sort = part(list, 3, a)}};
+		                       .at = read_position(list, 3, (int)n - 4, a)};
 		good = out->watch && index >= 0;
-		for (int k = 0; k < out->nkeys; k++)
-			out->at.key[k] = part(list, 4 + (size_t)k, a);
+		good = good && (json_is_array(rest) ? read_rest_of(rest, out->nkeys, a, &out->at)
+		                                    : out->at.key[0] != NULL);
 	}
 	return good;
 }

@@ -455,7 +455,7 @@ static void behind(const struct binding *b, const struct list_query *l, const ch
                    const char *type, struct list_statement *s)
 {
 	bool sorted = sort && !l->unsorted;
-	buf_addf(&s->sql, "\n  AND (%s%s", sorted ? sort : "", sorted ? ", " : "");
+	buf_addf(&s->sql, "(%s%s", sorted ? sort : "", sorted ? ", " : "");
 	order_keys(b, "", &s->sql);
 	buf_add(&s->sql, l->desc ? ") < (" : ") > (");
 	if (sorted) {
@@ -468,12 +468,25 @@ static void behind(const struct binding *b, const struct list_query *l, const ch
 	buf_add(&s->sql, ")");
 }
 
-static void in_window(const struct binding *b, const struct list_query *l, struct list_statement *s)
+/* What comes after a row in another order: rows without a sort value are the last there. */
+static void in_rest(const struct binding *b, const struct list_query *other,
+                    struct list_statement *s)
+{
+	AUTO_BUF by = BUF_INIT;
+	const char *type = NULL;
+	sort_sql(b, other->sort, &by, &type);
+	buf_addf(&s->sql, "\n  AND (%s IS NULL %s ", buf_text(&by), other->unsorted ? "AND" : "OR");
+	behind(b, other, buf_text(&by), type, s);
+	buf_add(&s->sql, ")");
+}
+
+static void up_to(const struct binding *b, const struct list_query *l, const char *const *key,
+                  struct list_statement *s)
 {
 	buf_add(&s->sql, "\n  AND (");
 	order_keys(b, "", &s->sql);
-	buf_add(&s->sql, l->window_desc ? ") >= (" : ") <= (");
-	key_params(b, l->window_key, s);
+	buf_add(&s->sql, l->desc ? ") >= (" : ") <= (");
+	key_params(b, key, s);
 	buf_add(&s->sql, ")");
 }
 
@@ -485,11 +498,17 @@ void list_window_sql(const struct binding *b, const struct list_query *l, int64_
 	key_list(b, "t.", &out->sql);
 	from_table(b, &out->sql);
 	buf_add(&out->sql, "\nWHERE true");
-	if (l->after && l->sort == LIST_BY_KEY)
+	if (l->after && l->sort == LIST_BY_KEY) {
+		buf_add(&out->sql, "\n  AND ");
 		behind(b, l, NULL, NULL, out);
+	}
+	if (l->up_to)
+		up_to(b, l, l->up_to, out);
 	buf_add(&out->sql, "\nORDER BY ");
-	order_keys(b, l->window_desc ? " DESC" : "", &out->sql);
-	buf_addf(&out->sql, "\nLIMIT 2 OFFSET %lld", (long long)rows - 1);
+	order_keys(b, l->desc ? " DESC" : "", &out->sql);
+	buf_add(&out->sql, "\nLIMIT 2 OFFSET ");
+	out->params[out->nparams++] = P_INT(rows - 1);
+	parameter(b, out->nparams, "bigint", &out->sql);
 }
 
 static void select_list(const struct binding *b, const char *sort, struct buf *out)
@@ -535,10 +554,16 @@ void list_sql(const struct binding *b, const struct list_query *l, struct list_s
 		buf_add(&out->sql, "\n  AND ");
 		add_term(b, l, &l->terms[i], out);
 	}
-	if (l->after)
+	if (l->after) {
+		buf_add(&out->sql, "\n  AND ");
 		behind(b, l, sort, type, out);
-	if (l->windowed)
-		in_window(b, l, out);
+	}
+	if (l->rest_of)
+		in_rest(b, l->rest_of, out);
+	if (l->up_to)
+		up_to(b, l, l->up_to, out);
+	if (l->window)
+		up_to(b, l, l->window, out);
 	buf_add(&out->sql, "\nORDER BY ");
 	if (sort && !l->unsorted)
 		buf_addf(&out->sql, "%s%s, ", sort, l->desc ? " DESC" : "");

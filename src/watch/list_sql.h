@@ -27,16 +27,21 @@ struct list_query {
 	int nkeys;
 	bool after; /* after … */
 	const char *after_sort, *after_key[WATCH_KEYS_MAX];
-	bool windowed;    /* only rows with a key up to … */
-	bool window_desc; /* … or down to … */
-	const char *window_key[WATCH_KEYS_MAX];
+	/*
+	 * In key order instead of another, which took too long: the rows that come after `after` of
+	 * that list; NULL: all.
+	 */
+	bool by_key;
+	const struct list_query *rest_of;
+	/* In key order: only rows up to these keys in the list's direction; NULL: to the end. */
+	const char *const *window, *const *up_to;
 	int64_t limit;
 	bool ledger; /* whether the ledger exists; without it nothing was held or recovered */
 	const char
 		*recovered; /* with a ledger: the condition that its entry LIST_ENTRY is a recovery */
 };
 
-#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 10 + 2 * WATCH_KEYS_MAX + 2)
+#define LIST_PARAMS_MAX (RELATION_COLUMNS_MAX + TERMS_MAX * 10 + 4 * WATCH_KEYS_MAX + 3)
 struct list_statement {
 	struct buf sql;
 	struct store_param params[LIST_PARAMS_MAX];
@@ -46,8 +51,8 @@ struct list_statement {
 /* Columns: the key's parts, the state, the sort value, since when; all as text or null. */
 void list_sql(const struct binding *b, const struct list_query *l, struct list_statement *out);
 /*
- * The key of the last row of a window of this many rows, in key order; after `after` if the list
- * itself is in key order. A second row means that there are more.
+ * The key of the last row of a window of this many rows, in key order, after `after` if the list is
+ * in key order. A second row means that there are more.
  */
 void list_window_sql(const struct binding *b, const struct list_query *l, int64_t rows,
                      struct list_statement *out);

@@ -196,13 +196,13 @@ static void a_window_ends_with_a_row_and_is_asked_for_by_key(void **state)
 	bench_open(&x, STORE_POSTGRES, PLAIN);
 	list_window_sql(&x.binding, &l, 500, &end);
 	holds(buf_text(&end.sql),
-	      "AND (t.\"id\") > ($1::bigint)\nORDER BY t.\"id\"\nLIMIT 2 OFFSET 499");
+	      "AND (t.\"id\") > ($1::bigint)\nORDER BY t.\"id\"\nLIMIT 2 OFFSET $2::bigint");
+	assert_int_equal(end.params[1].number, 499);
 	buf_release(&end.sql);
-	l.windowed = true;
-	l.window_key[0] = "507";
+	l.window = (const char *const[]){"507"};
 	holds(list(&x, &l, TERMS("text~a")),
 	      "AND (t.\"id\") > ($2::bigint)\n  AND (t.\"id\") <= ($3::bigint)\nORDER BY");
-	l.window_desc = true;
+	l.desc = true;
 	holds(list(&x, &l, TERMS("text~a")), "AND (t.\"id\") >= ($3::bigint)");
 	bench_close(&x);
 }
@@ -210,13 +210,31 @@ static void a_window_ends_with_a_row_and_is_asked_for_by_key(void **state)
 static void a_window_of_another_order_is_an_end_of_the_table(void **state)
 {
 	struct bench x;
-	struct list_query l = {.sort = LIST_BY_AGE, .window_desc = true, .after = true};
+	struct list_query l = {.sort = LIST_BY_AGE, .desc = true, .after = true};
 	struct list_statement end;
 	(void)state;
 	bench_open(&x, STORE_POSTGRES, PLAIN);
 	list_window_sql(&x.binding, &l, 500, &end);
-	holds(buf_text(&end.sql), "\nWHERE true\nORDER BY t.\"id\" DESC\nLIMIT 2 OFFSET 499");
+	holds(buf_text(&end.sql), "\nWHERE true\nORDER BY t.\"id\" DESC\nLIMIT 2 OFFSET $1::bigint");
 	buf_release(&end.sql);
+	bench_close(&x);
+}
+
+/* In key order, the rows that an earlier page read in the order of age are left out. */
+static void the_rest_of_another_order_is_a_condition(void **state)
+{
+	struct bench x;
+	struct list_query age = {
+		.sort = LIST_BY_AGE, .after = true, .after_sort = "then", .after_key = {"7"}};
+	struct list_query l = {.limit = 10, .by_key = true, .rest_of = &age};
+	(void)state;
+	bench_open(&x, STORE_POSTGRES, PLAIN);
+	holds(list(&x, &l, TERMS("running")),
+	      "AND ((updated_at) IS NULL OR ((updated_at), t.\"id\") > ($1::timestamp with time zone, "
+	      "$2::bigint))\nORDER BY t.\"id\"\n");
+	age.unsorted = true;
+	holds(list(&x, &l, TERMS("running")),
+	      "AND ((updated_at) IS NULL AND (t.\"id\") > ($1::bigint))");
 	bench_close(&x);
 }
 
@@ -307,6 +325,7 @@ int main(void)
 		cmocka_unit_test(an_age_is_of_what_since_says),
 		cmocka_unit_test(a_window_ends_with_a_row_and_is_asked_for_by_key),
 		cmocka_unit_test(a_window_of_another_order_is_an_end_of_the_table),
+		cmocka_unit_test(the_rest_of_another_order_is_a_condition),
 		cmocka_unit_test(jobs_of_the_queue_are_as_old_as_their_keys_say),
 		cmocka_unit_test(a_held_job_is_found_by_its_key_whatever_stands_among_the_holds),
 		cmocka_unit_test(a_large_table_is_counted_by_a_sample),

@@ -89,7 +89,7 @@ class Listing {
 	}
 
 	reset() {
-		this.places = this.watches.map((watch) => ({ watch, after: null, more: true, examined: 0, partly: false }));
+		this.places = this.watches.map((watch) => ({ watch, after: null, more: true, examined: 0, partly: false, byKey: false }));
 		this.problems = [];
 	}
 
@@ -106,6 +106,7 @@ class Listing {
 			place.after = said.next;
 			place.examined += said.examined ?? 0;
 			place.partly = Boolean(said.examined);
+			place.byKey = Boolean(this.filters.sort) && said.sort !== this.filters.sort;
 			return said.jobs;
 		} catch (error) {
 			if (!(error instanceof Problem)) throw error;
@@ -416,12 +417,17 @@ class JobsView {
 
 	#tellProblems() {
 		fill(this.notes, this.listing.problems.map(({ watch, error }) => h("span", { class: "warn-text" }, user(watch), ": ", user(error.detail))),
-			this.listing.partly.map((place) => this.#examinedNote(place)));
+			this.listing.partly.map((place) => this.#examinedNote(place)),
+			this.listing.places.filter((place) => place.byKey).map(({ watch }) => this.#byKeyNote(watch)));
+	}
+
+	#byKeyNote(watch) {
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: sorted by key, because sorting by ${this.filters.sort} takes too long.`);
 	}
 
 	#examinedNote({ watch, examined, more }) {
-		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; only ${count(examined)} of its jobs were searched`,
-			more ? ". “Load more” continues." : ", from one end of the key.");
+		return h("span", { class: "warn-text" }, user(watch.label ?? watch.watch), `: the table is large; ${count(examined)} of its jobs were searched so far`,
+			more ? ". “Load more” continues." : ".");
 	}
 
 	#count() {

@@ -128,20 +128,26 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 	put(r, row, 6, COLOR_NONE, &text);
 }
 
+/* If the table is slow to read. What was found by then is shown. */
+#define SEARCH_MS 1000
+
 static defib_err read_jobs(struct reading *r, int watch, const struct watch_status *st, int *n,
                            bool *more, struct failure *f)
 {
 	struct bound *b = &r->view->watches[watch].bound;
 	const struct term stuck = {.what = TERM_STUCK};
+	struct browse_bound bound = {.for_ms = SEARCH_MS};
 	const struct browse ask = {.terms = &stuck,
 	                           .nterms = 1,
 	                           .sort = browse_sort(&stuck, 1),
 	                           .limit = TOP_ROWS_MAX,
-	                           .facts = true};
+	                           .facts = true,
+	                           .bound = &bound};
 	struct browsed *rows;
 	*n = 0;
 	defib_err err = browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows,
 	                            n, more, f);
+	*more = *more || bound.cut;
 	for (int i = 0; !err && i < *n; i++) {
 		job_row(r, watch, &rows[i], st);
 		r->now_us = rows[i].facts.now_us;
@@ -175,11 +181,13 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 {
 	struct bound *b = &r->view->watches[watch].bound;
 	const struct term running = {.what = TERM_RUNNING};
+	struct browse_bound bound = {.for_ms = SEARCH_MS};
 	const struct browse ask = {.terms = &running,
 	                           .nterms = 1,
 	                           .sort = browse_sort(&running, 1),
 	                           .limit = 1,
-	                           .facts = true};
+	                           .facts = true,
+	                           .bound = &bound};
 	struct browsed *rows;
 	AUTO_BUF text = BUF_INIT;
 	struct failure f = {0};
@@ -187,7 +195,7 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	int n = 0;
 	if (!browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows, &n, &more,
 	                 &f) &&
-	    n == 1 && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
+	    n == 1 && !bound.by_key && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
 		duration_text(rows[0].facts.now_us - rows[0].since_us, &text);
 	put(r, row, WATCH_OLDEST_RUN, COLOR_NONE, &text);
 }
