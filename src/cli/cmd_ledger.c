@@ -80,7 +80,8 @@ static defib_err print_page(struct ledger_source *s, const struct ledger_filter 
 	page.limit = PAGE;
 	page.after_id = s->cursor;
 	page.up_to_id = top;
-	defib_err err = ledger_read(s->session.store, &page, &a, &rows, &n, f);
+	defib_err err =
+		ledger_search(s->session.store, &page, &(struct ledger_bound){0}, &a, &rows, &n, f);
 	if (!err) {
 		struct ledger_line *all = ARENA_ARRAY(&a, struct ledger_line, n);
 		for (int i = 0; i < n; i++)
@@ -345,7 +346,8 @@ static defib_err read_pages(struct cli *c, const struct ledger_source *s,
 	do {
 		int64_t left = filter->limit - *n;
 		page.limit = left < PAGE ? left : PAGE;
-		err = ledger_read(s->session.store, &page, &c->arena, &more, &got, f);
+		err = ledger_search(s->session.store, &page, &(struct ledger_bound){0}, &c->arena, &more,
+		                    &got, f);
 		if (err || got <= 0)
 			break;
 		if (*n + got > room) {

@@ -22,6 +22,9 @@
 #define PAGE 50
 #define PAGE_MOST 1000
 #define FILE_MOST 10000 /* entries of an export; `after` continues */
+/* A search that takes longer is answered from the entries read by then. */
+#define WITHIN_MS 500
+#define WINDOWS_MS 500
 
 /* The forms of an answer. */
 struct ledger_form {
@@ -29,7 +32,7 @@ struct ledger_form {
 	int64_t limit, most;
 	void (*begin)(struct api_call *c);
 	void (*entry)(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i);
-	void (*end)(struct api_call *c, const struct ledger_row *last, bool more);
+	void (*end)(struct api_call *c, int64_t next, bool more);
 };
 
 /* ---- a page ---- */
@@ -47,11 +50,11 @@ static void page_entry(struct api_call *c, const struct watch *w, const struct l
 	entry_json(w, c->database->name, r, &c->out->body);
 }
 
-static void page_end(struct api_call *c, const struct ledger_row *last, bool more)
+static void page_end(struct api_call *c, int64_t next, bool more)
 {
 	buf_add(&c->out->body, "\n]");
 	json_bool(&c->out->body, "more", more);
-	json_number(&c->out->body, "next", more, last ? last->id : 0);
+	json_number(&c->out->body, "next", more, next);
 	buf_add(&c->out->body, "}\n");
 }
 
@@ -70,10 +73,10 @@ static void line_entry(struct api_call *c, const struct watch *w, const struct l
 }
 
 /* A truncated file says where to continue. */
-static void file_end(struct api_call *c, const struct ledger_row *last, bool more)
+static void file_end(struct api_call *c, int64_t next, bool more)
 {
 	if (more)
-		api_header(c, "Defib-Next", arena_printf(&c->arena, "%lld", (long long)last->id));
+		api_header(c, "Defib-Next", arena_printf(&c->arena, "%lld", (long long)next));
 }
 
 /* ---- comma-separated values ---- */
@@ -200,7 +203,7 @@ static const struct watch *seen_as(struct api_call *c, const struct ledger_row *
 }
 
 static void add_entries(struct api_call *c, const struct ledger_form *form,
-                        const struct ledger_row *rows, int n, bool more)
+                        const struct ledger_row *rows, int n)
 {
 	const struct watch *w = NULL;
 	c->out->type = form->type;
@@ -211,13 +214,13 @@ static void add_entries(struct api_call *c, const struct ledger_form *form,
 		w = seen_as(c, &rows[i], i ? &rows[i - 1] : NULL, w);
 		form->entry(c, w, &rows[i], i);
 	}
-	form->end(c, n ? &rows[n - 1] : NULL, more);
 }
 
 void read_ledger(struct api_call *c)
 {
 	const struct ledger_form *form = form_given(c);
 	struct store *s = c->session->store;
+	struct ledger_bound bound = {.within_ms = WITHIN_MS, .for_ms = WINDOWS_MS};
 	struct ledger_filter filter;
 	struct ledger_row *rows = NULL;
 	bool exists = false;
@@ -227,9 +230,13 @@ void read_ledger(struct api_call *c)
 	int64_t limit = filter.limit++; /* one more shows whether there are more */
 	defib_err err = ledger_exists(s, &exists, &c->failure);
 	if (!err && exists && filter.up_to_id >= 0)
-		err = ledger_read(s, &filter, &c->arena, &rows, &n, &c->failure);
-	if (!err)
-		add_entries(c, form, rows, n > limit ? (int)limit : n, n > limit);
+		err = ledger_search(s, &filter, &bound, &c->arena, &rows, &n, &c->failure);
+	if (err)
+		return;
+	bool full = n > limit;
+	n = full ? (int)limit : n;
+	add_entries(c, form, rows, n);
+	form->end(c, full ? rows[n - 1].id : bound.end_id, full || bound.cut);
 }
 
 /*

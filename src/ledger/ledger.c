@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/ledger.h"
 
+#include "base/clock.h"
+#include "base/window.h"
 #include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "ledger/seal.h"
@@ -240,6 +242,108 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	defib_err err = dialect_exec(s, buf_text(&q.sql), q.params, q.nparams, a, &rows, f);
 	*out = rows_decode(&rows, a, n);
 	buf_release(&q.sql);
+	return err;
+}
+
+/* ---- a search that may be slow ---- */
+
+/* Ids that were not read yet. */
+struct ledger_search {
+	struct store *store;
+	struct ledger_bound *bound;
+	struct arena *arena;
+	struct ledger_filter left;
+	struct ledger_row *rows;
+	int n;
+	int64_t until_us; /* 0: no limit */
+};
+
+static defib_err read_within(struct ledger_search *q, const struct ledger_filter *filter,
+                             int64_t within_ms, struct ledger_row **out, int *n, struct failure *f)
+{
+	defib_err err =
+		within_ms ? store_begin_within(q->store, within_ms, f) : store_begin(q->store, TX_READ, f);
+	if (!err) {
+		err = ledger_read(q->store, filter, q->arena, out, n, f);
+		store_rollback(q->store); /* nothing was written */
+	}
+	return err;
+}
+
+/* Read so many ids, and leave them out from now on. */
+static defib_err read_window(struct ledger_search *q, int64_t ids, struct failure *f)
+{
+	struct ledger_filter window = q->left;
+	int64_t *low = &window.after_id, *high = &window.up_to_id;
+	struct ledger_row *found;
+	int n = 0;
+	if (*high - *low > ids && window.newest_first)
+		*low = *high - ids;
+	else if (*high - *low > ids)
+		*high = *low + ids;
+	defib_err err =
+		read_within(q, &window, ids > 1 ? q->bound->for_ms * WINDOW_PATIENCE : 0, &found, &n, f);
+	if (err)
+		return err;
+	memcpy(q->rows + q->n, found, sizeof *found * (size_t)n);
+	q->n += n;
+	q->left.limit -= n;
+	if (q->left.newest_first)
+		q->left.up_to_id = *low;
+	else
+		q->left.after_id = *high;
+	return DEFIB_OK;
+}
+
+static bool search_is_over(const struct ledger_search *q)
+{
+	return q->left.limit <= 0 || q->left.up_to_id <= q->left.after_id;
+}
+
+static defib_err read_windows(struct ledger_search *q, struct failure *f)
+{
+	int64_t ids = WINDOW_FIRST;
+	bool read = false;
+	while (!search_is_over(q) && !q->bound->cut) {
+		int64_t begun_us = clock_boot_us();
+		defib_err err = read_window(q, ids, f);
+		int64_t now_us = clock_boot_us(), left_us = q->until_us ? q->until_us - now_us : WINDOW_US;
+		bool can_end = q->until_us && (read || !err);
+		if (err && (err != DEFIB_TIMEOUT || q->store->lost || (ids == 1 && !can_end)))
+			return err;
+		fail_clear(f);
+		read = read || !err;
+		q->bound->cut = can_end && !search_is_over(q) && (left_us <= 0 || (err && ids == 1));
+		ids = err ? window_smaller(ids)
+		          : window_next(ids, now_us - begun_us, left_us < WINDOW_US ? left_us : WINDOW_US);
+	}
+	q->bound->end_id = q->left.newest_first ? q->left.up_to_id + 1 : q->left.after_id;
+	return DEFIB_OK;
+}
+
+defib_err ledger_search(struct store *s, const struct ledger_filter *filter,
+                        struct ledger_bound *bound, struct arena *a, struct ledger_row **out,
+                        int *n, struct failure *f)
+{
+	struct ledger_search q = {.store = s, .bound = bound, .arena = a, .left = *filter};
+	int64_t top = 0;
+	bound->cut = false;
+	if (bound->for_ms)
+		q.until_us = clock_boot_us() + (bound->within_ms + bound->for_ms) * 1000;
+	defib_err err = read_within(&q, filter, bound->within_ms, out, n, f);
+	if (err != DEFIB_TIMEOUT || s->lost)
+		return err;
+	fail_clear(f);
+	err = ledger_top(s, &top, f);
+	if (err)
+		return err;
+	if (!filter->up_to_id || top < filter->up_to_id)
+		q.left.up_to_id = top;
+	q.left.limit = filter->limit ? filter->limit : LEDGER_READ_MAX;
+	q.rows = ARENA_ARRAY(a, struct ledger_row, (int)q.left.limit);
+	err = read_windows(&q, f);
+	*out = q.rows;
+	*n = q.n;
 	return err;
 }
 

@@ -91,6 +91,20 @@ MUST_CHECK defib_err ledger_read(struct store *s, const struct ledger_filter *fi
                                  struct arena *a, struct ledger_row **out, int *n,
                                  struct failure *f);
 /*
+ * ledger_read() by one statement if that is fast enough, else in windows of ids (window.h), until
+ * there are enough entries, the ledger ends or the time is over. Not inside a transaction.
+ */
+struct ledger_bound {
+	int64_t within_ms; /* time limit of the one statement; 0: the session's */
+	int64_t for_ms;    /* how long to read in windows after it; 0: to the end of the ledger */
+	/* Set: */
+	bool cut;       /* the time was over first; the search continues … */
+	int64_t end_id; /* … after this id, or before it with newest_first */
+};
+MUST_CHECK defib_err ledger_search(struct store *s, const struct ledger_filter *filter,
+                                   struct ledger_bound *bound, struct arena *a,
+                                   struct ledger_row **out, int *n, struct failure *f);
+/*
  * The highest visible id; 0: no entries. Ids are committed in order, so no lower id appears later:
  * readers can use it as a cursor.
  */
