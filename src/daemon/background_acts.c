@@ -9,6 +9,7 @@
 #define LOOK_MS 1000  /* between looks for new acts */
 #define TURN_MS 250   /* that a database loop can spare */
 #define SLICE_MS 100  /* between batches that wait for the pace */
+#define COUNT_MS 1000 /* how long jobs are counted beforehand, if they are found slowly */
 #define RESERVED 1000 /* numbers of transactions that an earlier process may have used */
 
 /* ---- ordering one ---- */
@@ -33,24 +34,29 @@ static defib_err may_order(struct session *session, const struct bound *bound, s
 	return background_open(session->store, true, &there, f);
 }
 
-defib_err background_plan(struct session *session, const struct bound *bound, const struct watch *w,
+defib_err background_plan(struct session *session, const struct bound *b, const struct watch *w,
                           const struct background_order *o, struct arena *a,
                           struct background_act *out, struct failure *f)
 {
+	struct browse_bound bound = {.for_ms = COUNT_MS};
 	struct browse all = {.terms = o->terms,
 	                     .nterms = o->nterms,
 	                     .sort = LIST_BY_KEY,
 	                     .desc = true,
-	                     .limit = BACKGROUND_COUNTED_MOST};
+	                     .limit = BACKGROUND_COUNTED_MOST,
+	                     .bound = &bound};
+	/* If none was found in time: up to the last row of the table. */
+	struct browse last = {.sort = LIST_BY_KEY, .desc = true, .limit = 1};
 	struct browsed *rows = NULL;
 	struct carrier name = {0};
 	struct buf terms = BUF_INIT;
 	bool more = false;
 	int n = 0;
-	defib_err err = may_order(session, bound, f);
+	defib_err err = may_order(session, b, f);
 	if (!err)
-		err =
-			browse_jobs(session->store, &bound->sql, &bound->ledger, &all, a, &rows, &n, &more, f);
+		err = browse_jobs(session->store, &b->sql, &b->ledger, &all, a, &rows, &n, &more, f);
+	if (!err && n == 0 && bound.cut)
+		err = browse_jobs(session->store, &b->sql, &b->ledger, &last, a, &rows, &n, &more, f);
 	if (err)
 		return err;
 	carrier_begin(&name, o->actor);
@@ -69,7 +75,7 @@ defib_err background_plan(struct session *session, const struct bound *bound, co
 		.actor = o->actor,
 		.state = n ? BACKGROUND_WAITING : BACKGROUND_DONE,
 		.overrides = o->overrides,
-		.total = more ? -1 : n,
+		.total = more || bound.cut ? -1 : n,
 		.up_to = n ? cursor_of(w, &rows[0].at, a) : NULL,
 		.others = "{}",
 	};
@@ -216,13 +222,13 @@ static const char *add_others(struct acting *x, struct arena *a)
 }
 
 /* Whether it goes on is stored with how far it came. */
-static defib_err note_batch(struct acting *x, const struct browsed *last, bool over,
+static defib_err note_batch(struct acting *x, const struct browse_position *last, bool over,
                             const struct failure *why, bool *goes_on, struct failure *f)
 {
 	struct background_act *act = &x->act;
 	struct arena *keep = &x->loop->arena;
 	if (last)
-		act->position = cursor_of(x->watch, &last->at, keep);
+		act->position = cursor_of(x->watch, last, keep);
 	if (last && !cursor_parse(act->position, keep, &x->after))
 		return fail(f, DEFIB_USAGE, "a stored position cannot be read");
 	act->done += x->kind ? x->outcomes[x->kind->good] : 0;
@@ -243,12 +249,14 @@ static defib_err note_batch(struct acting *x, const struct browsed *last, bool o
 /* One batch of at most `room` jobs. */
 static defib_err do_batch(struct acting *x, int64_t room, bool *goes_on, struct failure *f)
 {
+	struct browse_bound bound = {.within_ms = TURN_MS, .for_ms = TURN_MS};
 	const struct browse ask = {.terms = x->terms,
 	                           .nterms = x->nterms,
 	                           .sort = LIST_BY_KEY,
 	                           .after = x->act.position ? &x->after.at : NULL,
 	                           .up_to = &x->up_to.at,
-	                           .limit = room};
+	                           .limit = room,
+	                           .bound = &bound};
 	struct browsed *rows = NULL;
 	bool more = false;
 	int n = 0;
@@ -263,7 +271,11 @@ static defib_err do_batch(struct acting *x, int64_t room, bool *goes_on, struct 
 		err = write_batch(x, jobs, n, f);
 	guard_batch(x->at->guard, n, clock_boot_us() - begun, err != DEFIB_OK);
 	if (!err)
-		err = note_batch(x, n ? &rows[n - 1] : NULL, !more, NULL, goes_on, f);
+		err = note_batch(x,
+		                 bound.cut ? &bound.end
+		                 : n       ? &rows[n - 1].at
+		                           : NULL,
+		                 !more && !bound.cut, NULL, goes_on, f);
 	if (!err && of_queue(x) && n > 0)
 		wake_send(x->loop->session.store, x->loop->url);
 	x->noted |= err == DEFIB_OK;

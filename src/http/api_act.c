@@ -302,12 +302,15 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 	return true;
 }
 
+#define SEARCH_MS 30000 /* a client does not wait much longer */
+
 static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, const char **jobs,
                        int *n, bool *more)
 {
 	struct api_call *c = d->call;
 	struct term terms[TERMS_MAX];
-	struct browse o = {.terms = terms, .limit = limit};
+	struct browse_bound bound = {.for_ms = SEARCH_MS};
+	struct browse o = {.terms = terms, .limit = limit, .bound = &bound};
 	struct browsed *rows;
 	struct failure f = {0};
 	if (where && !read_terms(c, where, terms, NULL, &o.nterms))
@@ -316,6 +319,13 @@ static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, cons
 	if (browse_jobs(c->session->store, &d->bound.sql, &d->bound.ledger, &o, &c->arena, &rows, n,
 	                more, &f))
 		return api_failed(c, &f);
+	if (bound.cut && *n == 0) {
+		fail(&f, DEFIB_TIMEOUT, "no job was found in %lld rows, and the table has more",
+		     (long long)bound.examined);
+		fail_next(&f, "use \"background\": true, which searches the whole table");
+		return api_failed(c, &f);
+	}
+	*more = *more || bound.cut;
 	for (int i = 0; i < *n; i++)
 		jobs[i] = rows[i].job;
 	return true;
