@@ -37,12 +37,13 @@ static void a_lock_that_keeps_workers_from_writing_is_seen(void **state)
 	store_close(s);
 }
 
+typedef defib_err (*question)(struct store *, const struct watch *, bool *, struct failure *);
+
 static void a_question_that_fails_is_an_error(void **state)
 {
 	struct rig *g = rig_of(state);
 	const struct watch *w = rig_watch(g, "beat_at", RIG_REQUEUE);
-	defib_err (*const questions[])(struct store *, const struct watch *, bool *,
-	                               struct failure *) = {census_barred, row_security};
+	const question questions[] = {census_barred, row_security};
 	for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
 		struct fault_plan plan = {.call = FAULT_EXEC, .nth = 1, .code = DEFIB_BAD_SQL};
 		struct store *s = fault_wrap(open_with((struct store_options){.url = g->url}), &plan);
