@@ -25,7 +25,7 @@ NEEDLES = {5_000: "early", 25_500: "needle", 59_999: "late"}
 SLOW = {
     "postgres": "CASE WHEN id % 1000 = 0 THEN pg_sleep(0.01)::text || note ELSE note END",
     "sqlite": "CASE WHEN id % 1000 = 0 THEN (WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT "
-              "i + 1 FROM n WHERE i < 100000) SELECT count(*) FROM n) || note ELSE note END",
+              "i + 1 FROM n WHERE i < 250000 + id % 2) SELECT count(*) FROM n) || note ELSE note END",
 }
 # More than all the time of a page.
 MORE_THAN_A_PAGE = {
