@@ -2,7 +2,6 @@
  * Heartbeats of a job in the caller's own table: the first at once, more from a thread, retries
  * after a failure, and the end when the row is no longer ours.
  */
-#include "base/clock.h"
 #include "recover/recover_test.h"
 
 #include <poll.h>
@@ -34,11 +33,6 @@ static int64_t beats(struct rig *g)
 {
 	return number(g->other, "SELECT beats FROM jobs");
 }
-
-/* Fails the test if it takes too long. */
-#define EVENTUALLY(condition)                                                                      \
-	for (int64_t from = clock_boot_ms(); !(condition); poll(NULL, 0, 2))                           \
-	assert_true(clock_boot_ms() - from < 20000)
 
 static void it_beats_at_once_and_until_it_is_stopped(void **state)
 {

@@ -2,7 +2,6 @@
  * A program that works on its own table through the library: handlers on rows, an instance with its
  * clean-up, heartbeats by a watch, and ending a job.
  */
-#include "base/clock.h"
 #include "ledger/schema.h"
 #include "recover/recover_test.h"
 
@@ -71,10 +70,6 @@ static int64_t count(struct rig *g, const char *where)
 	buf_addf(&sql, "SELECT count(*) FROM rows WHERE %s", where);
 	return number(g->other, buf_text(&sql));
 }
-
-#define EVENTUALLY(condition)                                                                      \
-	for (int64_t from = clock_boot_ms(); !(condition); poll(NULL, 0, 2))                           \
-	assert_true(clock_boot_ms() - from < 20000)
 
 /* ---- a worker on a watch ---- */
 

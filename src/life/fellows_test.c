@@ -65,7 +65,7 @@ static void assert_dead(struct fellows *x, int64_t expected)
 {
 	int64_t id = 0;
 	bool seen;
-	assert_true(readable(x, 10000));
+	assert_true(readable(x, TEST_HANGS_MS));
 	assert_true(fellows_dead(x, &id, &seen));
 	assert_int_equal(id, expected);
 	assert_false(fellows_dead(x, &id, &seen));
@@ -262,7 +262,7 @@ static void a_thousand_fellows_die_at_once(void **state)
 	for (int dead = 0; dead < MANY; dead++) {
 		int64_t id;
 		bool watched;
-		assert_true(readable(x, 10000));
+		assert_true(readable(x, TEST_HANGS_MS));
 		assert_true(fellows_dead(x, &id, &watched));
 		assert_true(id >= 1 && id <= MANY && !seen[id - 1]);
 		seen[id - 1] = true;

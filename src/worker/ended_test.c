@@ -8,7 +8,6 @@
 
 #define PUSHERS 4
 #define JOBS 50000 /* of each */
-#define HUNG_MS 30000
 
 static struct ended ended;
 
@@ -105,7 +104,7 @@ static void no_wake_up_is_lost_between_many_who_push_and_one_who_sleeps(void **s
 			left--;
 		enough = enough < left ? enough : left;
 		if (left > 0 && ended_may_sleep(&ended, enough))
-			hung = !woken(HUNG_MS);
+			hung = !woken(TEST_HANGS_MS);
 		ended_awake(&ended);
 	}
 	for (int i = 0; i < PUSHERS; i++)

@@ -6,8 +6,6 @@
 
 #include <poll.h>
 
-#define LIMIT_MS 20000
-
 static struct wake *listening(struct bench *b)
 {
 	struct wake *w = wake_open(b->rig.url);
@@ -44,7 +42,7 @@ static void a_word_makes_the_descriptor_readable(void **state)
 	struct bench *b = bench_of(state);
 	struct wake *w = listening(b);
 	wake_send(b->rig.other, b->rig.url);
-	assert_true(arrives(w, b->two, LIMIT_MS));
+	assert_true(arrives(w, b->two, TEST_HANGS_MS));
 	done(b, w);
 }
 
@@ -53,11 +51,11 @@ static void a_word_is_taken_once(void **state)
 	struct bench *b = bench_of(state);
 	struct wake *w = listening(b);
 	wake_send(b->rig.other, b->rig.url);
-	assert_true(arrives(w, b->two, LIMIT_MS));
+	assert_true(arrives(w, b->two, TEST_HANGS_MS));
 	assert_false(wake_taken(w, b->two));
 	assert_false(arrives(w, b->two, 0));
 	wake_send(b->rig.other, b->rig.url);
-	assert_true(arrives(w, b->two, LIMIT_MS));
+	assert_true(arrives(w, b->two, TEST_HANGS_MS));
 	done(b, w);
 }
 
@@ -68,8 +66,8 @@ static void every_listener_hears_it(void **state)
 	struct store *third = open_with((struct store_options){.url = b->rig.url});
 	wake_listen(v, third);
 	wake_send(b->rig.other, b->rig.url);
-	assert_true(arrives(w, b->two, LIMIT_MS));
-	assert_true(arrives(v, third, LIMIT_MS));
+	assert_true(arrives(w, b->two, TEST_HANGS_MS));
+	assert_true(arrives(v, third, TEST_HANGS_MS));
 	store_close(third);
 	wake_close(v);
 	done(b, w);
