@@ -161,7 +161,8 @@ static void a_read_only_file_is_said_to_be_one(void **state)
 	open_store(&p, STORE_SQLITE);
 	erase(&p);
 	snprintf(url, sizeof url, "sqlite:%s/l.db", dir);
-	struct store_options opt = {.url = url, .name = "t", .read_only = true};
+	struct store_options opt =
+		patient((struct store_options){.url = url, .name = "t", .read_only = true});
 	assert_int_equal(store_open(&opt, &s, &f), DEFIB_OK);
 	assert_int_equal(ledger_open(s, true, &l, &f), DEFIB_READ_ONLY);
 	assert_false(l.ready);

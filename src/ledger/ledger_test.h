@@ -6,8 +6,8 @@
 #ifndef LEDGER_LEDGER_TEST_H
 #define LEDGER_LEDGER_TEST_H
 
-#include "base/test.h"
 #include "ledger/ledger.h"
+#include "store/patient_test.h"
 
 #include <unistd.h>
 
@@ -65,6 +65,7 @@ static inline void open_store(struct place *p, enum store_engine engine)
 		print_message("DEFIB_TEST_PG is not set: no server to test with\n");
 		skip();
 	}
+	opt = patient(opt);
 	if (store_open(&opt, &p->store, &f))
 		fail_msg("%s", f.what);
 }
@@ -162,7 +163,7 @@ static inline void history(struct place *p, const char *const *jobs, int n, int6
 static inline int change_database(const char *how)
 {
 	const char *server = getenv("DEFIB_TEST_PG");
-	struct store_options opt = {.url = server, .name = "server"};
+	struct store_options opt = patient((struct store_options){.url = server, .name = "server"});
 	struct store *s = NULL;
 	struct failure f = {0};
 	char sql[128];

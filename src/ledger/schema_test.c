@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* schema_test.c: an SQLite database of an older installation is upgraded. */
-#include "base/test.h"
 #include "ledger/schema.h"
 #include "store/fault_test.h"
+#include "store/patient_test.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ static struct store *open_it(void)
 	char url[80];
 	struct store *s = NULL;
 	snprintf(url, sizeof url, "sqlite:%s", path);
-	struct store_options opt = {.url = url, .create = true};
+	struct store_options opt = patient((struct store_options){.url = url, .create = true});
 	assert_int_equal(store_open(&opt, &s, NULL), DEFIB_OK);
 	return s;
 }

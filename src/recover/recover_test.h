@@ -35,8 +35,14 @@ static inline void rig_open(struct rig *g, enum store_engine engine, rig_place *
 	g->engine = engine;
 	open(&g->place, engine);
 	g->url = g->place.url;
-	/* Short, because tests wait for it where a lock must hold. */
-	g->other = open_with((struct store_options){.url = g->url, .create = true, .lock_ms = 50});
+	g->other = open_with((struct store_options){.url = g->url, .create = true});
+}
+
+/* A session as a watch has it, not open yet. */
+static inline struct session rig_session(const struct rig *g)
+{
+	struct store_options o = {.url = g->url, .name = "rig"};
+	return (struct session){.options = patient(o), .open = store_open};
 }
 
 static inline void rig_close(struct rig *g)

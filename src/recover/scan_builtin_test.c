@@ -13,7 +13,8 @@ static const struct {
 	const char *alive, *dead, *running, *queued, *entries;
 } sql[] = {
 	[STORE_POSTGRES] =
-		{"INSERT INTO defib.worker (name, incarnation) VALUES ('a', 'a'), ('b', 'b')",
+		{"INSERT INTO defib.worker (name, incarnation, expires_at) SELECT n, n, now() + interval "
+         "'1 hour' FROM unnest(ARRAY['a', 'b']) n",
          "UPDATE defib.worker SET state = 'dead' WHERE name = 'a'",
          "INSERT INTO defib.job (queue, kind, state, owner, epoch, attempts) SELECT 'q', 'k', "
          "'running', w.id, 1, 1 FROM defib.worker w",
@@ -21,8 +22,8 @@ static const struct {
          "SELECT count(*) FROM defib.ledger WHERE watch = 'queue' AND verdict = 'dead'"},
 	[STORE_SQLITE] =
 		{"INSERT INTO defib_worker (name, incarnation, started_at, renewed_at, expires_at) VALUES "
-         "('a', 'a', " NOW_MS ", " NOW_MS ", " NOW_MS " + 15000), ('b', 'b', " NOW_MS ", " NOW_MS
-         ", " NOW_MS " + 15000)",
+         "('a', 'a', " NOW_MS ", " NOW_MS ", " NOW_MS " + 3600000), ('b', 'b', " NOW_MS ", " NOW_MS
+         ", " NOW_MS " + 3600000)",
          "UPDATE defib_worker SET state = 'dead' WHERE name = 'a'",
          "INSERT INTO defib_job (queue, kind, state, owner, epoch, attempts, created_at, run_at) "
          "SELECT 'q', 'k', 'running', w.id, 1, 1, 0, 0 FROM defib_worker w",
@@ -40,7 +41,7 @@ RIG(prepare)
 
 static int64_t recovered(struct rig *g)
 {
-	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
+	struct session session = rig_session(g);
 	struct scan_options o = {.fix = true, .actor = "test"};
 	struct scan_result r;
 	if (scan_watch(&session, builtin_watch(g->engine, &g->arena), &o, &r))

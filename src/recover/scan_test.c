@@ -53,7 +53,8 @@ static const struct watch *watch_of(struct rig *g)
 
 static struct scan_result scan(struct rig *g, struct fault_plan *with, bool ledger_off)
 {
-	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = open_faulty};
+	struct session session = rig_session(g);
+	session.open = open_faulty;
 	struct scan_options o = {.fix = true, .actor = "test", .ledger_off = ledger_off};
 	struct scan_result r;
 	plan = with;
@@ -263,7 +264,7 @@ static void dry_run_writes_nothing(void **state)
 {
 	struct rig *g = *state;
 	watch_of(g);
-	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
+	struct session session = rig_session(g);
 	struct scan_options o = {.actor = "test"};
 	struct scan_result r;
 	assert_int_equal(scan_watch(&session, &g->settings.watches[0], &o, &r), DEFIB_OK);
@@ -305,7 +306,7 @@ static void what_was_written_can_still_be_read_when_it_is_told(void **state)
 		        "CREATE TRIGGER kept BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION kept()");
 	}
 	struct told told = {0};
-	struct session session = {.options = {.url = g->url, .name = "rig"}, .open = store_open};
+	struct session session = rig_session(g);
 	struct scan_options o = {.fix = true, .actor = "test", .observer = {note_change, NULL, &told}};
 	struct scan_result r;
 	scan_watch(&session, &g->settings.watches[0], &o, &r);

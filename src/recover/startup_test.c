@@ -70,7 +70,8 @@ static void freshen(struct rig *g)
 static defib_err start(struct rig *g, const char *more, const struct startup_options *o,
                        struct startup_result *r)
 {
-	struct session session = {.options = {.url = g->url, .lock_ms = 200}, .open = open_for_test};
+	struct session session = rig_session(g);
+	session.open = open_for_test;
 	struct failure f = {0};
 	defib_err err = startup_reconcile(&session, rig_watch(g, "beat_at", more), o, r, &f);
 	session_close(&session);
@@ -154,9 +155,9 @@ static bool claim_another(void *ctx)
 	struct rig *g = ctx;
 	rig_sql(g, g->engine == STORE_POSTGRES
 	               ? "UPDATE jobs SET owner = 'new', beat_at = extract(epoch FROM now())::integer "
-	                 "+ 5 WHERE id = 5"
+	                 "+ 600 WHERE id = 5"
 	               : "UPDATE jobs SET owner = 'new', beat_at = CAST(strftime('%s', 'now') AS "
-	                 "INTEGER) + 5 WHERE id = 5");
+	                 "INTEGER) + 600 WHERE id = 5");
 	return true;
 }
 

@@ -5,8 +5,7 @@
 #ifndef STORE_STORE_TEST_H
 #define STORE_STORE_TEST_H
 
-#include "base/test.h"
-#include "store/store.h"
+#include "store/patient_test.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +19,14 @@ static inline void need_env(const char *name)
 	}
 }
 
-/* Opens opt.url, or else the test server. */
+/* Opens opt.url, or else the test server, with the deadlines of patient(). */
 static inline struct store *open_with(struct store_options opt)
 {
 	struct store *s = NULL;
 	struct failure f = {0};
 	opt.url = opt.url ? opt.url : getenv("DEFIB_TEST_PG");
 	opt.name = "pg";
+	opt = patient(opt);
 	defib_err err = store_open(&opt, &s, &f);
 	if (err)
 		print_error("%s\n", f.what);

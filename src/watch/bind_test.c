@@ -4,6 +4,7 @@
  */
 #include "watch/bind.h"
 
+#include "store/patient_test.h"
 #include "watch/compile.h"
 #include "watch/watch_test.h"
 
@@ -26,7 +27,8 @@ static void run(const char *sql)
 
 static int open_all(void **state)
 {
-	struct store_options opt = {.url = url, .name = "main", .create = true};
+	struct store_options opt =
+		patient((struct store_options){.url = url, .name = "main", .create = true});
 	(void)state;
 	snprintf(dir, sizeof dir, "/tmp/defib-bind-XXXXXX");
 	if (!mkdtemp(dir))

@@ -15,7 +15,7 @@ struct tables {
 
 static inline struct store *tables_session(const struct tables *t)
 {
-	return open_with((struct store_options){.url = t->place.url, .create = true, .lock_ms = 5000});
+	return open_with((struct store_options){.url = t->place.url, .create = true});
 }
 
 static inline int tables_setup(void **state, enum store_engine engine)

@@ -113,7 +113,7 @@ static void failure_waits_for_its_backoff_and_ends_at_the_maximum(void **state)
 	struct claimed *jobs;
 	fill_labs(b);
 	bench_sql(b, "DELETE FROM labs WHERE id > 1");
-	labs_with("    max_attempts: 2\n    backoff: {base: 60s, factor: 2}\n"
+	labs_with("    max_attempts: 2\n    backoff: {base: 1h, factor: 2}\n"
 	          "    work: {ready: \"status = 'ending'\", failed: \"status = 'failed', error = "
 	          ":error\"}\n");
 	open_source(b, "labs", NULL);
@@ -126,9 +126,9 @@ static void failure_waits_for_its_backoff_and_ends_at_the_maximum(void **state)
 		bench_number(
 			b, b->rig.engine == STORE_POSTGRES
 				   ? "SELECT count(*) FROM defib.lease WHERE run_at BETWEEN clock_timestamp() + "
-					 "interval '50 seconds' AND clock_timestamp() + interval '61 seconds'"
+					 "interval '50 minutes' AND clock_timestamp() + interval '61 minutes'"
 				   : "SELECT count(*) FROM defib_lease WHERE run_at - " SQLITE_NOW
-					 " BETWEEN 50000 AND 61000"),
+					 " BETWEEN 3000000 AND 3660000"),
 		1);
 	bench_sql(b, b->rig.engine == STORE_POSTGRES
 	                 ? "UPDATE defib.lease SET run_at = clock_timestamp() - interval '1 second'"
@@ -300,8 +300,7 @@ static void settlement_that_waited_for_a_recovery_is_refused(void **state)
 	int64_t one = bench_worker(b);
 	struct claimed job = bench_one(b, one);
 	struct waiter w = {.bench = b,
-	                   .store =
-	                       open_with((struct store_options){.url = b->rig.url, .lock_ms = 5000}),
+	                   .store = open_with((struct store_options){.url = b->rig.url}),
 	                   .worker = one,
 	                   .settlement = {.key = job.key, .epoch = job.epoch, .as = SETTLE_DONE}};
 	assert_int_equal(store_begin(b->two, TX_WRITE, &f), 0);
@@ -343,7 +342,7 @@ static void live_lease_overrules_the_age_of_the_row(void **state)
 	bench_sql(b,
 	          b->rig.engine == STORE_POSTGRES
 	              ? "UPDATE defib.worker SET expires_at = clock_timestamp() - interval '5 seconds'"
-	              : "UPDATE defib_worker SET expires_at = expires_at - 20000");
+	              : "UPDATE defib_worker SET expires_at = " SQLITE_NOW " - 5000");
 	assert_int_equal(scan(b, "sitemaps").outcomes[OUTCOME_RECOVERED], 1);
 }
 

@@ -89,8 +89,7 @@ struct claimer {
 static void *claim_all(void *arg)
 {
 	struct claimer *c = arg;
-	struct store_options o = {
-		.url = c->url, .name = "rig", .lock_ms = 10000, .statement_ms = 10000};
+	struct store_options o = patient((struct store_options){.url = c->url, .name = "rig"});
 	struct arena a = ARENA_INIT;
 	struct source *src = NULL;
 	struct store *s = NULL;
@@ -123,7 +122,6 @@ static void claimers_at_once_share_the_rows(void **state)
 	bench_sql(
 		b, "INSERT INTO labs (id, status, updated_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
 		   "SELECT i + 1 FROM n WHERE i < 120) SELECT i, 'ending', '2026-01-01 00:00:00' FROM n");
-	/* Before any of them begins: the bench's own session is not patient with locks. */
 	for (int i = 0; i < 3; i++)
 		all[i] = (struct claimer){.url = b->rig.url, .worker = bench_worker(b)};
 	for (int i = 0; i < 3; i++)

@@ -58,7 +58,7 @@ static inline int64_t bench_number(struct bench *b, const char *sql)
 static inline void bench_prepare(struct rig *g)
 {
 	struct bench *b = (struct bench *)g;
-	b->two = open_with((struct store_options){.url = g->url, .lock_ms = 50});
+	b->two = open_with((struct store_options){.url = g->url});
 }
 
 static inline struct bench *bench_of(void **state)
@@ -96,17 +96,17 @@ static inline int teardown(void **state)
 
 #define SQLITE_NOW "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
-/* A worker that is alive; its name is w<id>. */
+/* A worker that is alive, without renewals for as long as a test takes; its name is w<id>. */
 static inline int64_t bench_worker(struct bench *b)
 {
 	bench_sql(
 		b, b->rig.engine == STORE_POSTGRES
-			   ? "INSERT INTO defib.worker (name, incarnation) SELECT 'w' || count(*) + 1, 'i' || "
-				 "count(*) + 1 FROM defib.worker"
+			   ? "INSERT INTO defib.worker (name, incarnation, expires_at) SELECT 'w' || count(*) "
+				 "+ 1, 'i' || count(*) + 1, now() + interval '1 hour' FROM defib.worker"
 			   : "INSERT INTO defib_worker (name, incarnation, started_at, renewed_at, expires_at) "
 				 "SELECT "
 				 "'w' || (count(*) + 1), 'i' || (count(*) + 1), " SQLITE_NOW ", " SQLITE_NOW
-				 ", " SQLITE_NOW " + 15000 FROM defib_worker");
+				 ", " SQLITE_NOW " + 3600000 FROM defib_worker");
 	return bench_number(b, "SELECT max(id) FROM " WORKERS);
 }
 

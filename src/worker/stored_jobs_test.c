@@ -29,7 +29,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static struct stored_jobs queue_of(struct bench *b)
 {
 	nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	return (struct stored_jobs){.folder = folder, .url = b->rig.url, .wait_ms = 60000};
+	return (struct stored_jobs){.folder = folder, .url = b->rig.url, .wait_ms = TEST_HANGS_MS};
 }
 
 static struct enqueue job_of(const char *kind, const char *payload)
@@ -164,7 +164,7 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 /* A child process: stores, drains now and then, and reports by its exit code. */
 static void be_a_process(struct bench *b, struct stored_jobs q, int number)
 {
-	struct store *s = open_with((struct store_options){.url = b->rig.url, .lock_ms = 60000});
+	struct store *s = open_with((struct store_options){.url = b->rig.url});
 	char kind[24], token[STORED_TOKEN_SIZE];
 	for (int i = 0; i < PUTS; i++) {
 		struct stored_drained out = {0};

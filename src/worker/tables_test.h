@@ -137,7 +137,7 @@ static inline void open_ocr(struct bench *b)
 
 static inline struct scan_result scan(struct bench *b, const char *watch)
 {
-	struct session session = {.options = {.url = b->rig.url, .name = "rig"}, .open = store_open};
+	struct session session = rig_session(&b->rig);
 	struct scan_options o = {.fix = true, .actor = "test"};
 	struct scan_result r;
 	if (scan_watch(&session, named(watch), &o, &r))

@@ -3,8 +3,8 @@
  * waits in a spool goes first, and what is stored there is not lost. The session is real; the
  * sources follow a plan.
  */
-#include "base/test.h"
 #include "base/text.h"
+#include "store/patient_test.h"
 #include "worker/worker_inside.h"
 
 #include <assert.h>
@@ -97,7 +97,8 @@ static int setup(void **state)
 	                    .sources = sources,
 	                    .same_jobs = same_jobs};
 	w.turn_thread.session = (struct session){
-		.options = {.url = url, .name = "main", .create = true}, .open = store_open};
+		.options = patient((struct store_options){.url = url, .name = "main", .create = true}),
+		.open = store_open};
 	w.turn_thread.wake = wake_open(url);
 	if (turns_spool_open(&w, &f))
 		return -1;
