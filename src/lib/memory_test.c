@@ -497,7 +497,7 @@ static void work(struct scene *s, bool whole)
 	atomic_int ran = 0;
 	o.url = s->rig.url;
 	o.name = "w";
-	o.lease_ms = 2000;
+	o.lease_ms = 60000;
 	o.drain = 1;
 	pool.queue = "q";
 	pool.handler = handle;

@@ -276,7 +276,7 @@ static void a_job_said_to_be_settled_that_is_not_is_handed_back(void **state)
 	struct bench *b = with_effects(state);
 	defib_worker_options o = quick_options(b);
 	defib_pool pool = quick_pool(forgets_to_commit_at_first);
-	o.lease_ms = 600; /* compared at every renewal */
+	o.lease_ms = 15000; /* compared at every renewal */
 	enqueue_kind(b, "q", "k");
 	struct beside w = beside_start(&o, &pool, 1);
 	becomes(b, "SELECT count(*) FROM " JOBS_TABLE " WHERE state = 'done'", 1);
@@ -303,7 +303,7 @@ static void a_lost_lease_refuses_the_settlement_and_keeps_it_as_evidence(void **
 	struct bench *b = with_effects(state);
 	defib_worker_options o = quick_options(b);
 	defib_pool pool = quick_pool(settles_what_was_taken);
-	o.lease_ms = 60000; /* so that only the settlement finds out */
+	o.lease_ms = TEST_HANGS_MS; /* so that only the settlement finds out */
 	enqueue_kind(b, "q", "k");
 	struct beside w = beside_start(&o, &pool, 1);
 	scene_reaches(&scene.begun, 1);

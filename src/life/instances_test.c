@@ -7,7 +7,7 @@
 
 #include <sys/wait.h>
 
-#define LEASE_MS 60000
+#define LEASE_MS 3600000
 
 static int64_t enter(const struct tables *t, const struct incarnation *who, const char *serves)
 {

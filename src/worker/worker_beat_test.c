@@ -77,15 +77,15 @@ static void start(struct shift *w, struct bench *b, int fails, int64_t then_ms)
 	                               .concurrency = 1,
 	                               .handler = wait_for_go,
 	                               .poll_ms = 20,
-	                               .grace_ms = PATIENCE_MS};
+	                               .grace_ms = TEST_HANGS_MS};
 	struct worker_options o = {.name = "w",
 	                           .store = {.url = b->rig.url, .name = "rig"},
 	                           .pools = &w->pool,
 	                           .npools = 1,
 	                           .watches = w->watches,
 	                           .nwatches = 2,
-	                           .lease = lease_rules_of(15000),
-	                           .grace_ms = PATIENCE_MS,
+	                           .lease = lease_rules_of(60000),
+	                           .grace_ms = TEST_HANGS_MS,
 	                           .beat_retry_ms = 1};
 	w->ops = *b->source->ops;
 	w->ops.beat = beat;

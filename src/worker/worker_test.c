@@ -268,7 +268,7 @@ static void a_second_stop_asks_handlers_to_stop_and_returns_the_attempt(void **s
 	struct bench *b = stage(state);
 	defib_worker_options o = quick_options(b);
 	defib_pool pool = quick_pool(until_told);
-	o.grace_ms = PATIENCE_MS;
+	o.grace_ms = TEST_HANGS_MS;
 	enqueue_kind(b, "q", "k");
 	struct beside w = beside_start(&o, &pool, 1);
 	scene_reaches(&scene.begun, 1);
@@ -356,7 +356,7 @@ static void a_worker_declared_dead_stops_its_work_and_registers_anew(void **stat
 	struct bench *b = stage(state);
 	defib_worker_options o = quick_options(b);
 	defib_pool pool = quick_pool(stops_at_first);
-	o.lease_ms = 1500;
+	o.lease_ms = 15000; /* it learns it at its next renewal */
 	enqueue_kind(b, "q", "k");
 	struct beside w = beside_start(&o, &pool, 1);
 	scene_reaches(&scene.begun, 1);
@@ -374,7 +374,7 @@ static void a_job_that_is_ours_but_not_in_hand_is_released_and_run(void **state)
 	struct bench *b = stage(state);
 	defib_worker_options o = quick_options(b);
 	defib_pool pool = quick_pool(echoes);
-	o.lease_ms = 900;
+	o.lease_ms = 15000; /* compared at every renewal */
 	pool.kind = "k";
 	/* With another kind at first, so that only the test can claim it. */
 	enqueue_kind(b, "q", "lost");
@@ -410,8 +410,8 @@ static bool all_in_hand(struct bench *b)
 	/* A session of the child's own. */
 	struct failure f = {0};
 	struct store *s = NULL;
-	struct store_options so = {.url = b->rig.url};
-	int64_t until = clock_boot_ms() + PATIENCE_MS, running = 0;
+	struct store_options so = patient((struct store_options){.url = b->rig.url});
+	int64_t until = clock_boot_ms() + TEST_HANGS_MS, running = 0;
 	if (store_open(&so, &s, &f))
 		return false;
 	while (running < MANY && clock_boot_ms() < until) {

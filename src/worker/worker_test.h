@@ -14,8 +14,6 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-#define PATIENCE_MS 60000 /* sanitized, on a loaded machine */
-
 #define DATA_TABLE "PG(defib.job_data|defib_job_data)"
 #define PROGRESS_TABLE "PG(defib.progress|defib_progress)"
 
@@ -90,7 +88,7 @@ static inline void scene_reaches(const int *what, int n)
 	struct timespec until;
 	int rc = 0;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += PATIENCE_MS / 1000;
+	until.tv_sec += TEST_HANGS_MS / 1000;
 	pthread_mutex_lock(&scene.lock);
 	while (*what < n && rc == 0)
 		rc = pthread_cond_timedwait(&scene.changed, &scene.lock, &until);
@@ -108,10 +106,7 @@ static inline void pause_ms(int64_t ms)
 /* Until a query returns the expected number. */
 static inline void becomes(struct bench *b, const char *sql, int64_t wanted)
 {
-	int64_t until = clock_boot_ms() + PATIENCE_MS;
-	while (bench_number(b, sql) != wanted && clock_boot_ms() < until)
-		pause_ms(10);
-	assert_int_equal(bench_number(b, sql), wanted);
+	EVENTUALLY(bench_number(b, sql) == wanted);
 }
 
 /* ---- jobs ---- */
@@ -166,8 +161,8 @@ static inline defib_worker_options quick_options(struct bench *b)
 {
 	defib_worker_options o = DEFIB_WORKER_OPTIONS_INIT;
 	o.url = b->rig.url;
-	o.lease_ms = 3000;
-	o.grace_ms = 10000;
+	o.lease_ms = 60000;
+	o.grace_ms = TEST_HANGS_MS;
 	o.threads = 4;
 	return o;
 }
@@ -237,7 +232,7 @@ static inline struct own own_open(const char *url)
 	struct own o = {0};
 	if (strncmp(url, "sqlite:", 7) == 0) {
 		if (sqlite3_open(url + 7, &o.lite) == SQLITE_OK)
-			sqlite3_busy_timeout(o.lite, PATIENCE_MS);
+			sqlite3_busy_timeout(o.lite, TEST_HANGS_MS);
 	} else {
 		o.pg = PQconnectdb(url);
 	}
