@@ -120,7 +120,7 @@ static void lines_say_what_waits_and_for_how_long(void **state)
 	assert_non_null(take(t->store, "chat", &a, &d));
 	assert_non_null(take(t->store, "chat", &a, &d));
 	assert_int_equal(outbox_lines(t->store, &a, &lines, &n, &f), DEFIB_OK);
-	assert_true(lines[0].due_us > 30 * S && lines[0].due_us <= 60 * S);
+	assert_true(lines[0].due_us > 0 && lines[0].due_us <= 60 * S);
 	arena_release(&a);
 }
 

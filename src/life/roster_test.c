@@ -33,7 +33,7 @@ static bool listed(struct store *s, int64_t id, struct arena *a, struct roster_r
 	struct failure f = {0};
 	struct roster_row *all;
 	int n = 0;
-	if (roster_recent(s, 60 * US_PER_S, 200, a, &all, &n, &f))
+	if (roster_recent(s, 1800 * US_PER_S, 200, a, &all, &n, &f))
 		fail_msg("%s", f.what);
 	for (int i = 0; i < n; i++) {
 		*row = all[i];
@@ -55,7 +55,7 @@ static void what_a_worker_says_at_its_renewal_can_be_read(void **state)
 	assert_true(!row.expired && !row.again);
 	assert_int_equal(row.holding, 2);
 	assert_non_null(strstr(row.info, "\"claims\": 7"));
-	assert_true(llabs(row.renewed_us - clock_wall_us()) < 60 * US_PER_S);
+	assert_true(llabs(row.renewed_us - clock_wall_us()) < TEST_HANGS_MS * 1000LL);
 }
 
 static void a_renewal_that_says_nothing_leaves_what_was_said(void **state)
