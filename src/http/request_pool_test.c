@@ -66,9 +66,18 @@ static int before(void **state)
 	return 0;
 }
 
+static void set_gate(bool to)
+{
+	pthread_mutex_lock(&gate_lock);
+	shut = to;
+	pthread_cond_broadcast(&gate);
+	pthread_mutex_unlock(&gate_lock);
+}
+
 static int after(void **state)
 {
 	(void)state;
+	set_gate(false); /* a test that failed left it shut */
 	request_pools_close(pools);
 	request_pools_free(pools);
 	for (int i = 0; i < CALLS; i++) {
@@ -92,14 +101,6 @@ static void pass_gate(struct api_call *c)
 	pthread_cond_broadcast(&gate);
 	while (shut)
 		pthread_cond_wait(&gate, &gate_lock);
-	pthread_mutex_unlock(&gate_lock);
-}
-
-static void set_gate(bool to)
-{
-	pthread_mutex_lock(&gate_lock);
-	shut = to;
-	pthread_cond_broadcast(&gate);
 	pthread_mutex_unlock(&gate_lock);
 }
 
