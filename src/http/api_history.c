@@ -19,6 +19,8 @@
 #include "view/report.h"
 #include "view/stats.h"
 
+#include <assert.h>
+
 #define PAGE 50
 #define PAGE_MOST 1000
 #define FILE_MOST 10000 /* entries of an export; `after` continues */
@@ -233,6 +235,7 @@ void read_ledger(struct api_call *c)
 		err = ledger_search(s, &filter, &bound, &c->arena, &rows, &n, &c->failure);
 	if (err)
 		return;
+	assert(limit >= 0 && (rows || n == 0));
 	bool full = n > limit;
 	n = full ? (int)limit : n;
 	add_entries(c, form, rows, n);
