@@ -3,10 +3,12 @@
 """What tests cost: cost.py [--tests] REPORT.xml…
 
 Adds up the seconds of a core and the seconds that tests took, by file or with --tests by test, from
-reports of pytest's (`make check` keeps them in build/said). Servers that tests share are not counted.
+reports of pytest's (`make check` keeps them in build/said). The server that tests share is counted
+with the last test that used it.
 """
 
 import collections
+import signal
 import sys
 import xml.etree.ElementTree
 
@@ -21,6 +23,7 @@ def costs(report, by_test):
 
 
 def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as with `| head`
     by_test = "--tests" in sys.argv
     reports = [word for word in sys.argv[1:] if word != "--tests"]
     if not reports:
