@@ -8,8 +8,6 @@ import pytest
 
 from harness import stuck_jobs as jobs
 
-pytestmark = pytest.mark.sanitized
-
 
 @pytest.fixture
 def stuck(defib, lite):

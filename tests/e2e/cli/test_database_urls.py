@@ -7,7 +7,6 @@ import pytest
 
 from harness.daemon import Daemon
 
-pytestmark = pytest.mark.sanitized
 WATCH = """
 databases:
   - {{name: main, url: '{url}'}}

@@ -13,7 +13,6 @@ from harness.pooler import pooler, through  # noqa: F401  (a fixture)
 from harness.two_tables import TwoTables, config
 from harness.waiting import eventually, running
 
-pytestmark = pytest.mark.sanitized
 WORKER = """
 import fs from 'node:fs'
 const pause = (ms) => new Promise((go) => setTimeout(go, ms))

@@ -12,7 +12,6 @@ from harness.program import ROOT, Program
 from harness.shell_pages import commands, expected, type_all
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.sanitized
 DOC = ROOT / "docs" / "http.md"
 
 

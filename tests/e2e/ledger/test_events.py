@@ -14,7 +14,6 @@ from harness.event_clients import Listener, Refused
 from harness.http_clients import ask, request
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.sanitized
 STUCK = "UPDATE jobs SET status = 'running', owner = 'secret-owner', " \
         "beat_at = now() - interval '1 hour' WHERE id BETWEEN %s AND %s"
 WATCH = """

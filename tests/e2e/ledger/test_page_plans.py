@@ -12,7 +12,6 @@ from harness.http_daemon import serving
 from harness.plans import explained, filtered, read
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.sanitized
 ENTRIES = 20_000  # of 20 days, 86 seconds apart
 DIGEST_IDS = 1000  # src/ledger/digest.h
 

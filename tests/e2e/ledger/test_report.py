@@ -10,7 +10,6 @@ import pytest
 from harness.job_table import PAIRS, add_job, config, make_jobs, make_pairs
 from harness.written_ledger import Ledger, hours
 
-pytestmark = pytest.mark.sanitized
 HOSTILE = "<script>alert(1)</script> `x` *b* [l](http://e) <!channel> | \x1b[31m"
 DAY = datetime.timedelta(days=1)
 

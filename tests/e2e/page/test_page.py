@@ -18,7 +18,6 @@ from harness.program import ROOT
 from harness.waiting import eventually
 from harness.written_ledger import Ledger, hours
 
-pytestmark = pytest.mark.sanitized
 WEB = ROOT / "web"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
          ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}

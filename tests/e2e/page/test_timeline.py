@@ -17,7 +17,6 @@ from harness.job_table import config, make_jobs
 from harness.program import ROOT
 from harness.waiting import patience
 
-pytestmark = pytest.mark.sanitized
 SCRIPT = """
 import { layOut, lifeOf } from "./lib/timeline.js";
 const { job, explained, beats, now, limits } = JSON.parse(process.argv[2]);

@@ -3,7 +3,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.sanitized
 CONFIG = """
 databases: [{name: main, url: "%s"}]
 watches:

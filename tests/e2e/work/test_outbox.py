@@ -15,7 +15,6 @@ from harness.http_daemon import serving
 from harness.outages import Away
 from harness.waiting import eventually, patience
 
-pytestmark = pytest.mark.sanitized
 CONFIG = """
 databases:
   - name: main

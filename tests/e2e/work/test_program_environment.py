@@ -10,7 +10,6 @@ from harness.daemon import Daemon
 from harness.job_table import add_job, config, make_jobs
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.sanitized
 SECRETS = {"DEFIB_DB": "sqlite:not-yours.db", "DATABASE_URL": "postgres://u:pw@h/d",
            "PGPASSWORD": "pw", "PGUSER": "u", "ADMIN_TOKEN": "t" * 32, "PAGERDUTY_KEY": "key",
            "TZ": "Europe/Vienna", "LC_ALL": "C.UTF-8", "USER": "anna"}

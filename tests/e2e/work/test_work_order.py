@@ -9,8 +9,6 @@ from harness.doctor_setup import role
 from harness.two_tables import TwoTables
 from harness.waiting import eventually
 
-pytestmark = pytest.mark.sanitized
-
 
 @pytest.fixture
 def tables(db, defib, with_tables):

@@ -11,8 +11,6 @@ import pytest
 from harness.small_memory import small_memory
 from harness.waiting import eventually, running
 
-pytestmark = pytest.mark.sanitized
-
 
 def test_the_payload_is_on_stdin(queue):
     job = queue.enqueue('{"to": "ann", "n": [1, 2]}')

@@ -7,7 +7,6 @@ import pytest
 
 from harness.waiting import eventually, running
 
-pytestmark = pytest.mark.sanitized
 
 # Records its pid and its epoch, then runs until it is killed or told to end.
 SLOW = ('echo $$ >"pid.$DEFIB_JOB_ID.$DEFIB_EPOCH"; '

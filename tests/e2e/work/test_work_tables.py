@@ -13,7 +13,6 @@ from harness.printed_sql import dump, run_script
 from harness.table_workers import TableWorkers
 from harness.waiting import eventually, running
 
-pytestmark = pytest.mark.sanitized
 HELD = 'echo "$$ $DEFIB_WORKER" >>began; await go'
 
 

@@ -12,7 +12,6 @@ from harness.http_daemon import serving, token_env, token_section
 from harness.waiting import eventually
 from harness.workflows import flow  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.sanitized
 FAILS_TWICE = ("n=$(cat tries 2>/dev/null || echo 0); echo $((n + 1)) >tries\n"
                "[ $n -ge 2 ] || { echo \"the bank said no to hunter2-and-more\" >&2; exit 1; }")
 
