@@ -11,7 +11,7 @@ import measured
 sys.path.insert(0, str(measured.ROOT / "tests"))
 
 import pytest  # noqa: E402
-from harness import npm_queues as strangers  # noqa: E402
+from harness import npm_queues  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "peers"
 NAMES = {"graphile-worker": "graphile.mjs", "pg-boss": "pgboss.mjs"}
@@ -22,7 +22,7 @@ def install():
     """The directory that holds them; None, after printing why, if they are not available."""
     folder = measured.ROOT / "build" / "peers"
     try:
-        strangers.install(folder, SOURCE)
+        npm_queues.install(folder, SOURCE)
     except pytest.skip.Exception as why:
         print(f"peers are not measured: {why}", file=sys.stderr)
         return None

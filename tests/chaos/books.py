@@ -4,7 +4,7 @@
 Of Chaos only the books: who uses them has faults of its own.
 """
 
-from harness import invariants as chaos_checks
+from harness import invariants
 from harness.chaos_run import Chaos, build_job
 
 SEED = 172754  # jobs 1, 2 and 3 end as permanent, done with a result and done, in short times
@@ -24,7 +24,7 @@ class Books(Chaos):
 
     def open(self):
         """In a database with defib's tables and no job yet."""
-        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF[self.db.engine]):
+        for statement in (invariants.TABLES, invariants.HISTORY_OF[self.db.engine]):
             self.db.sql(statement)
 
     def put(self, n, url=None):
@@ -41,7 +41,7 @@ class Books(Chaos):
         return len(self.effects.read_text().splitlines())
 
     def is_final(self):
-        return self.sql(chaos_checks.OPEN) == [(0,)]
+        return self.sql(invariants.OPEN) == [(0,)]
 
     def found_wrong(self):
         self.runs = []

@@ -4,7 +4,7 @@
 A scene is a database as it was when the scene begins, its spool, and a command: the victim, run
 under die_at.c. After its death an ordinary worker finishes what is left. Bookkeepers are the
 file that jobs write (chaos_job.c), a trigger's history, and what enqueuers were told; the queries
-of chaos_checks.py compare them.
+of invariants.py compare them.
 """
 
 import collections
@@ -16,7 +16,7 @@ import subprocess
 import time
 
 from books import Books
-from harness import invariants as chaos_checks
+from harness import invariants
 from harness.databases import LiteDatabase, PgDatabase
 from harness.queue_workers import Queue
 from harness.waiting import eventually, patience
@@ -168,7 +168,7 @@ class Scene(Books):
                                   capture_output=True, text=True, timeout=FINAL_S, check=False)
             # 4: no answer from the database in time, as on a busy machine; a supervisor starts again.
             assert done.returncode in (0, 4), done.stderr
-            if self.is_final() and not self.sql(chaos_checks.ALIVE):
+            if self.is_final() and not self.sql(invariants.ALIVE):
                 return
             assert time.monotonic() < end, f"not final within {FINAL_S} s:\n{done.stderr}"
 

@@ -33,7 +33,7 @@ import psycopg2
 import pytest
 import results
 
-from harness import chaos_run as chaos, invariants as chaos_checks
+from harness import chaos_run, invariants
 from harness.daemon import Daemon
 from harness.waiting import patience
 
@@ -113,7 +113,7 @@ def owner(run):
     return int(run.token.split("-")[2])
 
 
-class Worker(chaos.Worker):
+class Worker(chaos_run.Worker):
     """Of which is known when each of its processes began and was killed."""
 
     def __init__(self, run, name, url, apart):
@@ -348,7 +348,7 @@ class Scenario:
         self.cluster.start()
         done = self.command("init", "--db", self.cluster.listed)
         assert done.returncode == 0, done.stderr
-        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF["postgres"], TABLES):
+        for statement in (invariants.TABLES, invariants.HISTORY_OF["postgres"], TABLES):
             self.cluster.sql(statement)
         for url in (self.cluster.proxied, self.cluster.listed):
             self.daemons.append(Daemon(self.defib, f"databases:\n  - name: main\n    url: {url}\n"))
@@ -371,7 +371,7 @@ class Scenario:
             sender.join(patience())
         self.until_healthy()
         self.drain_senders()
-        self.until(lambda: self.cluster.sql(chaos_checks.OPEN) == [(0,)], FINAL_S,
+        self.until(lambda: self.cluster.sql(invariants.OPEN) == [(0,)], FINAL_S,
                    "every job is final")
         self.over = now_ms()
         for worker in self.workers:
@@ -429,9 +429,9 @@ class Scenario:
                 cursor.execute("INSERT INTO chaos_sent VALUES (%s, %s)",
                                (n, int(bool(acknowledged))))
             left_out = NOT_OURS if self.cluster.synchronous else (*NOT_OURS, *SYNCHRONOUS_ONLY)
-            for index in chaos_checks.INDEXES:
+            for index in invariants.INDEXES:
                 cursor.execute(index)
-            for what, query in chaos_checks.CHECKS:
+            for what, query in invariants.CHECKS:
                 if not what.startswith(left_out):
                     cursor.execute(query)
                     self.wrong(what, cursor.fetchall())

@@ -6,8 +6,8 @@ and at random, from a seed that is printed, workers are killed, stopped beyond
 their lease, asked to leave, cut off, and the server is restarted at once. A
 killed worker is started again under its old name. When the faults are over,
 everything must become final within a bound, the queries of
-chaos_checks.py must find nothing, and the model must allow the history of each
-job (ledger_history.py).
+invariants.py must find nothing, and the model must allow the history of each
+job (model_replay.py).
 
 Some workers run in a PID namespace of their own (if we may): to the others they
 are on another host, so that exits cannot be seen and only session and lease
@@ -29,7 +29,7 @@ import time
 import psycopg2
 import pytest
 
-from harness import invariants as chaos_checks, model_replay as ledger_history
+from harness import invariants, model_replay
 from harness.pgserver import PgServer
 from harness.proxy import Proxy
 from harness.waiting import patience
@@ -311,12 +311,12 @@ class Chaos:
 
     def wait_final(self):
         """Seconds from the last fault until no job is open and the dead are known; None: too long."""
-        begun, alive = time.monotonic(), dict(self.sql(chaos_checks.ALIVE))
+        begun, alive = time.monotonic(), dict(self.sql(invariants.ALIVE))
         while time.monotonic() < begun + patience(self.settle_s):
             self.tend()
             # A worker that is gone never renews again; a count could hide it behind its successor.
-            unheard = alive.items() & dict(self.sql(chaos_checks.ALIVE)).items()
-            if self.sql(chaos_checks.OPEN) == [(0,)] and not unheard:
+            unheard = alive.items() & dict(self.sql(invariants.ALIVE)).items()
+            if self.sql(invariants.OPEN) == [(0,)] and not unheard:
                 return time.monotonic() - begun
             time.sleep(0.1)
         return None
@@ -347,9 +347,9 @@ class Chaos:
 
     def violations(self):
         found = []
-        for index in chaos_checks.INDEXES:
+        for index in invariants.INDEXES:
             self.sql(index)
-        for what, query in chaos_checks.CHECKS:
+        for what, query in invariants.CHECKS:
             rows = self.sql(query)
             if rows:
                 found.append(f"{what}: {len(rows)} rows, the first: {rows[:5]}")
@@ -357,11 +357,11 @@ class Chaos:
 
     def forbidden(self):
         """What really happened, against the model."""
-        histories, found = ledger_history.told(
-            self.sql(chaos_checks.ROWS), self.sql(chaos_checks.WORKERS), self.runs,
-            self.sql(chaos_checks.LATE), self.sql(chaos_checks.RECOVERED), self.seen_until(),
+        histories, found = model_replay.told(
+            self.sql(invariants.ROWS), self.sql(invariants.WORKERS), self.runs,
+            self.sql(invariants.LATE), self.sql(invariants.RECOVERED), self.seen_until(),
             coarse_us=1000 if self.db.engine == "sqlite" else 0)
-        refused = ledger_history.refusals(histories)
+        refused = model_replay.refusals(histories)
         self.replayed = len(histories)
         if refused:
             found.append(f"the model forbids {len(refused)} histories, the first: {refused[0]}")
@@ -381,7 +381,7 @@ class Chaos:
     def prepare(self):
         done = self.command("init")
         assert done.returncode == 0, done.stderr
-        for statement in (chaos_checks.TABLES, chaos_checks.HISTORY_OF[self.db.engine]):
+        for statement in (invariants.TABLES, invariants.HISTORY_OF[self.db.engine]):
             self.db.sql(statement)
 
     def run(self):

@@ -28,7 +28,7 @@ import time
 
 import psycopg2
 
-from harness import chaos_run as chaos, databases
+from harness import chaos_run, databases
 from harness.growth import Bound, drift
 from harness.pgserver import PgServer
 from harness.waiting import patience
@@ -152,7 +152,7 @@ class Soak:
         self.config.write_text(f'databases:\n  - {{name: main, url: "{self.pg.url}"}}\n'
                                f"retention:\n  every: 2s\n{kept}")
         self.processes = [self.worker("worker", self.pg, steady=True), self.worker("near", self.pg),
-                          self.worker("far", self.pg, apart=chaos.may_unshare()),
+                          self.worker("far", self.pg, apart=chaos_run.may_unshare()),
                           self.worker("sqlite-worker", self.lite, steady=True),
                           self.worker("sqlite-near", self.lite),
                           Process(self, "daemon", [self.bin, "daemon", "-c", self.config,

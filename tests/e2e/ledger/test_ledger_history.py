@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness import model_replay as ledger_history
+from harness import model_replay
 
 LEASE_MS = 1500
 
@@ -12,7 +12,7 @@ class Forged:
     """A job, told as it goes; a millisecond between what happens."""
 
     def __init__(self, *workers):
-        self.history, self.us, self.now = ledger_history.History(1), 0, ("queued", 0, None)
+        self.history, self.us, self.now = model_replay.History(1), 0, ("queued", 0, None)
         for worker in workers:
             self.history.worker(self.tick(), worker, "alive")
 
@@ -132,7 +132,7 @@ def said():
     named = {**HAPPENS, **{name: forged for name, (forged, _) in FORGED.items()}}
     for name, forged in named.items():
         forged.history.job = name
-    refused = {one.job: one for one in ledger_history.refusals(
+    refused = {one.job: one for one in model_replay.refusals(
         [forged.history for forged in named.values()])}
     return {name: refused.get(name) for name in named}
 
@@ -166,10 +166,10 @@ def told(coarse_us, seen_us):
                (5, 7000, 9, "alive", None, 0, LEASE_MS, "b")]
     # The end of the run is behind its settlement, by as little as a coarse clock hides.
     runs = [(2500, "start", 1, 1), (8500, "start", 1, 2), (9900, "end", 1, 2)]
-    histories, complaints = ledger_history.told(rows, workers, runs, [], [(1, 1)],
+    histories, complaints = model_replay.told(rows, workers, runs, [], [(1, 1)],
                                                 {"a": seen_us}, coarse_us)
     assert not complaints
-    return [one.rule for one in ledger_history.refusals(histories)]
+    return [one.rule for one in model_replay.refusals(histories)]
 
 
 def test_a_run_is_told_by_its_rows_its_workers_and_its_file():
@@ -185,9 +185,9 @@ def test_a_clock_that_is_not_coarse_excuses_nothing():
 def test_ledger_and_rows_must_tell_of_the_same_recoveries():
     row = (1, 1000, 1, "running", "queued", 1, 1, 8, None, 1, 5, True)
     for said in ([], [(1, 2)], [(1, 1), (1, 1)], [(2, 1)]):
-        assert ledger_history.told([row], [], [], [], said, {})[1], said
-    assert not ledger_history.told([row], [], [], [], [(1, 1)], {})[1]
+        assert model_replay.told([row], [], [], [], said, {})[1], said
+    assert not model_replay.told([row], [], [], [], [(1, 1)], {})[1]
 
 
 def test_no_history_is_no_search():
-    assert ledger_history.refusals([]) == []
+    assert model_replay.refusals([]) == []

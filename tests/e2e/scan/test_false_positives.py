@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from harness import ended_runs as runs
+from harness import ended_runs
 from harness.example_systems import Example, ledger
 from harness.waiting import eventually, patience, running
 
@@ -16,18 +16,18 @@ SLOW = 'echo $$ >child; await go'
 
 @pytest.fixture
 def jobs(db, with_tables):
-    runs.make(db)
+    ended_runs.make(db)
     return db
 
 
 def fix(defib, db, more=LATE):
-    ran = defib("scan", "--fix", config=runs.config(db, more=more))
+    ran = defib("scan", "--fix", config=ended_runs.config(db, more=more))
     assert ran.code == 0, ran.err
     return ran
 
 
 def finish(db, key):
-    db.sql(f"UPDATE jobs SET state = 'done', finished_at = {runs.ago(db, 0)} WHERE id = {key}")
+    db.sql(f"UPDATE jobs SET state = 'done', finished_at = {ended_runs.ago(db, 0)} WHERE id = {key}")
 
 
 def late_entries(db, columns="job, rule"):
@@ -35,14 +35,14 @@ def late_entries(db, columns="job, rule"):
 
 
 def stats(defib, db, more=LATE):
-    ran = defib("stats", "--json", config=runs.config(db, more=more))
+    ran = defib("stats", "--json", config=ended_runs.config(db, more=more))
     assert ran.code == 0, ran.err
     return ran.json["watches"][0]["false_positives"]
 
 
 @pytest.mark.covers("C10")
 def test_a_foreign_worker_that_finishes_a_recovered_job_is_a_false_positive(jobs, defib):
-    keys = [runs.add_stuck(jobs, 7200) for _ in range(4)]
+    keys = [ended_runs.add_stuck(jobs, 7200) for _ in range(4)]
     fix(defib, jobs)
     assert late_entries(jobs) == []
     finish(jobs, keys[1])
@@ -50,12 +50,12 @@ def test_a_foreign_worker_that_finishes_a_recovered_job_is_a_false_positive(jobs
     assert late_entries(jobs) == [(str(keys[1]), "late-when")]
     assert "recovered jobs were finished by their old workers after all" in said
     assert stats(defib, jobs) == {"day": 1, "day_recovered": 4, "week": 1, "week_recovered": 4}
-    out = defib("stats", config=runs.config(jobs, more=LATE)).out
+    out = defib("stats", config=ended_runs.config(jobs, more=LATE)).out
     assert "1 of 4 (25.0 %) in 24 hours, 1 of 4 (25.0 %) in 7 days" in out
 
 
 def test_it_is_noted_once(jobs, defib):
-    key = runs.add_stuck(jobs, 7200)
+    key = ended_runs.add_stuck(jobs, 7200)
     fix(defib, jobs)
     finish(jobs, key)
     for _ in range(3):
@@ -64,24 +64,24 @@ def test_it_is_noted_once(jobs, defib):
 
 
 def test_a_job_that_was_never_recovered_is_none(jobs, defib):
-    runs.add_stuck(jobs, 7200)
-    other = runs.add_runs(jobs, 3, 20)
+    ended_runs.add_stuck(jobs, 7200)
+    other = ended_runs.add_runs(jobs, 3, 20)
     fix(defib, jobs)
     fix(defib, jobs)
     assert other and late_entries(jobs) == []
 
 
 def test_a_dry_run_notes_nothing(jobs, defib):
-    key = runs.add_stuck(jobs, 7200)
+    key = ended_runs.add_stuck(jobs, 7200)
     fix(defib, jobs)
     finish(jobs, key)
-    defib("scan", config=runs.config(jobs, more=LATE))
+    defib("scan", config=ended_runs.config(jobs, more=LATE))
     assert late_entries(jobs) == []
 
 
 def test_what_a_person_requeued_is_no_false_positive(jobs, defib):
-    key = runs.add_stuck(jobs, 7200)
-    ran = defib("requeue", f"jobs/{key}", "--yes", config=runs.config(jobs, more=LATE))
+    key = ended_runs.add_stuck(jobs, 7200)
+    ran = defib("requeue", f"jobs/{key}", "--yes", config=ended_runs.config(jobs, more=LATE))
     assert ran.code == 0, ran.err
     finish(jobs, key)
     fix(defib, jobs)
@@ -89,7 +89,7 @@ def test_what_a_person_requeued_is_no_false_positive(jobs, defib):
 
 
 def test_a_wrong_late_when_is_named_with_its_place(jobs, defib):
-    ran = defib("scan", config=runs.config(jobs, more="    late_when: no_such_column = 1\n"))
+    ran = defib("scan", config=ended_runs.config(jobs, more="    late_when: no_such_column = 1\n"))
     assert ran.code == 3 and ran.err.count("\n") == 1
     assert "late_when" in ran.err and "no_such_column" in ran.err
 
@@ -139,9 +139,9 @@ def test_a_worker_of_ours_that_returns_is_counted_with_its_job(queue, defib):
 @pytest.mark.covers("C10")
 def test_the_daemon_notes_them_and_status_tells_the_rate(jobs, defib):
     path = defib.dir / "saved.yaml"
-    path.write_text(runs.config(jobs, more=LATE + "    every: 200ms\n"))
-    key = runs.add_stuck(jobs, 7200)
-    runs.add_stuck(jobs, 7200)
+    path.write_text(ended_runs.config(jobs, more=LATE + "    every: 200ms\n"))
+    key = ended_runs.add_stuck(jobs, 7200)
+    ended_runs.add_stuck(jobs, 7200)
     fix(defib, jobs)
     finish(jobs, key)
     daemon = defib.start("daemon", "--no-queue", config=path)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from harness import ended_runs as runs
+from harness import ended_runs
 from harness.daemon import Daemon
 from harness.program import ROOT
 from harness.shell_pages import sample, shape
@@ -19,7 +19,7 @@ DOCS = ROOT / "docs" / "thresholds.md"
 
 
 def learn(defib, db, *args, **options):
-    ran = defib("learn", "--json", *args, config=runs.config(db, **options))
+    ran = defib("learn", "--json", *args, config=ended_runs.config(db, **options))
     assert ran.code == 0, ran.err
     watch, = ran.json["watches"]
     return watch
@@ -31,16 +31,16 @@ def learned_table(db):
 
 @pytest.fixture
 def jobs(db, with_tables):
-    runs.make(db)
+    ended_runs.make(db)
     return db
 
 
 @pytest.mark.covers("F11")
 def test_run_times_by_kind_and_a_suggestion_for_each(jobs, defib):
-    runs.add_runs(jobs, 150, 250, "crawl")
-    runs.add_runs(jobs, 996, 10, "scrape")
-    runs.add_runs(jobs, 4, 600, "scrape")
-    runs.add_runs(jobs, 3, 5, "rare")
+    ended_runs.add_runs(jobs, 150, 250, "crawl")
+    ended_runs.add_runs(jobs, 996, 10, "scrape")
+    ended_runs.add_runs(jobs, 4, 600, "scrape")
+    ended_runs.add_runs(jobs, 3, 5, "rare")
     watch = learn(defib, jobs, stuck_after="{scrape: 5m, default: 30m}")
     assert watch["observed"] == 1153 and watch["kept"] and not watch["sampled"]
     kinds = {k["kind"]: k for k in watch["kinds"]}
@@ -57,8 +57,8 @@ def test_run_times_by_kind_and_a_suggestion_for_each(jobs, defib):
 
 
 def test_text_for_people(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
-    ran = defib("learn", config=runs.config(jobs))
+    ended_runs.add_runs(jobs, 150, 250)
+    ran = defib("learn", config=ended_runs.config(jobs))
     assert ran.code == 0 and ran.err == ""
     head, titles, row, sentence = ran.out.splitlines()
     assert head == "main/jobs"
@@ -68,28 +68,28 @@ def test_text_for_people(jobs, defib):
 
 
 def test_the_page_shows_what_learn_prints(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
-    runs.add_runs(jobs, 1000, 19, "scrape")
-    runs.add_runs(jobs, 12, 65, "scrape")
-    ran = defib("learn", config=runs.config(jobs, stuck_after="{scrape: 1m, default: 30m}"))
+    ended_runs.add_runs(jobs, 150, 250)
+    ended_runs.add_runs(jobs, 1000, 19, "scrape")
+    ended_runs.add_runs(jobs, 12, 65, "scrape")
+    ran = defib("learn", config=ended_runs.config(jobs, stuck_after="{scrape: 1m, default: 30m}"))
     assert shape(ran.out) == shape(sample("thresholds.md", "main/jobs\n"))
 
 
 def test_a_run_is_counted_once_however_often_is_looked(jobs, defib):
-    runs.add_runs(jobs, 20, 30)
+    ended_runs.add_runs(jobs, 20, 30)
     assert [learn(defib, jobs)["observed"] for _ in range(3)] == [20, 0, 0]
-    runs.add_runs(jobs, 5, 30, ended_ago=1)
+    ended_runs.add_runs(jobs, 5, 30, ended_ago=1)
     watch = learn(defib, jobs)
     assert (watch["observed"], watch["kinds"][0]["runs"]) == (5, 25)
 
 
 def test_of_several_at_once_each_run_is_counted_by_one(jobs, defib):
-    runs.add_runs(jobs, 50, 30)
+    ended_runs.add_runs(jobs, 50, 30)
     path = defib.dir / "saved.yaml"
-    path.write_text(runs.config(jobs))
+    path.write_text(ended_runs.config(jobs))
     assert defib("learn", config=path).code == 0  # the tables are there
     for turn in range(5):
-        runs.add_runs(jobs, 50, 30, ended_ago=50 - turn)
+        ended_runs.add_runs(jobs, 50, 30, ended_ago=50 - turn)
         threads = [threading.Thread(target=defib, args=("learn",), kwargs={"config": path})
                    for _ in range(4)]
         for thread in threads:
@@ -101,23 +101,23 @@ def test_of_several_at_once_each_run_is_counted_by_one(jobs, defib):
 
 
 def test_failed_runs_and_impossible_times_are_left_out(jobs, defib):
-    runs.add_runs(jobs, 10, 30)
-    runs.add_runs(jobs, 10, 9000, state="failed")
-    runs.add_runs(jobs, 10, -30)
+    ended_runs.add_runs(jobs, 10, 30)
+    ended_runs.add_runs(jobs, 10, 9000, state="failed")
+    ended_runs.add_runs(jobs, 10, -30)
     assert learn(defib, jobs)["kinds"][0]["longest_s"] == 30
 
 
 def test_an_end_in_the_far_future_does_not_hide_what_follows(jobs, defib):
-    runs.add_runs(jobs, 10, 30)
-    runs.add_runs(jobs, 1, 30, ended_ago=-86400)
+    ended_runs.add_runs(jobs, 10, 30)
+    ended_runs.add_runs(jobs, 1, 30, ended_ago=-86400)
     assert learn(defib, jobs)["observed"] == 10
-    runs.add_runs(jobs, 10, 30, ended_ago=1)
+    ended_runs.add_runs(jobs, 10, 30, ended_ago=1)
     assert learn(defib, jobs)["observed"] == 10
 
 
 def test_of_very_many_runs_the_newest_are_a_sample(jobs, defib):
     for part in range(6):
-        runs.add_runs(jobs, 1000, 30, ended_ago=1000 - part * 10)
+        ended_runs.add_runs(jobs, 1000, 30, ended_ago=1000 - part * 10)
     watch = learn(defib, jobs)
     assert watch["observed"] == 5000 and watch["sampled"]
     assert learn(defib, jobs)["observed"] == 0
@@ -125,36 +125,36 @@ def test_of_very_many_runs_the_newest_are_a_sample(jobs, defib):
 
 def test_kinds_beyond_the_bound_are_learnt_together(jobs, defib):
     for i in range(300):
-        runs.add_runs(jobs, 1, 30, kind=f"kind-{i}", ended_ago=600 - i)
+        ended_runs.add_runs(jobs, 1, 30, kind=f"kind-{i}", ended_ago=600 - i)
     kinds = {k["kind"]: k["runs"] for k in learn(defib, jobs)["kinds"]}
     assert len(kinds) == 257 and kinds["other"] == 44 and sum(kinds.values()) == 300
 
 
 def test_a_watch_that_does_not_say_when_runs_begin_is_told_how(jobs, defib):
-    ran = defib("learn", config=runs.config(jobs, without="stats"))
+    ran = defib("learn", config=ended_runs.config(jobs, without="stats"))
     assert ran.code == 0
     assert "run times are not known: set stats: {started_at: …, finished_at: …}" in ran.out
 
 
 def test_learn_off_learns_nothing(jobs, defib):
-    runs.add_runs(jobs, 10, 30)
+    ended_runs.add_runs(jobs, 10, 30)
     watch = learn(defib, jobs, more="    learn: off\n")
     assert watch["kinds"] == [] and "off" in watch["not_learnt"]
 
 
 def test_where_workers_beat_it_speaks_of_overdue_after(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
+    ended_runs.add_runs(jobs, 150, 250)
     kind, = learn(defib, jobs, more="    beat: 30s\n")["kinds"]
     assert (kind["option"], kind["today_s"], kind["suggestion_s"]) == ("overdue_after", None, 375)
 
 
 def test_who_may_not_write_learns_for_the_moment(pg, defib):
-    runs.make(pg)
-    runs.add_runs(pg, 150, 250)
+    ended_runs.make(pg)
+    ended_runs.add_runs(pg, 150, 250)
     role = f"reader_{pg.name}"
     pg.sql(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON jobs TO {role}")
     try:
-        text = runs.config(pg).replace(pg.url, pg.url.replace("//", f"//{role}@", 1)
+        text = ended_runs.config(pg).replace(pg.url, pg.url.replace("//", f"//{role}@", 1)
                                        if "@" not in pg.url else
                                        "postgres://" + role + "@" + pg.url.split("@", 1)[1])
         ran = defib("learn", config=text)
@@ -165,8 +165,8 @@ def test_who_may_not_write_learns_for_the_moment(pg, defib):
 
 
 def test_nothing_but_what_was_learnt_is_written(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
-    runs.add_stuck(jobs, 7200)
+    ended_runs.add_runs(jobs, 150, 250)
+    ended_runs.add_stuck(jobs, 7200)
     before = jobs.sql("SELECT * FROM jobs ORDER BY id")
     learn(defib, jobs)
     assert jobs.sql("SELECT * FROM jobs ORDER BY id") == before
@@ -184,9 +184,9 @@ def test_the_queue_knows_its_run_times(queue, defib):
 
 
 def test_the_daemon_learns_by_itself(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
+    ended_runs.add_runs(jobs, 150, 250)
     path = defib.dir / "saved.yaml"
-    path.write_text(runs.config(jobs, more="    every: 200ms\n"))
+    path.write_text(ended_runs.config(jobs, more="    every: 200ms\n"))
     daemon = defib.start("daemon", "--no-queue", config=path)
     try:
         def document():
@@ -205,10 +205,10 @@ def test_the_daemon_learns_by_itself(jobs, defib):
 
 
 def test_every_command_of_the_document_does_what_it_says(jobs, defib):
-    runs.add_runs(jobs, 150, 250)
-    runs.add_stuck(jobs, 7200)
+    ended_runs.add_runs(jobs, 150, 250)
+    ended_runs.add_stuck(jobs, 7200)
     path = defib.dir / "saved.yaml"
-    path.write_text(runs.config(jobs))
+    path.write_text(ended_runs.config(jobs))
     defib("scan", "--fix", config=path)
     typed = [line for block in re.findall(r"```sh\n(.*?)```", DOCS.read_text(), re.S)
              for line in block.splitlines()]
@@ -221,10 +221,10 @@ def test_every_command_of_the_document_does_what_it_says(jobs, defib):
 
 
 def test_a_daemon_that_cannot_observe_quickly_gives_up_and_leads_on(pg, defib):
-    runs.make(pg)
-    runs.add_runs(pg, 3, 250)
+    ended_runs.make(pg)
+    ended_runs.add_runs(pg, 3, 250)
     slow = "(SELECT t.started_at FROM pg_sleep(3))"
-    text = runs.config(pg, more="    every: 200ms\n").replace("started_at: started_at",
+    text = ended_runs.config(pg, more="    every: 200ms\n").replace("started_at: started_at",
                                                              f'started_at: "{slow}"')
     daemon = Daemon(defib, text, "--no-queue")
     try:

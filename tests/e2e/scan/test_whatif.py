@@ -2,7 +2,7 @@
 """`defib whatif`: another threshold, evaluated with the ledger and the runs that ended."""
 
 import pytest
-from harness import ended_runs as runs
+from harness import ended_runs
 from harness.job_table import config as plain_config
 from harness.job_table import add_job, make_jobs
 from harness.shell_pages import sample, shape
@@ -16,15 +16,15 @@ def whatif(defib, config, *args):
 
 @pytest.fixture
 def jobs(db):
-    runs.make(db)
+    ended_runs.make(db)
     return db
 
 
 @pytest.mark.covers("F11")
 def test_a_threshold_that_living_runs_exceed_is_too_short(jobs, defib):
-    runs.add_runs(jobs, 190, 20)
-    runs.add_runs(jobs, 10, 240)
-    answer, = whatif(defib, runs.config(jobs), "--stuck-after", "60s")
+    ended_runs.add_runs(jobs, 190, 20)
+    ended_runs.add_runs(jobs, 10, 240)
+    answer, = whatif(defib, ended_runs.config(jobs), "--stuck-after", "60s")
     assert answer["runs"] == 200 and answer["today"]["wrongly"] == 0
     assert answer["then"] == {"recovered": 10, "wrongly": 10, "noticed_mean_s": None,
                               "noticed_worst_s": None}
@@ -33,11 +33,11 @@ def test_a_threshold_that_living_runs_exceed_is_too_short(jobs, defib):
 
 @pytest.mark.covers("F11")
 def test_lost_jobs_are_noticed_sooner_by_so_much(jobs, defib):
-    runs.add_runs(jobs, 200, 20)
+    ended_runs.add_runs(jobs, 200, 20)
     for minutes in (31, 39):
-        runs.add_stuck(jobs, minutes * 60)
-    assert defib("scan", "--fix", config=runs.config(jobs)).code == 0
-    answer, = whatif(defib, runs.config(jobs), "--stuck-after", "5m")
+        ended_runs.add_stuck(jobs, minutes * 60)
+    assert defib("scan", "--fix", config=ended_runs.config(jobs)).code == 0
+    answer, = whatif(defib, ended_runs.config(jobs), "--stuck-after", "5m")
     assert (answer["recoveries"], answer["then"]["wrongly"]) == (2, 0)
     assert answer["today"]["noticed_mean_s"] == pytest.approx(35 * 60, abs=10)
     assert answer["today"]["noticed_worst_s"] == pytest.approx(39 * 60, abs=10)
@@ -48,20 +48,20 @@ def test_lost_jobs_are_noticed_sooner_by_so_much(jobs, defib):
 
 def test_a_longer_one_would_have_spared_who_came_back(jobs, defib):
     late = "    late_when: state = 'done'\n"
-    key = runs.add_stuck(jobs, 1860)
-    defib("scan", "--fix", config=runs.config(jobs, more=late))
-    jobs.sql(f"UPDATE jobs SET state = 'done', finished_at = {runs.ago(jobs, 0)} WHERE id = {key}")
-    defib("scan", "--fix", config=runs.config(jobs, more=late))
-    answer, = whatif(defib, runs.config(jobs), "--stuck-after", "60m")
+    key = ended_runs.add_stuck(jobs, 1860)
+    defib("scan", "--fix", config=ended_runs.config(jobs, more=late))
+    jobs.sql(f"UPDATE jobs SET state = 'done', finished_at = {ended_runs.ago(jobs, 0)} WHERE id = {key}")
+    defib("scan", "--fix", config=ended_runs.config(jobs, more=late))
+    answer, = whatif(defib, ended_runs.config(jobs), "--stuck-after", "60m")
     assert (answer["today"]["wrongly"], answer["then"]["wrongly"]) == (1, 0)
     assert answer["advice"] == "it would have spared 1 job of live workers"
-    answer, = whatif(defib, runs.config(jobs), "--stuck-after", "20m")
+    answer, = whatif(defib, ended_runs.config(jobs), "--stuck-after", "20m")
     assert (answer["today"]["wrongly"], answer["then"]["wrongly"]) == (1, 1)
 
 
 def test_what_happened_before_is_not_weighed(jobs, defib):
-    runs.add_runs(jobs, 10, 240, ended_ago=7200)
-    answer, = whatif(defib, runs.config(jobs), "--stuck-after", "60s", "--since", "1h")
+    ended_runs.add_runs(jobs, 10, 240, ended_ago=7200)
+    answer, = whatif(defib, ended_runs.config(jobs), "--stuck-after", "60s", "--since", "1h")
     assert (answer["runs"], answer["then"]["wrongly"]) == (0, 0)
     assert answer["advice"] == "there are no records for that time"
 
@@ -76,8 +76,8 @@ def test_without_times_of_runs_only_the_ledger_speaks_and_that_is_said(db, defib
 
 
 def test_where_workers_beat_run_times_say_nothing_of_silence(jobs, defib):
-    runs.add_runs(jobs, 200, 240)
-    config = runs.config(jobs, more="    beat: 30s\n    overdue_after: 1h\n"
+    ended_runs.add_runs(jobs, 200, 240)
+    config = ended_runs.config(jobs, more="    beat: 30s\n    overdue_after: 1h\n"
                                     "    started_at: started_at\n")
     stuck, overdue = whatif(defib, config, "--stuck-after", "45s", "--overdue-after", "3m")
     assert stuck["runs"] is None and stuck["then"]["wrongly"] == 0
@@ -87,11 +87,11 @@ def test_where_workers_beat_run_times_say_nothing_of_silence(jobs, defib):
 
 
 def test_text_for_people(jobs, defib):
-    runs.add_runs(jobs, 190, 20)
-    runs.add_runs(jobs, 10, 240)
-    runs.add_stuck(jobs, 1860)
-    defib("scan", "--fix", config=runs.config(jobs))
-    ran = defib("whatif", "jobs", "--stuck-after", "1m", config=runs.config(jobs))
+    ended_runs.add_runs(jobs, 190, 20)
+    ended_runs.add_runs(jobs, 10, 240)
+    ended_runs.add_stuck(jobs, 1860)
+    defib("scan", "--fix", config=ended_runs.config(jobs))
+    ran = defib("whatif", "jobs", "--stuck-after", "1m", config=ended_runs.config(jobs))
     lines = ran.out.splitlines()
     assert lines[0] == "main/jobs: stuck_after 1m instead of 30m, over the last 7d"
     assert lines[1].split() == ["TODAY", "1m"]
@@ -103,9 +103,9 @@ def test_text_for_people(jobs, defib):
 
 
 def test_nothing_is_changed(jobs, defib):
-    runs.add_stuck(jobs, 7200)
+    ended_runs.add_stuck(jobs, 7200)
     before = jobs.sql("SELECT * FROM jobs")
-    whatif(defib, runs.config(jobs), "--stuck-after", "1m")
+    whatif(defib, ended_runs.config(jobs), "--stuck-after", "1m")
     assert jobs.sql("SELECT * FROM jobs") == before
     names = ("SELECT count(*) FROM pg_namespace WHERE nspname = 'defib'"
              if jobs.engine == "postgres" else
@@ -119,6 +119,6 @@ def test_nothing_is_changed(jobs, defib):
     (("jbos", "--stuck-after", "20s"), 'did you mean "jobs"?'),
 ])
 def test_bad_words_get_one_line(jobs, defib, args, says):
-    ran = defib("whatif", *args, config=runs.config(jobs))
+    ran = defib("whatif", *args, config=ended_runs.config(jobs))
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert says in ran.err
