@@ -16,7 +16,7 @@ from harness.queue_workers import Queue, Wire
 from harness.waiting import patience
 
 # Far more than any test needs; `patience` adds to it on a busy machine.
-HANGS_S = 900
+HANGS_S = 1800
 PROOF_HANGS_S = 4 * 3600
 
 PG_FIXTURES = {"pg", "pg_queue", "server", "shared_server", "wire"}

@@ -50,7 +50,7 @@ def run_in_browser(folder, names, **env):
                "DEFIB_ORDERS": wreckage.orders.url, "DEFIB_NODE_MODULES": str(modules),
                "DEFIB_TESTS": json.dumps(sorted(names)), "HOME": str(folder), **env}
         ran = subprocess.run(["node", "--test-reporter=tap", WEB / "all.mjs"], env=env,
-                             capture_output=True, text=True, timeout=patience(), check=False)
+                             capture_output=True, text=True, timeout=patience(1500), check=False)
         (BIN.parent / "browser.tap").write_text(ran.stdout)  # how long each took
         told = parse(ran.stdout)
         assert told, ran.stdout + ran.stderr

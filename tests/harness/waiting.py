@@ -9,7 +9,7 @@ import os
 import pathlib
 import time
 
-HANGS_S = 120
+HANGS_S = 600
 
 
 def patience(seconds=HANGS_S):
