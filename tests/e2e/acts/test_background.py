@@ -158,7 +158,7 @@ def test_it_goes_at_the_pace_of_the_watch_and_can_be_cancelled(pg_place):
 
 def test_while_the_watch_is_paused_it_waits(pg_place):
     pg_place.fill(n=5)
-    assert pg_place.web.post("/api/v1/watches/jobs/pause", {"for": "1m"}).status == 200
+    assert pg_place.web.post("/api/v1/watches/jobs/pause", {"for": "1h"}).status == 200
     eventually(lambda: any(w["paused"] for w in pg_place.web.get("/api/v1/watches").json["watches"]
                            if w["watch"] == "jobs"))
     name = pg_place.order().json["id"]
@@ -272,7 +272,7 @@ def test_the_command_refuses_names_a_missing_daemon_and_an_unknown_id(pg_place, 
 def test_on_a_terminal_a_bar_shows_how_far_it_is(pg_place):
     """It is paused until the bar is there: how many jobs the pace lets through at first varies."""
     web = pg_place.web
-    assert web.post("/api/v1/watches/slow/pause", {"for": "1m"}).status == 200
+    assert web.post("/api/v1/watches/slow/pause", {"for": "1h"}).status == 200
     eventually(lambda: any(w["paused"] for w in web.get("/api/v1/watches").json["watches"]
                            if w["watch"] == "slow"))
     pg_place.fill(owner="slow", n=30)
