@@ -275,6 +275,7 @@ COMMAND(config, cmd_config, "check|show|docs|metrics|presets [PRESET]",
 
 static const struct cli_option doctor_options[] = {
 	{"idle-after", "DURATION", "warn about transactions that are idle for longer (60s)"},
+	{"try", NULL, "run every remedy of the named watches on a row, and roll back"},
 	{NULL, NULL, NULL},
 };
 
@@ -364,7 +365,7 @@ static void examine(struct doctor_run *run, const struct database *d)
 		.open = store_open,
 		.watches = watches,
 		.ledger_off = s->ledger == LEDGER_OFF,
-		.try_remedies = true,
+		.trial = cli_flag(c, "try") ? TRIAL_ALL : TRIAL_CONTAINED,
 		.idle_us = run->idle_us,
 		.found = take_finding,
 		.ctx = run,
@@ -399,6 +400,9 @@ static int cmd_doctor(struct cli *c)
 		code = check_words(c);
 	if (code == EXIT_CLEAN && !cli_duration(c, "idle-after", &run.idle_us))
 		code = EXIT_USAGE;
+	if (code == EXIT_CLEAN && cli_flag(c, "try") && c->nwords == 0)
+		code = cli_usage(
+			"--try runs the remedies of a watch: name it, as in defib doctor pages --try");
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->json)
@@ -414,7 +418,9 @@ static int cmd_doctor(struct cli *c)
 COMMAND(doctor, cmd_doctor, "[WATCH…]", "show what will go wrong, with the fix",
         .options = doctor_options, .watch_options = true,
         .examples = {{"defib doctor", "databases, rights, indexes, clocks, thresholds"},
-                     {"defib doctor pages --json", "one watch, as JSON"}});
+                     {"defib doctor pages --json", "one watch, as JSON"},
+                     {"defib doctor pages --try",
+                      "also runs your own SQL on a row, in a transaction that is rolled back"}});
 
 /* psql reads :'p1' as a quoted variable; sqlite3 binds ?1 by itself. */
 static void print_statement(const struct picked *p, const char *sql)

@@ -7,8 +7,8 @@
  * Each check examines one aspect of a database or a watch and reports ok, warn or FAIL, in one
  * sentence, with the SQL or action that fixes it. Findings are data: the command line prints them,
  * the page shows them. Every statement runs in a read-only transaction of a read-only session. The
- * one exception must be requested: remedies are tried on a row in a transaction that is rolled back
- * (doctor_running.c).
+ * one exception must be requested: remedies are tried on a row in a transaction that is rolled
+ * back, and only those that do nothing that outlasts it (doctor_trial.c).
  */
 #ifndef SETUP_DOCTOR_H
 #define SETUP_DOCTOR_H
@@ -27,6 +27,14 @@ struct finding {
 	const char *fix; /* SQL that ends with ';', or an action in words; NULL: nothing to do */
 };
 
+/* Which remedies are tried on a row, in a transaction that is rolled back. */
+enum trial {
+	TRIAL_NONE,
+	TRIAL_CONTAINED, /* those that do nothing that outlasts the transaction, as far as can be seen
+	                  */
+	TRIAL_ALL,       /* also the user's own statements: a person asked for it */
+};
+
 struct doctor {
 	const struct database *database;
 	struct store_options store; /* read_only must be set */
@@ -34,9 +42,9 @@ struct doctor {
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
 	const struct watch *const *watches; /* of this database, including those that are off */
 	int nwatches;
-	bool ledger_off;   /* by configuration */
-	bool try_remedies; /* try each on one running row, and roll back */
-	int64_t idle_us;   /* how long a transaction may be idle without a warning */
+	bool ledger_off; /* by configuration */
+	enum trial trial;
+	int64_t idle_us; /* how long a transaction may be idle without a warning */
 	void (*found)(void *ctx, const struct finding *f);
 	void *ctx;
 };

@@ -69,7 +69,7 @@ void check_hold(struct examination *x);
 void check_signs(struct examination *x);
 /* Whether `running` matches existing rows (doctor_running.c). */
 void check_running(struct examination *x);
-/* Whether its remedies work, tried on a row (doctor_running.c). */
+/* Whether its remedies work, tried on a row (doctor_trial.c). */
 void check_remedies(struct examination *x);
 /* Which sessions claim its rows (doctor_watch.c). */
 void check_attached(struct examination *x);

@@ -94,6 +94,12 @@ struct dialect_questions {
 	const char *index_online;  /* $1 table: whether an index can be built while others write to it;
 	                              NULL: never */
 	const char *rows_of_index; /* $1 index: about how many rows it has */
+	/*
+	 * $1 table; JSON lists: $2 names that can be functions, $3 all names of the statements, $4
+	 * columns that are written. What an UPDATE of the table, and those statements, could run that
+	 * does more than its transaction, one a row: "trigger audit", "function next_number()".
+	 */
+	const char *outlasts;
 };
 
 struct dialect {

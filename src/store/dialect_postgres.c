@@ -139,6 +139,76 @@ static const char ledger[] =
 	"AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') "           \
 	"ORDER BY 1 LIMIT 500"
 
+/*
+ * A function that only computes: not VOLATILE, and either built in or written in C, which only a
+ * superuser can create. What others are declared as is their author's promise. The named volatile
+ * ones read a clock or draw a number; functions like table_to_xml() run the queries of views.
+ */
+#define PG_ONLY_COMPUTES                                                                           \
+	"(p.provolatile <> 'v' AND (p.oid < 16384 OR l.lanname IN ('internal', 'c') AND p.prokind <> " \
+	"'a') AND p.proname NOT LIKE '%\\_to\\_xml%' OR p.oid < 16384 AND p.proname IN "               \
+	"('clock_timestamp', 'timeofday', "                                                            \
+	"'random', 'gen_random_uuid'))"
+
+/*
+ * Expressions of the table are stored as trees of nodes, in which functions have numbers.
+ * Operators, casts and operator classes that run doubtful functions are rare: one in the database
+ * is enough to doubt every statement. A foreign key reads the other table with built-in operators
+ * only, unless it has an action.
+ */
+#define PG_OUTLASTS                                                                                \
+	"WITH RECURSIVE rel(oid) AS (SELECT to_regclass($1)::oid UNION SELECT i.inhrelid FROM "        \
+	"pg_inherits i JOIN rel ON i.inhparent = rel.oid), "                                           \
+	"called(name) AS (SELECT lower(json_array_elements_text($2::json))), "                         \
+	"named(name) AS (SELECT lower(json_array_elements_text($3::json))), "                          \
+	"written(name) AS (SELECT json_array_elements_text($4::json)), "                               \
+	"doubtful AS (SELECT p.oid, p.proname, p.pronamespace FROM pg_proc p JOIN pg_language l ON "   \
+	"l.oid = p.prolang WHERE NOT " PG_ONLY_COMPUTES "), "                                          \
+	"read AS (SELECT c.oid, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = "             \
+	"c.relnamespace WHERE c.oid >= 16384 AND lower(c.relname) IN (SELECT name FROM named) AND "    \
+	"(pg_table_is_visible(c.oid) OR lower(n.nspname) IN (SELECT name FROM named))), "              \
+	"tree(part, nodes) AS ("                                                                       \
+	"SELECT 'generated column ' || quote_ident(a.attname), d.adbin::text FROM pg_attrdef d "       \
+	"JOIN rel ON rel.oid = d.adrelid JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum "  \
+	"= d.adnum WHERE a.attgenerated <> '' "                                                        \
+	"UNION ALL SELECT 'constraint ' || quote_ident(c.conname), c.conbin::text FROM pg_constraint " \
+	"c WHERE c.conrelid IN (SELECT oid FROM rel) OR c.contypid <> 0 "                              \
+	"UNION ALL SELECT 'index ' || i.indexrelid::regclass, concat(i.indexprs, i.indpred) FROM "     \
+	"pg_index i JOIN rel ON rel.oid = i.indrelid "                                                 \
+	"UNION ALL SELECT 'policy ' || quote_ident(o.polname), concat(o.polqual, o.polwithcheck) "     \
+	"FROM pg_policy o WHERE o.polrelid IN (SELECT oid FROM rel UNION SELECT oid FROM read) "       \
+	"UNION ALL SELECT 'partition key of ' || k.partrelid::regclass, k.partexprs::text FROM "       \
+	"pg_partitioned_table k JOIN rel ON rel.oid = k.partrelid) "                                   \
+	"SELECT 'trigger ' || quote_ident(g.tgname) FROM pg_trigger g JOIN rel ON rel.oid = "          \
+	"g.tgrelid WHERE g.tgenabled <> 'D' AND NOT g.tgisinternal "                                   \
+	"UNION SELECT 'rule ' || quote_ident(r.rulename) FROM pg_rewrite r JOIN rel ON rel.oid = "     \
+	"r.ev_class JOIN pg_class c ON c.oid = rel.oid WHERE c.relkind IN ('r', 'p') "                 \
+	"UNION SELECT CASE c.relkind WHEN 'f' THEN 'foreign table ' ELSE 'view ' END || "              \
+	"c.oid::regclass FROM pg_class c WHERE c.relkind NOT IN ('r', 'p') AND c.oid IN (SELECT oid "  \
+	"FROM rel) "                                                                                   \
+	"UNION SELECT CASE relkind WHEN 'f' THEN 'foreign table ' ELSE 'view ' END || oid::regclass "  \
+	"FROM read WHERE relkind IN ('v', 'm', 'f') "                                                  \
+	"UNION SELECT 'foreign key ' || quote_ident(c.conname) FROM pg_constraint c JOIN rel ON "      \
+	"rel.oid = c.confrelid WHERE c.contype = 'f' AND c.confupdtype NOT IN ('a', 'r') AND EXISTS "  \
+	"(SELECT FROM pg_attribute a JOIN written ON written.name = a.attname WHERE a.attrelid = "     \
+	"c.confrelid AND a.attnum = ANY (c.confkey)) "                                                 \
+	"UNION SELECT 'function ' || d.oid::regprocedure FROM doubtful d JOIN called ON called.name "  \
+	"= lower(d.proname) JOIN pg_namespace n ON n.oid = d.pronamespace WHERE "                      \
+	"pg_function_is_visible(d.oid) OR lower(n.nspname) IN (SELECT name FROM named) "               \
+	"UNION SELECT t.part || ' (function ' || d.oid::regprocedure || ')' FROM tree t CROSS JOIN "   \
+	"LATERAL regexp_matches(t.nodes, ':\\w*funcid (\\d+)', 'g') AS m(found) JOIN doubtful d ON "   \
+	"d.oid = m.found[1]::oid "                                                                     \
+	"UNION SELECT part || ' (a query)' FROM tree WHERE nodes ~ '{SUBLINK' "                        \
+	"UNION SELECT 'operator ' || o.oid::regoperator FROM pg_operator o JOIN doubtful d ON d.oid "  \
+	"= o.oprcode "                                                                                 \
+	"UNION SELECT 'cast from ' || c.castsource::regtype || ' to ' || c.casttarget::regtype FROM "  \
+	"pg_cast c JOIN doubtful d ON d.oid = c.castfunc "                                             \
+	"UNION SELECT 'operator class function ' || d.oid::regprocedure FROM pg_amproc m JOIN "        \
+	"doubtful d ON d.oid = m.amproc "                                                              \
+	"UNION SELECT 'range type ' || r.rngtypid::regtype FROM pg_range r JOIN doubtful d ON d.oid "  \
+	"IN (r.rngcanonical, r.rngsubdiff) "                                                           \
+	"ORDER BY 1"
+
 const struct dialect dialect_postgres = {
 	.name = "postgres",
 	.title = "PostgreSQL",
@@ -218,6 +288,7 @@ const struct dialect dialect_postgres = {
 				"<= i.indnkeyatts AND a.attname NOT IN (SELECT "
 				"json_array_elements_text($2::json))))",
 			.index_online = "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)",
+			.outlasts = PG_OUTLASTS,
 			.rows_of_index = "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
 							 "c.relnamespace = 'defib'::regnamespace",
 		},

@@ -200,6 +200,29 @@ static defib_err update_queue(struct store *s, struct failure *f)
 				  "f.\"table\"") "), f.\"from\", "                                                 \
 								 "true FROM pragma_foreign_key_list(?1) f"
 
+/*
+ * SQLite has no function with an effect outside of the file, except some that extensions define:
+ * neither deterministic (0x800) nor innocuous (0x200000). A program may have functions of its own,
+ * but not this one.
+ */
+#define LITE_OUTLASTS                                                                              \
+	"SELECT 'it being a ' || CASE type WHEN 'view' THEN 'view' ELSE 'virtual table' END "          \
+	"FROM sqlite_master WHERE name = ?1 COLLATE NOCASE AND (type = 'view' OR sql LIKE 'CREATE "    \
+	"VIRTUAL%') "                                                                                  \
+	"UNION ALL SELECT 'trigger ' || name FROM sqlite_master WHERE type = 'trigger' "               \
+	"AND tbl_name = ?1 COLLATE NOCASE "                                                            \
+	"UNION ALL SELECT 'the foreign key of ' || m.name || ' (ON UPDATE ' || f.on_update || ')' "    \
+	"FROM sqlite_master m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table' "              \
+	"AND f.\"table\" = ?1 COLLATE NOCASE AND f.on_update NOT IN ('NO ACTION', 'RESTRICT') "        \
+	"AND coalesce(f.\"to\", " LITE_PK(                                                             \
+		"?1") ") COLLATE NOCASE IN (SELECT value FROM json_each(?4)) "                             \
+			  "UNION ALL SELECT DISTINCT 'function ' || name || '()' FROM pragma_function_list "   \
+			  "WHERE flags & 0x200800 = 0 AND name COLLATE NOCASE IN (SELECT value FROM "          \
+			  "json_each(?2)) "                                                                    \
+			  "UNION ALL SELECT 'virtual table ' || name FROM sqlite_master WHERE sql LIKE "       \
+			  "'CREATE VIRTUAL%' AND name <> ?1 COLLATE NOCASE AND name COLLATE NOCASE IN "        \
+			  "(SELECT value FROM json_each(?3))"
+
 const struct dialect dialect_sqlite = {
 	.name = "sqlite",
 	.title = "SQLite",
@@ -235,6 +258,7 @@ const struct dialect dialect_sqlite = {
 				"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value "
 				"FROM json_each(?2))))",
 			.own_column = "SELECT 1 FROM pragma_table_info('defib_' || ?1) WHERE name = ?2",
+			.outlasts = LITE_OUTLASTS,
 			.ledger = "SELECT ?1 IN (0, 1), count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
 					  "count(*) FILTER (WHERE name = 'defib_ledger_seal') "
 					  "FROM sqlite_master WHERE type = 'table' AND name IN "

@@ -317,8 +317,7 @@ defib_err sql_render(const char *text, enum store_engine engine, sql_param_fn pa
 	return DEFIB_OK;
 }
 
-/* The name that a word or quoted name denotes. */
-static char *unquote(struct arena *a, struct sql_token t)
+char *sql_name(struct arena *a, struct sql_token t)
 {
 	if (t.type == SQL_WORD)
 		return arena_strndup(a, t.text, t.len);
@@ -349,7 +348,7 @@ static void targets_add(struct targets *list, struct sql_token t)
 		list->names = grown;
 		list->cap = cap;
 	}
-	list->names[list->n++] = unquote(list->arena, t);
+	list->names[list->n++] = sql_name(list->arena, t);
 }
 
 defib_err sql_set_targets(const char *text, enum store_engine engine, struct arena *a,

@@ -39,6 +39,8 @@ struct sql_token sql_next(struct sql_lexer *lx);
 /* Whether a token is this bare word, ignoring case, or this character outside quotes. */
 bool sql_is_word(struct sql_token t, const char *word);
 bool sql_is_mark(struct sql_token t, char c);
+/* The name that a word or quoted name denotes, in the case in which it is written. */
+char *sql_name(struct arena *a, struct sql_token t);
 /* Whether the text contains this word or quoted name: a column, or a keyword in lower case. */
 bool sql_names(const char *text, enum store_engine engine, const char *name);
 

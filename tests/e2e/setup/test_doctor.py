@@ -503,16 +503,6 @@ def test_a_remedy_that_leaves_the_row_running_is_found_before_it_is_needed(db, d
     assert rows_of(db) == before
 
 
-def test_remedies_by_statements_are_tried_too_and_rolled_back(db, doctor):
-    make_jobs(db)
-    db.sql("CREATE TABLE notes (job integer)")
-    own = "{sql: [\"INSERT INTO notes SELECT id FROM stuck\", " \
-          "\"UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)\"]}"
-    found = doctor(config=config(db.url, requeue=own))
-    assert "requeue: tried on job 50" in found.one("remedy", "ok")["text"]
-    assert db.sql("SELECT * FROM notes") == []
-
-
 def test_a_row_that_the_database_refuses_to_write_is_a_warning(pg, doctor):
     make_jobs(pg)
     pg.sql("ALTER TABLE jobs ADD CHECK (status <> 'queued') NOT VALID")

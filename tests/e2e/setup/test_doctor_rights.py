@@ -74,6 +74,21 @@ def test_missing_rights_of_the_users_own_statements_are_named(pg, doctor):
         assert doctor(config=text).one("write", "ok")
 
 
+def test_a_call_needs_the_right_to_execute(pg, doctor):
+    """Found without planning the call: what only looks like a name in it counts for nothing."""
+    make_jobs(pg)
+    pg.sql("CREATE TABLE others (id int); CREATE FUNCTION again(bigint, text) RETURNS int LANGUAGE "
+           "sql AS 'SELECT 1'; REVOKE EXECUTE ON FUNCTION again FROM PUBLIC")
+    with role(pg, "GRANT SELECT, UPDATE (status) ON jobs TO ROLE") as url:
+        text = config(url, requeue='{call: "again(:id, \'from others\') /* from others */"}',
+                      fail="{sql: [\"UPDATE jobs SET status = 'failed' FROM stuck WHERE jobs.id = "
+                           "stuck.id\"]}")
+        fail = doctor(config=text).one("write", "FAIL")
+        assert fail["fix"] == f"GRANT EXECUTE ON FUNCTION again(bigint,text) TO r_{pg.name};"
+        pg.sql(fail["fix"])
+        assert doctor(config=text).one("write", "ok")
+
+
 def test_a_remedy_that_updates_nothing_needs_the_right_to_lock(pg, doctor):
     make_jobs(pg)
     with role(pg, "GRANT SELECT ON jobs TO ROLE") as url:
