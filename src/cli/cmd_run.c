@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "daemon/settings.h"
+#include "life/process.h"
 #include "life/programs.h"
 #include "recover/exits.h"
 
@@ -253,7 +254,7 @@ struct run {
 	int n;
 	char *const *argv;
 	const char *command; /* for people */
-	struct incarnation self;
+	struct incarnation self, leader;
 	char application[PROGRAM_NAME_SIZE];
 	struct run_program program;
 	char ending[64];  /* how it ended */
@@ -345,13 +346,13 @@ static defib_err name_run(struct run *r, struct failure *f)
 /* Before it does anything: a process that finds us gone must be able to finish our work. */
 static defib_err write_down(struct run *r, struct failure *f)
 {
-	struct incarnation leader = r->self;
 	char watcher_text[256], leader_text[256];
 	defib_err err = DEFIB_OK;
-	leader.pid = r->program.pid;
-	leader.start = process_start(leader.pid);
+	r->leader = r->self;
+	r->leader.pid = r->program.pid;
+	r->leader.start = process_start(r->leader.pid);
 	incarnation_text(&r->self, watcher_text, sizeof watcher_text);
-	incarnation_text(&leader, leader_text, sizeof leader_text);
+	incarnation_text(&r->leader, leader_text, sizeof leader_text);
 	for (int i = 0; i < r->n && !err; i++) {
 		struct run_watch *w = &r->watches[i];
 		w->program = (struct program){
@@ -507,7 +508,7 @@ static void free_all(struct run *r)
 		r->watches[i].program.clean = run_code(&r->program) == 0;
 	}
 	while (!all_done(r)) {
-		if (!r->empty_ms && !group_lives(r->program.pid)) {
+		if (!r->empty_ms && process_group_life(&r->leader, &r->self) == PROCESS_GONE) {
 			r->empty_ms = clock_boot_ms();
 			pause = SOON_MS;
 		}

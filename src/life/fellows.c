@@ -4,22 +4,20 @@
  * The eventfd ("bell") is in the same epoll: it is readable while there is an unreported death of a
  * worker that was never watched, so that one descriptor signals all deaths.
  *
- * Declaring a live worker dead is the worst mistake, so only three things count as death: the pidfd
- * says exited, the kernel says there is no such process, or /proc shows another start time for the
- * pid. If /proc cannot be read (hidepid, another namespace's mount), the process with that pid is
- * watched: if it is a different one, the worker is found by its lease.
+ * life/process.h says whether a worker is gone. If that is not known, the process with its pid is
+ * watched, and its end is the worker's end too, whether it was the same process or a later one. If
+ * that one does not end, the worker is found by its lease.
  */
 #include "life/fellows.h"
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "life/process.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -35,9 +33,7 @@ enum fellow_state {
 
 struct fellow {
 	int64_t id;
-	pid_t pid;
-	uint64_t start;
-	char nonce[17];
+	struct incarnation who;
 	enum fellow_state state;
 	int pidfd; /* -1 unless watched */
 };
@@ -49,8 +45,7 @@ struct fellows {
 	int max;
 	int in_state[FELLOW_STATES];
 	int epoll_fd, bell_fd;
-	bool proc_is_ours; /* pids in /proc are those of our namespace */
-	bool told_short;   /* logged that some cannot be watched */
+	bool told_short; /* logged that some cannot be watched */
 };
 
 /* At most half of the descriptors: database sessions matter more than quick detection. */
@@ -62,22 +57,12 @@ static int most_watched(void)
 	return (int)(files.rlim_cur / 2);
 }
 
-static bool proc_shows_our_pids(void)
-{
-	char self[16], link[16];
-	ssize_t n = readlink("/proc/self", link, sizeof link - 1);
-	link[n > 0 ? n : 0] = '\0';
-	snprintf(self, sizeof self, "%d", getpid());
-	return strcmp(self, link) == 0;
-}
-
 defib_err fellows_open(struct fellows **out, struct failure *f)
 {
 	struct fellows *x = mem_alloc(sizeof *x);
 	struct epoll_event bell = {.events = EPOLLIN, .data.ptr = NULL};
 	*out = NULL;
 	x->max = most_watched();
-	x->proc_is_ours = proc_shows_our_pids();
 	x->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	x->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (x->epoll_fd < 0 || x->bell_fd < 0 ||
@@ -143,27 +128,12 @@ void fellows_close(struct fellows *x)
 	free(x);
 }
 
-static bool somebody_else_has_the_pid(const struct fellows *x, const struct fellow *w)
-{
-	uint64_t start = x->proc_is_ours ? process_start(w->pid) : 0;
-	return start != 0 && start != w->start;
-}
-
-/*
- * The start time is read after the pidfd was opened: if it matches then, the descriptor belongs to
- * that process, whatever happens to the pid later.
- */
 static void watch(struct fellows *x, struct fellow *w)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = w};
 	assert(w->state == FELLOW_UNWATCHED);
-	int fd = pidfd_open(w->pid, 0);
-	int err = errno;
-	struct pollfd end = {fd, POLLIN, 0};
-	bool over = fd < 0 ? err == ESRCH : poll(&end, 1, 0) == 1;
-	if (over || somebody_else_has_the_pid(x, w)) {
-		if (fd >= 0)
-			close(fd);
+	int fd;
+	if (process_life(&w->who, &x->self, &fd) == PROCESS_GONE) {
 		become(x, w, FELLOW_GONE);
 		return;
 	}
@@ -208,9 +178,7 @@ static struct fellow *meet(struct fellows *x, const struct wanted *want)
 {
 	struct fellow *w = mem_alloc(sizeof *w);
 	w->id = want->id;
-	w->pid = want->who->pid;
-	w->start = want->who->start;
-	memcpy(w->nonce, want->who->nonce, sizeof w->nonce);
+	w->who = *want->who;
 	w->state = FELLOW_UNWATCHED;
 	w->pidfd = -1;
 	x->in_state[FELLOW_UNWATCHED]++;
@@ -219,8 +187,8 @@ static struct fellow *meet(struct fellows *x, const struct wanted *want)
 
 static bool is_the_same(const struct fellow *w, const struct wanted *want)
 {
-	return w->id == want->id && w->pid == want->who->pid && w->start == want->who->start &&
-	       strcmp(w->nonce, want->who->nonce) == 0;
+	return w->id == want->id && w->who.pid == want->who->pid && w->who.start == want->who->start &&
+	       strcmp(w->who.nonce, want->who->nonce) == 0;
 }
 
 /* Merge two sorted lists: keep, forget, add. */

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/test.h"
+#include "life/process.h"
 
 #include <errno.h>
 #include <poll.h>

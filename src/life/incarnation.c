@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * incarnation.c: describes a process so that no other can be confused with it.
  *
- * A pid is reused, but not together with its start time, and both are only valid on one kernel and
- * in one PID namespace. The nonce distinguishes two incarnations within the same process.
+ * A pid is reused, but not together with its start time. A pid is only valid on one kernel and in
+ * one PID namespace, a start time only in one time namespace. The nonce distinguishes two
+ * incarnations within the same process.
  */
 #include "life/incarnation.h"
 
 #include "base/clock.h"
+#include "life/process.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -17,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PARTS 6
+#define PARTS 7
 #define TEXT_MAX 256
 
 /* The beginning of a small file, as text; false if it cannot be read or is empty. */
@@ -30,29 +32,6 @@ static bool read_text(const char *path, char *out, size_t size)
 	close(fd);
 	out[n > 0 ? n : 0] = '\0';
 	return n > 0;
-}
-
-/*
- * Field 22 of /proc/PID/stat. The command name (field 2) may contain spaces and parentheses, so
- * counting starts after the last one.
- */
-static uint64_t start_in(const char *path)
-{
-	char stat[1024];
-	if (!read_text(path, stat, sizeof stat))
-		return 0;
-	const char *at = strrchr(stat, ')');
-	for (int field = 2; at && field < 22; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
-}
-
-uint64_t process_start(pid_t pid)
-{
-	char path[32];
-	assert(pid > 0);
-	snprintf(path, sizeof path, "/proc/%d/stat", pid);
-	return start_in(path);
 }
 
 /* The text form is separated by slashes and is logged: the name must not contain one. */
@@ -85,19 +64,31 @@ static bool make_nonce(char out[17])
 	return true;
 }
 
-defib_err incarnation_self(struct incarnation *out, struct failure *f)
+/* Its inode. ENOENT: this kernel has no namespaces of this kind. */
+static bool namespace_of(const char *kind, uint64_t *out)
 {
 	struct stat ns;
+	char path[32];
+	snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+	if (stat(path, &ns) != 0)
+		return false;
+	*out = ns.st_ino;
+	return true;
+}
+
+defib_err incarnation_self(struct incarnation *out, struct failure *f)
+{
 	memset(out, 0, sizeof *out);
 	host_name(out->host, sizeof out->host);
 	if (!read_text("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof out->boot_id) ||
 	    !is_boot_id(out->boot_id))
 		return fail(f, DEFIB_IO, "cannot read this kernel's boot id: %s", strerror(errno));
-	if (stat("/proc/self/ns/pid", &ns) != 0)
+	if (!namespace_of("pid", &out->pid_ns))
 		return fail(f, DEFIB_IO, "cannot read this process's PID namespace: %s", strerror(errno));
-	out->pid_ns = ns.st_ino;
+	if (!namespace_of("time", &out->time_ns) && errno != ENOENT)
+		return fail(f, DEFIB_IO, "cannot read this process's time namespace: %s", strerror(errno));
 	out->pid = getpid();
-	out->start = start_in("/proc/self/stat");
+	out->start = process_start(out->pid);
 	if (out->start == 0)
 		return fail(f, DEFIB_IO, "cannot read this process's start time from /proc/self/stat");
 	if (!make_nonce(out->nonce))
@@ -107,8 +98,8 @@ defib_err incarnation_self(struct incarnation *out, struct failure *f)
 
 void incarnation_text(const struct incarnation *i, char *out, size_t size)
 {
-	int n = snprintf(out, size, "%s/%s/%" PRIu64 "/%d/%" PRIu64 "/%s", i->host, i->boot_id,
-	                 i->pid_ns, i->pid, i->start, i->nonce);
+	int n = snprintf(out, size, "%s/%s/%" PRIu64 "/%" PRIu64 "/%d/%" PRIu64 "/%s", i->host,
+	                 i->boot_id, i->pid_ns, i->time_ns, i->pid, i->start, i->nonce);
 	assert(n > 0 && (size_t)n < size); /* truncated, it would name another incarnation */
 	(void)n;
 }
@@ -148,12 +139,12 @@ bool incarnation_parse(const char *text, struct incarnation *out)
 	snprintf(copy, sizeof copy, "%s", text);
 	if (!split(copy, part) || part[0][0] == '\0' || strlen(part[0]) >= sizeof out->host ||
 	    !is_boot_id(part[1]) || !number(part[2], UINT64_MAX, &out->pid_ns) ||
-	    !number(part[3], INT_MAX, &pid) || pid == 0 || !number(part[4], UINT64_MAX, &out->start) ||
-	    !is_nonce(part[5]))
+	    !number(part[3], UINT64_MAX, &out->time_ns) || !number(part[4], INT_MAX, &pid) ||
+	    pid == 0 || !number(part[5], UINT64_MAX, &out->start) || !is_nonce(part[6]))
 		return false;
 	snprintf(out->host, sizeof out->host, "%s", part[0]);
 	snprintf(out->boot_id, sizeof out->boot_id, "%s", part[1]);
-	snprintf(out->nonce, sizeof out->nonce, "%s", part[5]);
+	snprintf(out->nonce, sizeof out->nonce, "%s", part[6]);
 	out->pid = (pid_t)pid;
 	/* An incarnation has exactly one text: other signs, spaces and leading zeros are rejected. */
 	incarnation_text(out, again, sizeof again);

@@ -2,7 +2,7 @@
 #include "life/instances.h"
 
 #include "base/log.h"
-#include "life/fellows.h"
+#include "life/process.h"
 #include "store/dialect.h"
 
 static defib_err was_served(struct store *s, const char *watch, struct arena *a, bool *ever,
@@ -17,35 +17,24 @@ static defib_err was_served(struct store *s, const char *watch, struct arena *a,
 	return err;
 }
 
-/* Remove those whose process is gone, after declaring them dead. */
-static defib_err bury(struct store *s, struct registered *all, int *n, struct arena *a,
-                      struct failure *f)
+struct instance_seen {
+	const struct registered *row;
+	enum process_life process;
+};
+
+/* Declare those dead whose process is gone. */
+static defib_err bury(struct store *s, const struct instance_seen *all, int n, struct failure *f)
 {
-	struct fellows *fellows = NULL;
-	int64_t *ids = ARENA_ARRAY(a, int64_t, *n + 1), gone;
-	struct incarnation *who = ARENA_ARRAY(a, struct incarnation, *n + 1);
-	bool won, seen;
-	for (int i = 0; i < *n; i++) {
-		ids[i] = all[i].id;
-		who[i] = all[i].who;
+	static const struct death death = {.cause = "exit seen", .ago_us = ENDED_UNSEEN};
+	defib_err err = DEFIB_OK;
+	for (int i = 0; i < n && !err; i++) {
+		bool won = false;
+		if (all[i].process == PROCESS_GONE)
+			err = registry_declare_dead(s, all[i].row->id, &death, &won, f);
+		if (won)
+			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", all[i].row->id),
+			          LOG_STR("cause", death.cause));
 	}
-	defib_err err = fellows_open(&fellows, f);
-	if (!err)
-		fellows_set(fellows, ids, who, *n);
-	while (!err && fellows_dead(fellows, &gone, &seen)) {
-		int kept = 0;
-		for (int i = 0; i < *n; i++)
-			if (all[i].id != gone)
-				all[kept++] = all[i];
-		*n = kept;
-		err = registry_declare_dead(
-			s, gone, &(struct death){.cause = "exit seen", .ago_us = seen ? 0 : ENDED_UNSEEN}, &won,
-			f);
-		if (!err && won)
-			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", gone),
-			          LOG_STR("cause", "exit seen"));
-	}
-	fellows_close(fellows);
 	return err;
 }
 
@@ -70,13 +59,13 @@ static defib_err read_sessions(struct store *s, struct arena *a, struct sessions
  * jumped, says that a lease has expired. A worker whose session is open is not considered gone
  * because of it.
  */
-static bool lives(const struct registered *r, const struct incarnation *self,
-                  const struct sessions *open)
+static bool lives(const struct instance_seen *i, const struct sessions *open)
 {
-	if (!r->expired || r->excused || incarnation_same_host(&r->who, self))
+	const struct registered *r = i->row;
+	if (!r->expired || r->excused || i->process == PROCESS_LIVES)
 		return true;
-	for (int i = 0; i < open->n; i++)
-		if (open->ids[i] == r->id)
+	for (int k = 0; k < open->n; k++)
+		if (open->ids[k] == r->id)
 			return true;
 	return false;
 }
@@ -99,13 +88,17 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 		err = registry_alive(s, &a, &all, &n, f);
 	if (!err)
 		err = incarnation_self(&here, f);
-	if (!err && n > 0)
-		err = bury(s, all, &n, &a, f);
+	struct instance_seen *seen = ARENA_ARRAY(&a, struct instance_seen, n + 1);
+	for (int i = 0; !err && i < n; i++)
+		seen[i] = (struct instance_seen){&all[i], process_life(&all[i].who, &here, NULL)};
+	if (!err)
+		err = bury(s, seen, n, f);
 	if (!err && n > 0)
 		err = read_sessions(s, &a, &open, f);
 	for (int i = 0; !err && i < n; i++) {
-		bool counts = (self == 0 || all[i].id < self) && serves_watch(all[i].serves, watch);
-		bool alive = lives(&all[i], &here, &open);
+		bool counts = seen[i].process != PROCESS_GONE && (self == 0 || all[i].id < self) &&
+		              serves_watch(all[i].serves, watch);
+		bool alive = lives(&seen[i], &open);
 		out->live += counts && alive;
 		out->silent += counts && !alive;
 	}

@@ -4,8 +4,8 @@
  *
  * A worker of this host is judged by its process, whatever its lease says: if the process is gone,
  * the worker is declared dead here; if it exists, the worker is alive even if it could not renew. A
- * worker of another host is judged by its lease, unless the database itself has not been up long
- * enough for the worker to renew.
+ * worker of another host, or whose process cannot be told (life/process.h), is judged by its lease,
+ * unless the database itself has not been up long enough for the worker to renew.
  */
 #ifndef LIFE_INSTANCES_H
 #define LIFE_INSTANCES_H

@@ -3,6 +3,7 @@
  */
 #include "life/instances.h"
 
+#include "life/process.h"
 #include "watch/queue_test.h"
 
 #include <sys/wait.h>
@@ -150,6 +151,19 @@ static void a_process_of_this_host_lives_whatever_its_lease_says(void **state)
 	assert_int_equal(of(t, "jobs", 0).live, 1);
 }
 
+/* Another process may have its pid by now. */
+static void a_process_that_cannot_be_told_is_judged_by_its_lease(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct incarnation one = here();
+	one.start = 0;
+	enter(t, &one, "jobs");
+	assert_int_equal(of(t, "jobs", 0).live, 1);
+	expire(t);
+	assert_int_equal(of(t, "jobs", 0).live, 0);
+	assert_int_equal(of(t, "jobs", 0).silent, 1);
+}
+
 static void a_process_of_this_host_that_is_gone_is_declared_dead(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -185,6 +199,7 @@ int main(void)
 		BOTH(a_lease_that_is_over_is_no_life_on_another_host),
 		ON_POSTGRES(one_whose_session_is_open_lives_whatever_its_lease_says),
 		BOTH(a_process_of_this_host_lives_whatever_its_lease_says),
+		BOTH(a_process_that_cannot_be_told_is_judged_by_its_lease),
 		BOTH(a_process_of_this_host_that_is_gone_is_declared_dead),
 		BOTH(without_a_registry_nobody_is_known),
 	};

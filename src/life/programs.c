@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/programs.h"
 
+#include "life/process.h"
 #include "store/dialect.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/pidfd.h>
-#include <unistd.h>
 
 #define NAME_CHARS 32
 
@@ -89,73 +84,18 @@ defib_err program_sessions(struct store *s, const char *application, int64_t *n,
 	return err;
 }
 
-/* Whether a process belongs to the group, and is not a zombie. */
-static bool is_member(const char *pid, pid_t group)
-{
-	char path[64], stat[1024];
-	snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return false;
-	stat[fread(stat, 1, sizeof stat - 1, file)] = '\0';
-	fclose(file);
-	/* After the name, which may contain anything: ") S parent group". */
-	const char *state = strrchr(stat, ')');
-	if (!state || strlen(state) < 4)
-		return false;
-	state += 2;
-	char *at = NULL;
-	(void)strtol(state + 1, &at, 10);
-	return strtol(at, NULL, 10) == group && !strchr("ZX", *state);
-}
-
-bool group_lives(pid_t group)
-{
-	bool lives = false;
-	/* Cheap, and nearly always sufficient; but it also counts zombies. */
-	if (kill(-group, 0) < 0 && errno == ESRCH)
-		return false;
-	DIR *all = opendir("/proc");
-	for (const struct dirent *d; all && !lives && (d = readdir(all));)
-		lives = isdigit((unsigned char)d->d_name[0]) && is_member(d->d_name, group);
-	if (!all)
-		return true; /* not known: then none of its jobs are touched */
-	closedir(all);
-	return lives;
-}
-
-static bool has_exited(pid_t pid)
-{
-	int fd = pidfd_open(pid, 0);
-	if (fd < 0)
-		return errno == ESRCH;
-	struct pollfd end = {fd, POLLIN, 0};
-	bool exited = poll(&end, 1, 0) == 1;
-	close(fd);
-	return exited;
-}
-
-/* A process of this host that does not exist; nothing is known about other hosts. */
-static bool is_gone(const char *text, const struct incarnation *self, pid_t *pid)
-{
-	struct incarnation who;
-	if (!incarnation_parse(text, &who) || !incarnation_same_host(&who, self))
-		return false;
-	*pid = who.pid;
-	return process_start(who.pid) != who.start || has_exited(who.pid);
-}
-
+/* Nothing is known of the processes of other hosts. */
 static bool leader_gone(const struct program *p, const struct incarnation *self)
 {
-	pid_t pid = 0;
-	/* Processes that the leader forked continue in its group. */
-	return is_gone(p->leader, self, &pid) && !group_lives(pid);
+	struct incarnation who;
+	return incarnation_parse(p->leader, &who) && process_group_life(&who, self) == PROCESS_GONE;
 }
 
 static bool all_gone(const struct program *p, const struct incarnation *self)
 {
-	pid_t pid = 0;
-	return is_gone(p->watcher, self, &pid) && leader_gone(p, self);
+	struct incarnation who;
+	return incarnation_parse(p->watcher, &who) && process_life(&who, self, NULL) == PROCESS_GONE &&
+	       leader_gone(p, self);
 }
 
 static bool runs(const struct program *p, const struct incarnation *self)

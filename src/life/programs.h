@@ -58,7 +58,4 @@ MUST_CHECK defib_err programs_gone(struct store *s, const char *watch, struct ar
  */
 MUST_CHECK defib_err programs_running(struct store *s, struct arena *a, struct program **out,
                                       int *n, struct failure *f);
-/* Whether a process group has a member. */
-bool group_lives(pid_t group);
-
 #endif

@@ -77,7 +77,7 @@ class Daemon(Worker):
 
     _numbers = itertools.count(1)
 
-    def __init__(self, program, configuration, *options, env=None, prefix=()):
+    def __init__(self, program, configuration, *options, env=None):
         number = next(self._numbers)
         path = program.dir / f"daemon{number}.yaml"
         path.write_text(configuration)

@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import socket
+import subprocess
 import sys
 
 import psycopg2
@@ -466,6 +467,40 @@ def test_a_killed_wrapper_leaves_it_to_the_daemon(run, attached, defib):
     try:
         eventually(lambda: attached.sql("SELECT count(*) FROM defib.program") == [(0,)])
         all_free(attached, 2500)
+    finally:
+        daemon.kill()
+
+
+HIDDEN = ["unshare", "--mount", "sh", "-c",
+          'mount -t proc -o hidepid=ptraceable proc /proc && '
+          'exec setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$@"', "sh"]
+
+
+@pytest.fixture
+def seeing_only_its_own(defib, monkeypatch):
+    """From now on the program runs where /proc shows it no process of another user."""
+    probe = subprocess.run([*HIDDEN, "true"], capture_output=True, text=True, check=False)
+    if os.getuid() != 0 or probe.returncode:
+        pytest.skip(f"processes cannot be hidden here: {probe.stderr.strip()}")
+    plain = defib._argv
+
+    def start():
+        monkeypatch.setattr(defib, "_argv", lambda *args: [*HIDDEN, *plain(*args)])
+    return start
+
+
+def test_a_daemon_that_may_not_see_a_living_program_leaves_it_alone(run, attached,
+                                                                    seeing_only_its_own):
+    lives = run("setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c",
+                STRANGER.read_text(), attached.url, "1", "work")
+    lives.wait_log("took ")
+    end(killed_wrapper(run, 2))
+    seeing_only_its_own()
+    daemon = Daemon(run.defib, config(attached, more="every: 1h"))
+    try:
+        # Programs are looked at in the order in which they were started.
+        eventually(lambda: state(attached, 2) == "queued")
+        assert state(attached, 1) == "running"
     finally:
         daemon.kill()
 
