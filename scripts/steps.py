@@ -66,9 +66,11 @@ def free_share():
 
 
 def at_once():
-    """How many tests: they mostly wait, so several for each core; no more than fit into memory, and
-    fewer while others use the machine."""
-    return max(1, round(min(4 * cores() * free_share(), memory() / PER_TEST)))
+    """How many tests: they mostly wait, so several for each core, and fewer while others use the
+    machine, but never fewer than it has cores: then we would only leave the machine to the others.
+    No more than fit into memory."""
+    share = max(cores(), 4 * cores() * free_share())
+    return max(1, round(min(share, memory() / PER_TEST)))
 
 
 class Run:
@@ -146,7 +148,7 @@ class Run:
             log.unlink(missing_ok=True)
             code, said = self.command(["scripts/with-postgres", "/usr/bin/meson", "test", "-C",
                                        build, "--no-rebuild", "--print-errorlogs",
-                                       "--num-processes", max(1, at_once() // 2), *chosen], **env)
+                                       "--num-processes", at_once(), *chosen], **env)
             return code, said, log.read_text().splitlines() if log.exists() else []
 
         with self.step(name) as tell:

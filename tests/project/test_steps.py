@@ -84,7 +84,9 @@ def test_as_many_tests_run_at_once_as_memory_and_cores_allow(monkeypatch):
     monkeypatch.setattr(steps, "free_share", lambda: 1.0)
     monkeypatch.setattr(steps, "memory", lambda: 64 * steps.GIB)
     assert steps.at_once() == 16
-    monkeypatch.setattr(steps, "free_share", lambda: 0.25)
+    monkeypatch.setattr(steps, "free_share", lambda: 0.5)
+    assert steps.at_once() == 8
+    monkeypatch.setattr(steps, "free_share", lambda: 0.01)
     assert steps.at_once() == 4
     monkeypatch.setattr(steps, "memory", lambda: steps.GIB)
     assert steps.at_once() == 2
