@@ -9,8 +9,13 @@ CREATE TABLE IF NOT EXISTS defib.meta (
     value text NOT NULL
 );
 INSERT INTO defib.meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
+-- Drawn once: what was recorded elsewhere for this database (a spool) names it.
+INSERT INTO defib.meta VALUES ('database', gen_random_uuid()::text) ON CONFLICT DO NOTHING;
 
--- A worker is one incarnation of a process: a row is never reused.
+-- A worker is one incarnation of a process: a row is never reused. Its id is the number of its
+-- registration, followed by nine random digits, its nonce (defib.worker_id()). Numbers begin at 1
+-- in every new schema, and again where a restore took them back. The nonce makes the id differ
+-- there, and every function takes the id: a worker of one schema does nothing in another.
 CREATE TABLE IF NOT EXISTS defib.worker (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name        text NOT NULL,
@@ -210,17 +215,25 @@ CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT
 CREATE INDEX IF NOT EXISTS lease_free_at ON defib.lease (claimed_at) WHERE owner IS NULL;
 CREATE INDEX IF NOT EXISTS step_at ON defib.step (finished_at) WHERE watch <> 'queue';
 
--- A worker's id is assigned only once, even across a failover that lost the last registrations and
--- the state of the sequence: each timeline (the first 8 digits of a WAL file's name) begins 100,000
--- ids above the previous one. Otherwise two workers could have the same claims.
+-- A worker's id is assigned only once: the number of its registration, then nine random digits. A
+-- failover may lose the last registrations and the state of the sequence, so each timeline (the
+-- first 8 digits of a WAL file's name) begins 100,000 numbers above the previous one. An id that
+-- has its nonce (a restored row) stays as it is.
 CREATE OR REPLACE FUNCTION defib.worker_id()
 RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    nonces CONSTANT bigint := 1000000000;
 BEGIN
-    NEW.id := NEW.id + 100000 *
-        (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1);
-    RETURN NEW;
-EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
-    -- A service that hides its WAL: the id is as the sequence gave it.
+    IF NEW.id >= nonces THEN
+        RETURN NEW;
+    END IF;
+    BEGIN
+        NEW.id := NEW.id + 100000 *
+            (('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint - 1);
+    EXCEPTION WHEN insufficient_privilege OR feature_not_supported THEN
+        NULL; -- A service that hides its WAL: only the nonce differs.
+    END;
+    NEW.id := NEW.id * nonces + ('x' || left(gen_random_uuid()::text, 8))::bit(32)::bigint % nonces;
     RETURN NEW;
 END $$;
 -- Created only if missing: creating a trigger locks the table against writers.
@@ -737,12 +750,13 @@ BEGIN
     refused := ARRAY(SELECT p.place FROM generate_series(1, given) AS p(place)
                      EXCEPT SELECT w.place FROM unnest(written) AS w(place));
     -- A settlement that is only repeated, because its answer was lost, was accepted: in
-    -- an epoch nobody but its owner makes a job done or schedules it again.
+    -- an epoch nobody but its owner makes a job done or schedules it again. A worker that is not
+    -- known here repeats nothing: its job has the same number by chance.
     refused := ARRAY(
         SELECT r.place FROM unnest(refused) AS r(place)
         WHERE NOT EXISTS (
-            SELECT 1 FROM defib.job j
-            WHERE j.id = ids[r.place] AND j.epoch = epochs[r.place]
+            SELECT 1 FROM defib.job j, defib.worker w
+            WHERE w.id = worker AND j.id = ids[r.place] AND j.epoch = epochs[r.place]
               AND ((outcomes[r.place] = 'done' AND j.state = 'done' AND steps[r.place] IS NULL)
                 OR (outcomes[r.place] NOT IN ('done', 'released', 'stopped')
                     AND j.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
@@ -755,7 +769,8 @@ BEGIN
                 OR (outcomes[r.place] IN ('released', 'stopped')
                     AND j.state IN ('queued', 'cancelled')
                     AND j.cause IS DISTINCT FROM 'lost'))));
-    IF steps IS NOT NULL AND cardinality(refused) > 0 THEN
+    IF steps IS NOT NULL AND cardinality(refused) > 0
+        AND EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = worker) THEN
         refused := ARRAY(
             SELECT r.place FROM unnest(refused) AS r(place)
             EXCEPT SELECT s.place

@@ -2,7 +2,10 @@
 -- milliseconds since 1970. Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT INTO defib_meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
+-- Drawn once: what was recorded elsewhere for this database (a spool) names it.
+INSERT INTO defib_meta VALUES ('database', lower(hex(randomblob(16)))) ON CONFLICT DO NOTHING;
 
+-- An id is a number followed by nine random digits (life/registry.c), as on PostgreSQL.
 CREATE TABLE IF NOT EXISTS defib_worker (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT NOT NULL,

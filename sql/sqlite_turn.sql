@@ -54,7 +54,7 @@ INSERT INTO defib.job_data (job, result) VALUES ($1, $2)
 ON CONFLICT (job) DO UPDATE SET result = excluded.result;
 
 -- A settlement that is repeated because its reply was lost was accepted.
--- @repeated: job, epoch, outcome, is it of a step
+-- @repeated: job, epoch, outcome, is it of a step, worker
 SELECT ($3 = 'done' AND t.state = 'done' AND NOT $4)
     OR ($3 NOT IN ('done', 'released', 'stopped')
         AND t.state IN ('scheduled', 'failed', 'timed_out', 'cancelled')
@@ -64,7 +64,8 @@ SELECT ($3 = 'done' AND t.state = 'done' AND NOT $4)
             WHEN 'timed_out' THEN 'time-out' WHEN 'crashed' THEN 'crash' ELSE 'error' END)
     OR ($3 IN ('released', 'stopped') AND t.state IN ('queued', 'cancelled')
         AND t.cause IS NOT 'lost')
-FROM defib.job t WHERE t.id = $1 AND t.epoch = $2;
+FROM defib.job t JOIN defib.worker w ON w.id = $5
+WHERE t.id = $1 AND t.epoch = $2;
 
 -- @note_late: job, epoch, worker, outcome
 INSERT INTO defib.ledger (batch, watch, job, event, actor, evidence, epoch)

@@ -34,6 +34,16 @@ bool incarnation_same_host(const struct incarnation *a, const struct incarnation
 
 /* Decisions about life use these structs and no database. */
 
+/*
+ * The end of a worker's id, nine random digits: what tells workers apart whose numbers are equal.
+ * It is also the key of the lock that its sessions hold, because a lock has no room for the id.
+ */
+#define WORKER_NONCES INT64_C(1000000000)
+static inline int64_t worker_nonce(int64_t id)
+{
+	return id % WORKER_NONCES;
+}
+
 struct registered {
 	int64_t id;
 	struct incarnation who;

@@ -40,7 +40,7 @@ static defib_err bury(struct store *s, const struct instance_seen *all, int n, s
 
 /* Workers whose life session is open, by the locks that the server reports. */
 struct sessions {
-	int64_t *ids;
+	int64_t *nonces;
 	int n;
 };
 
@@ -51,7 +51,7 @@ static defib_err read_sessions(struct store *s, struct arena *a, struct sessions
 	*out = (struct sessions){0};
 	if (!store_has_session_locks(s))
 		return DEFIB_OK;
-	return registry_locks_held(s, a, &out->ids, &out->n, &only_reads, f);
+	return registry_locks_held(s, a, &out->nonces, &out->n, &only_reads, f);
 }
 
 /*
@@ -65,7 +65,7 @@ static bool lives(const struct instance_seen *i, const struct sessions *open)
 	if (!r->expired || r->excused || i->process == PROCESS_LIVES)
 		return true;
 	for (int k = 0; k < open->n; k++)
-		if (open->ids[k] == r->id)
+		if (open->nonces[k] == worker_nonce(r->id))
 			return true;
 	return false;
 }

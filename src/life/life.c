@@ -160,7 +160,7 @@ static void looked(struct life *l, const struct life_event *e, int64_t now_ms)
 static void locks_read(struct life *l, const struct life_event *e, int64_t now_ms)
 {
 	struct locks_gone *gone = mem_alloc(sizeof *gone * (size_t)(l->locks.n + 1));
-	int n = locks_reading(&l->locks, e->ids, e->n, now_ms, gone);
+	int n = locks_reading(&l->locks, e->nonces, e->n, now_ms, gone);
 	l->leads = e->yes;
 	l->locks_ms = now_ms + (l->leads ? LOCKS_MS : LEAD_MS);
 	for (int i = 0; i < n && life_has_room(l); i++)

@@ -76,7 +76,7 @@ struct life_event {
 	bool refused;                  /* RENEW: we were declared dead */
 	int64_t owned, holding;        /* RENEW: number of jobs, by the database and by our own count */
 	const struct registered *rows; /* LOOK, by id */
-	const int64_t *ids;            /* LOCKS */
+	const int64_t *nonces;         /* LOCKS: of workers whose lock is held */
 	int n;                         /* length of either */
 	bool locks;                    /* LIFE_OPENED: it can hold locks */
 	int64_t id;                    /* LIFE_EXIT */

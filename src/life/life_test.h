@@ -154,7 +154,7 @@ static inline struct life_event answer(struct world *w, const struct life_action
 		e.n = read_list(w, a->whole, rows);
 		break;
 	case LIFE_LOCKS:
-		e.ids = ids;
+		e.nonces = ids;
 		for (int i = 0; i < w->n; i++)
 			if (w->locked[i])
 				ids[e.n++] = i + 1;

@@ -9,6 +9,8 @@
  */
 #include "life/locks.h"
 
+#include "life/incarnation.h"
+
 #include <assert.h>
 
 void locks_init(struct locks *x, const struct locks_rules *rules)
@@ -24,9 +26,11 @@ void locks_release(struct locks *x)
 	x->n = x->cap = 0;
 }
 
-static int by_id(const void *a, const void *b)
+/* A lock names its worker by its nonce. */
+static int by_nonce(const void *a, const void *b)
 {
-	int64_t x = ((const struct locks_worker *)a)->id, y = ((const struct locks_worker *)b)->id;
+	int64_t x = worker_nonce(((const struct locks_worker *)a)->id);
+	int64_t y = worker_nonce(((const struct locks_worker *)b)->id);
 	return (x > y) - (x < y);
 }
 
@@ -35,7 +39,7 @@ static struct locks_worker *find(const struct locks *x, int64_t id)
 	struct locks_worker key = {.id = id};
 	if (x->n == 0)
 		return NULL;
-	return bsearch(&key, x->workers, (size_t)x->n, sizeof key, by_id);
+	return bsearch(&key, x->workers, (size_t)x->n, sizeof key, by_nonce);
 }
 
 void locks_set(struct locks *x, const int64_t *ids, int n)
@@ -47,9 +51,9 @@ void locks_set(struct locks *x, const int64_t *ids, int n)
 		const struct locks_worker *known = find(x, ids[i]);
 		next[i] = known ? *known : (struct locks_worker){.id = ids[i]};
 	}
-	qsort(next, (size_t)n, sizeof *next, by_id);
+	qsort(next, (size_t)n, sizeof *next, by_nonce);
 	for (int i = 0; i < n; i++)
-		if (once == 0 || next[once - 1].id != next[i].id)
+		if (once == 0 || by_nonce(&next[once - 1], &next[i]) != 0)
 			next[once++] = next[i];
 	free(x->workers);
 	x->workers = next;

@@ -48,10 +48,10 @@ struct locks_gone {
 	int64_t id, since_ms;
 };
 /*
- * One reading: the ids whose lock is held. Writes those whose grace is over to `gone` (room for
- * x->n) and returns how many. Each disappearance is reported once, and again after an outage of
- * ours, because the first report may have been lost. It proves nothing against a worker that
- * renewed its lease since: its old session may have lingered.
+ * One reading: the nonces of workers whose lock is held. Writes those whose grace is over to `gone`
+ * (room for x->n) and returns how many. Each disappearance is reported once, and again after an
+ * outage of ours, because the first report may have been lost. It proves nothing against a worker
+ * that renewed its lease since: its old session may have lingered.
  */
 int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_ms,
                   struct locks_gone *gone);

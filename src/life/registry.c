@@ -29,9 +29,12 @@ static defib_err lost(struct failure *f, int64_t id)
 defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
                             int64_t lease_ms, const char *serves, int64_t *id, struct failure *f)
 {
+	/* As defib.worker_id(): the next number, then the nonce. */
 	static const char insert[] =
-		"INSERT INTO defib.worker (name, incarnation, lease_ms, started_at, renewed_at, "
-		"expires_at, serves) VALUES ($1, $2, $3, {now}, {now}, {now} + {span_ms $3}, $4) ON "
+		"INSERT INTO defib.worker (id, name, incarnation, lease_ms, started_at, renewed_at, "
+		"expires_at, serves) SELECT (coalesce((SELECT seq FROM sqlite_sequence WHERE name = "
+		"'defib_worker'), 0) / 1000000000 + 1) * 1000000000 + abs(random() % 1000000000), $1, $2, "
+		"$3, {now}, {now}, {now} + {span_ms $3}, $4 WHERE true ON "
 		"CONFLICT (incarnation) DO UPDATE SET renewed_at = excluded.renewed_at, expires_at = "
 		"excluded.expires_at WHERE state = 'alive' RETURNING id";
 	const struct dialect *d = store_dialect(s);
@@ -225,7 +228,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 
 defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f)
 {
-	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(id)};
+	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(worker_nonce(id))};
 	int64_t unused;
 	*held = true;
 	if (!store_has_session_locks(s))
@@ -248,7 +251,7 @@ defib_err registry_listen(struct store *s, struct failure *f)
 	return err;
 }
 
-/* -1 among the ids: one of the two locks of the frequent readers is ours. */
+/* -1 among the nonces: one of the two locks of the frequent readers is ours. */
 static const char locks_sql[] =
 	"SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
 	"classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
@@ -257,8 +260,8 @@ static const char lead_sql[] =
 	" UNION ALL SELECT -1 WHERE CASE WHEN pg_try_advisory_lock($2::integer, 0) THEN true "
 	"ELSE pg_try_advisory_lock($2::integer, 1) END";
 
-defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n, bool *leads,
-                              struct failure *f)
+defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **nonces, int *n,
+                              bool *leads, struct failure *f)
 {
 	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(REGISTRY_LEADER_LOCK)};
 	struct store_rows rows;
@@ -269,12 +272,12 @@ defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, i
 	if (err)
 		return err;
 	*n = 0;
-	*ids = ARENA_ARRAY(a, int64_t, rows.nrows + 1);
+	*nonces = ARENA_ARRAY(a, int64_t, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++) {
-		int64_t id = row_int(&rows, i, 0, 0);
-		*leads = *leads || id < 0;
-		if (id >= 0)
-			(*ids)[(*n)++] = id;
+		int64_t nonce = row_int(&rows, i, 0, 0);
+		*leads = *leads || nonce < 0;
+		if (nonce >= 0)
+			(*nonces)[(*n)++] = nonce;
 	}
 	return DEFIB_OK;
 }
@@ -287,4 +290,13 @@ defib_err registry_left_jobs(struct store *s, bool *any, struct failure *f)
 		"NOT EXISTS (SELECT 1 FROM defib.worker w WHERE w.id = j.owner AND "
 		"w.state = 'alive') LIMIT 1",
 		NULL, 0, any, NULL, f);
+}
+
+defib_err registry_database(struct store *s, struct arena *a, const char **id, struct failure *f)
+{
+	struct store_rows rows;
+	defib_err err = dialect_exec(s, "SELECT value FROM defib.meta WHERE name = 'database'", NULL, 0,
+	                             a, &rows, f);
+	*id = !err && row_text(&rows, 0, 0) ? row_text(&rows, 0, 0) : "";
+	return err;
 }

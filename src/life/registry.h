@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * registry.h: workers as rows: registering, renewing, leaving, and declaring dead. A row is one
- * incarnation and is never reused, so its id identifies the incarnation in every later write.
+ * incarnation and is never reused. Its id contains a nonce (worker_nonce()), so it identifies the
+ * incarnation in every later write, also where the numbers began again: in another database, or in
+ * this one after a restore.
  */
 #ifndef LIFE_REGISTRY_H
 #define LIFE_REGISTRY_H
@@ -8,7 +10,8 @@
 #include "life/incarnation.h"
 #include "store/store.h"
 
-/* Class of the advisory locks that life sessions hold (two-number form: class, worker id). */
+/* Class of the advisory locks that life sessions hold (two-number form: class, the
+ * worker's nonce). */
 #define REGISTRY_LOCK_CLASS 1684366954
 /* Two fixed locks (class, 0 or 1) for the two workers that read all others. */
 #define REGISTRY_LEADER_LOCK 1684366955
@@ -56,11 +59,17 @@ MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const st
  */
 MUST_CHECK defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f);
 /*
- * PostgreSQL: ids whose lock is held. *leads: we are one of the two that read them often; if false,
- * the call tries to become one.
+ * PostgreSQL: nonces of workers whose lock is held. *leads: we are one of the two that read them
+ * often; if false, the call tries to become one.
  */
-MUST_CHECK defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **ids, int *n,
+MUST_CHECK defib_err registry_locks_held(struct store *s, struct arena *a, int64_t **nonces, int *n,
                                          bool *leads, struct failure *f);
+/*
+ * The id of the database, which `init` drew: what is stored outside of it names it. "" if it has
+ * none. The text is in the arena.
+ */
+MUST_CHECK defib_err registry_database(struct store *s, struct arena *a, const char **id,
+                                       struct failure *f);
 /* Whether a job of the built-in queue belongs to a worker that is not alive, or to none. */
 MUST_CHECK defib_err registry_left_jobs(struct store *s, bool *any, struct failure *f);
 

@@ -174,10 +174,10 @@ static defib_err look(struct life_thread *w, bool whole, struct life_event *e, s
 
 static defib_err read_locks(struct life_thread *w, struct life_event *e, struct failure *f)
 {
-	int64_t *ids = NULL;
+	int64_t *nonces = NULL;
 	e->yes = w->life.leads;
-	defib_err err = registry_locks_held(w->session.store, &w->arena, &ids, &e->n, &e->yes, f);
-	e->ids = ids;
+	defib_err err = registry_locks_held(w->session.store, &w->arena, &nonces, &e->n, &e->yes, f);
+	e->nonces = nonces;
 	return err;
 }
 

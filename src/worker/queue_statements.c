@@ -324,7 +324,7 @@ static defib_err look_again(struct store *s, int64_t worker, struct settlement *
                             struct arena *a, struct failure *f)
 {
 	struct store_param was[] = {P_TEXT(e->key), P_INT(e->epoch), P_TEXT(settle_names[e->as]),
-	                            P_INT(e->step.side != STEP_SIDE_NONE)};
+	                            P_INT(e->step.side != STEP_SIDE_NONE), P_INT(worker)};
 	struct store_param note[] = {P_TEXT(e->key), P_INT(e->epoch), P_INT(worker),
 	                             P_TEXT(settle_names[e->as])};
 	struct store_rows rows;

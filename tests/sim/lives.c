@@ -136,7 +136,7 @@ void life_answered(struct sim *s, struct process *p, const struct call *c, bool 
 	                       .owned = c->owned,
 	                       .holding = c->holding,
 	                       .rows = c->rows,
-	                       .ids = c->ids,
+	                       .nonces = c->ids,
 	                       .n = c->n};
 	bool registered = c->action.what == LIFE_REGISTER && !c->failed;
 	bool locked = c->action.what == LIFE_LOCK && c->yes && !c->failed;

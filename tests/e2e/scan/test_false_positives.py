@@ -130,7 +130,10 @@ def test_a_worker_of_ours_that_returns_is_counted_with_its_job(queue, defib):
     eventually(lambda: queue.ledger("LATE_COMPLETION"))
     returned = queue.db.sql(f"SELECT watch, job, actor, rule FROM {ledger(queue.db)} "
                             "WHERE event = 'WORKER_RETURNED'")
-    assert returned == [("queue", "*", "worker:1", "lease-lost")]
+    dead, = queue.db.sql("SELECT id FROM defib.worker WHERE state = 'dead'"
+                         if queue.db.engine == "postgres" else
+                         "SELECT id FROM defib_worker WHERE state = 'dead'")[0]
+    assert returned == [("queue", "*", f"worker:{dead}", "lease-lost")]
     numbers, = defib("stats", "--json", db=queue.db).json["watches"]
     assert numbers["false_positives"]["day"] == numbers["false_positives"]["day_recovered"] == 1
     assert numbers["events"]["WORKER_RETURNED"]["day"] == 1

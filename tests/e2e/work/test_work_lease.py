@@ -215,7 +215,7 @@ def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, 
     far = queue.db.sql("SELECT id FROM defib.worker WHERE name = 'far'")[0][0]
     for _ in range(5):
         queue.db.sql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
-                     "AND objid = %s AND database = (SELECT oid FROM pg_database "
+                     "AND objid = %s %% 1000000000 AND database = (SELECT oid FROM pg_database "
                      "WHERE datname = current_database())", far)
         # Whether the watcher has judged: it reads every 20 ms and waits 250 ms.
         settled_in_again(queue, 2)
@@ -226,7 +226,7 @@ def test_terminated_sessions_are_no_death_to_a_worker_on_another_host(pg_queue, 
 
 
 LOCKED = ("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "
-          "classid = 1684366954 AND objid = %s "
+          "classid = 1684366954 AND objid = %s %% 1000000000 "
           "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
 
 
