@@ -339,6 +339,17 @@ defib_err ask(struct examination *x, const char *sql, const struct store_param *
 	return err;
 }
 
+defib_err ask_within(struct examination *x, const char *sql, struct store_rows *rows,
+                     struct failure *f)
+{
+	defib_err err = store_begin_within(x->store, WITHIN_MS, f);
+	if (err)
+		return err;
+	err = store_exec(x->store, sql, NULL, 0, &x->arena, rows, f);
+	store_rollback(x->store);
+	return err;
+}
+
 bool asked(struct examination *x, const char *sql, const struct store_param *params, int nparams,
            struct store_rows *rows)
 {

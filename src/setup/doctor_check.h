@@ -43,6 +43,10 @@ MUST_CHECK defib_err ask(struct examination *x, const char *sql, const struct st
 /* The same; a failure becomes a finding, and the result is false. */
 bool asked(struct examination *x, const char *sql, const struct store_param *params, int nparams,
            struct store_rows *rows);
+/* ask() with a short time limit: DEFIB_TIMEOUT if it takes longer. */
+#define WITHIN_MS 2000
+MUST_CHECK defib_err ask_within(struct examination *x, const char *sql, struct store_rows *rows,
+                                struct failure *f);
 /* "2h 5m", in the arena. */
 const char *span(struct examination *x, int64_t us);
 /* "12,345", in the arena. */

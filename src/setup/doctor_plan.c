@@ -5,6 +5,9 @@
  * planner uses it only if our condition implies its own) or narrows by a condition. If a table is
  * too small for the planner to use an index, it is asked again with a high cost for sequential
  * scans.
+ *
+ * An index is proposed only if the planner would use it: it is created on an empty copy of the
+ * table, a temporary one, in a transaction that is rolled back.
  */
 #include "setup/doctor_check.h"
 
@@ -30,6 +33,7 @@ struct other_scan {
 /* What a plan does with the watched table, and which other tables it reads completely. */
 struct plan {
 	bool whole;
+	double matching; /* rows that the planner expects to pass the condition then */
 	int nindexes;
 	struct used_index indexes[INDEXES_MAX];
 	int nothers;
@@ -81,14 +85,16 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 	const char *type = text_of(node, "Node Type");
 	double cost = json_number_value(json_object_get(node, "Total Cost"));
 
-	if (text_eq(type, "Seq Scan") && is_watched(node))
+	if (text_eq(type, "Seq Scan") && is_watched(node)) {
 		p->whole = true;
-	else if (text_eq(type, "Seq Scan"))
+		p->matching += json_number_value(json_object_get(node, "Plan Rows"));
+	} else if (text_eq(type, "Seq Scan")) {
 		note_other(x, node, p);
-	else if (text_eq(type, "Bitmap Index Scan") && heap)
+	} else if (text_eq(type, "Bitmap Index Scan") && heap) {
 		note_index(x, node, text_of(heap, "Schema"), cost, p);
-	else if (is_watched(node) && json_object_get(node, "Index Name"))
+	} else if (is_watched(node) && json_object_get(node, "Index Name")) {
 		note_index(x, node, text_of(node, "Schema"), cost, p);
+	}
 	if (text_eq(type, "Bitmap Heap Scan"))
 		heap = is_watched(node) ? node : NULL;
 	const json_t *children = json_object_get(node, "Plans");
@@ -96,27 +102,38 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 		walk(x, json_array_get(children, i), heap, p);
 }
 
-/* EXPLAIN a query; returns the root of its plan, inside *document. */
-static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
-                             json_t **document, struct failure *f)
+/*
+ * EXPLAIN a query in the open transaction of a session; returns the root of its plan, inside
+ * *document.
+ */
+static const json_t *explain_in(struct examination *x, struct store *s, const char *sql,
+                                bool dear_scans, json_t **document, struct failure *f)
 {
 	AUTO_BUF text = BUF_INIT;
 	struct store_rows rows;
 	struct store_param limit = P_INT(LOOK_LIMIT);
+	defib_err err = DEFIB_OK;
 	*document = NULL;
-	defib_err err = store_begin(x->store, TX_READ, f);
-	if (err)
-		return NULL;
 	if (dear_scans)
-		err = store_exec(x->store, "SELECT set_config('enable_seqscan', 'off', true)", NULL, 0,
-		                 &x->arena, NULL, f);
+		err = store_exec(s, "SELECT set_config('enable_seqscan', 'off', true)", NULL, 0, &x->arena,
+		                 NULL, f);
 	buf_addf(&text, "EXPLAIN (FORMAT JSON, VERBOSE) %s", sql);
 	if (!err)
-		err = store_exec(x->store, buf_text(&text), &limit, 1, &x->arena, &rows, f);
-	store_rollback(x->store);
+		err = store_exec(s, buf_text(&text), &limit, 1, &x->arena, &rows, f);
 	if (!err)
 		*document = json_loads(row_text(&rows, 0, 0), 0, NULL);
 	return json_object_get(json_array_get(*document, 0), "Plan");
+}
+
+static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
+                             json_t **document, struct failure *f)
+{
+	*document = NULL;
+	if (store_begin(x->store, TX_READ, f))
+		return NULL;
+	const json_t *root = explain_in(x, x->store, sql, dear_scans, document, f);
+	store_rollback(x->store);
+	return root;
 }
 
 static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
@@ -231,20 +248,168 @@ const char *index_advice(struct examination *x, const char *statement)
 	return arena_printf(&x->arena, "%s is a view: on the table behind it, %s", x->table, statement);
 }
 
-/* The statement that creates the index for a look, with its ';'. */
-static const char *index_statement(struct examination *x)
+/* ---- SQLite uses a suitable index whatever the size of the table: one plan is enough ---- */
+
+/* "SCAN t USING INDEX name", "SEARCH t USING COVERING INDEX name (a<?)": the name, or NULL. */
+static const char *index_of(struct examination *x, const char *detail)
+{
+	const char *at = strstr(detail, " INDEX ");
+	if (!at)
+		return NULL;
+	at += strlen(" INDEX ");
+	const char *end = strstr(at, " (");
+	return end ? arena_strndup(&x->arena, at, (size_t)(end - at)) : arena_strdup(&x->arena, at);
+}
+
+static bool sqlite_index_is_partial(struct examination *x, const char *index)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param params[] = {P_TEXT(bare_table(x)), P_TEXT(index)};
+	return !ask(x, "SELECT partial FROM pragma_index_list(?1) WHERE name = ?2", params, 2, &rows,
+	            &f) &&
+	       rows.nrows > 0 && row_bool(&rows, 0, 0);
+}
+
+/*
+ * The index that the plan uses, or NULL if it reads all rows, or a whole index. `partial`: whether
+ * the indexes are; NULL: ask.
+ */
+static const char *serving(struct examination *x, const struct store_rows *plan,
+                           const bool *partial)
+{
+	const char *index = NULL;
+	for (int i = 0; i < plan->nrows; i++) {
+		const char *detail = row_text(plan, i, 3);
+		bool scan = text_eq(detail, "SCAN t") || text_starts(detail, "SCAN t ");
+		if (!scan && !text_starts(detail, "SEARCH t "))
+			continue;
+		const char *name = index_of(x, detail);
+		if (scan && (!name || !(partial ? *partial : sqlite_index_is_partial(x, name))))
+			return NULL;
+		index = name ? name : "of the primary key";
+	}
+	return index;
+}
+
+/* ---- which index to propose ---- */
+
+#define TRIAL_TABLE "defib_trial"
+
+/* What creating the index on a copy of the table showed. */
+struct index_trial {
+	bool serves;
+	const char *same; /* the table has it already: its name */
+};
+
+/* Whether the plan of a look reads the copy through the new index, and only part of it. */
+static defib_err trial_serves(struct examination *x, struct store *s, const char *look,
+                              bool partial, bool *serves, struct failure *f)
+{
+	struct store_param limit = P_INT(LOOK_LIMIT);
+	*serves = false;
+	if (store_dialect(s)->is_file) {
+		struct store_rows plan;
+		const char *sql = arena_printf(&x->arena, "EXPLAIN QUERY PLAN %s", look);
+		defib_err err = store_exec(s, sql, &limit, 1, &x->arena, &plan, f);
+		*serves = !err && serving(x, &plan, &partial);
+		return err;
+	}
+	json_auto_t *document = NULL;
+	const json_t *root = explain_in(x, s, look, true, &document, f);
+	struct plan p = {0};
+	if (!root)
+		return f->code ? f->code : DEFIB_DATABASE;
+	walk(x, root, NULL, &p);
+	*serves = !p.whole && p.nindexes > 0;
+	for (int i = 0; i < p.nindexes; i++)
+		*serves = *serves && (partial || p.indexes[i].narrows);
+	return DEFIB_OK;
+}
+
+/* On a copy that is created, indexed and asked about in the open transaction. */
+static defib_err try_on_copy(struct examination *x, struct store *s, struct index_trial *out,
+                             struct failure *f)
+{
+	struct watch copy = *x->watch;
+	struct binding binding = x->binding;
+	struct watch_sql q;
+	struct store_rows rows;
+	AUTO_BUF index = BUF_INIT, table = BUF_INIT;
+	binding.watch = &copy;
+	copy.table = TRIAL_TABLE;
+	store_dialect(s)->catalog_name(&table, x->watch->table);
+	struct store_param tables[] = {P_TEXT(TRIAL_TABLE), P_TEXT(buf_text(&table))};
+	(void)watch_index(&binding, false, &index);
+	const char *create = arena_printf(
+		&x->arena, "CREATE TEMP TABLE " TRIAL_TABLE " AS SELECT * FROM %s LIMIT 0", x->table);
+	defib_err err = watch_compile(&binding, &x->arena, &q, f);
+	if (!err)
+		err = store_exec(s, create, NULL, 0, &x->arena, NULL, f);
+	if (!err)
+		err = store_exec(s, buf_text(&index), NULL, 0, &x->arena, NULL, f);
+	if (!err)
+		err = store_exec(s, store_dialect(s)->ask.same_index, tables, 2, &x->arena, &rows, f);
+	if (err)
+		return err;
+	out->same = row_text(&rows, 0, 0);
+	return trial_serves(x, s, q.look_first, row_bool(&rows, 0, 1), &out->serves, f);
+}
+
+/* A trigger of the database on CREATE TABLE would run, and its effects might stay. */
+static bool may_create_copy(struct examination *x)
+{
+	const char *question = store_dialect(x->store)->ask.ddl_triggers;
+	struct store_rows rows;
+	struct failure f = {0};
+	return x->doctor->trial != TRIAL_NONE &&
+	       (!question || (!ask(x, question, NULL, 0, &rows, &f) && !row_bool(&rows, 0, 0)));
+}
+
+/* If it cannot be tried, an index that narrows anything is taken for one that serves. */
+static void try_index(struct examination *x, struct index_trial *out)
+{
+	struct store_options options = x->doctor->store;
+	struct failure f = {0};
+	AUTO_STORE s = NULL;
+	AUTO_BUF index = BUF_INIT;
+	*out = (struct index_trial){.serves = watch_index(&x->binding, false, &index)};
+	options.read_only = false;
+	options.create = false;
+	if (!out->serves || !may_create_copy(x) || x->doctor->open(&options, &s, &f) ||
+	    store_begin(s, TX_WRITE, &f))
+		return;
+	defib_err err = try_on_copy(x, s, out, &f);
+	store_rollback(s);
+	/* The database refuses such an index: an expression is not immutable, a type has no order. */
+	if (err && err != DEFIB_PERMISSION && err != DEFIB_READ_ONLY && err != DEFIB_LOCKED &&
+	    err != DEFIB_TIMEOUT)
+		out->serves = false;
+}
+
+/* What to do about a scan that has no index to use: a statement with its ';', or words. */
+static const char *index_fix(struct examination *x)
 {
 	AUTO_BUF sql = BUF_INIT;
-	watch_index(&x->binding, indexes_concurrently(x), &sql);
-	const char *statement = arena_printf(&x->arena, "%s;", buf_text(&sql));
-	return index_advice(x, statement);
+	struct index_trial trial;
+	try_index(x, &trial);
+	if (!trial.serves)
+		return "no index can serve this watch: let running or the sign of life test a column of "
+			   "the table, without functions of the clock";
+	if (trial.same)
+		return arena_printf(&x->arena, "ANALYZE %s;", x->table);
+	(void)watch_index(&x->binding, indexes_concurrently(x), &sql);
+	return index_advice(x, arena_printf(&x->arena, "%s;", buf_text(&sql)));
 }
 
 static void not_served(struct examination *x, const struct plan *p, int64_t rows)
 {
 	struct plan forced;
 	if (rows > LARGE_TABLE_ROWS) {
-		found(x, FINDING_FAIL, index_statement(x), "a scan reads %s table (about %s rows)%s%s",
+		const char *most = "no index would be used, because most rows are running and past their "
+						   "limit: recover them, or correct running: in the watch";
+		const char *fix = p->matching > (double)rows / 2 ? most : index_fix(x);
+		found(x, FINDING_FAIL, fix, "a scan reads %s table (about %s rows)%s%s",
 		      p->whole ? "the whole" : "most of the", grouped(x, rows),
 		      p->nindexes ? " through index " : "", p->nindexes ? p->indexes[0].name : "");
 		return;
@@ -256,7 +421,7 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 		found(x, FINDING_OK, NULL, "the table is small; the scan uses index %s when it grows",
 		      forced.indexes[0].name);
 	else
-		found(x, FINDING_WARN, index_statement(x),
+		found(x, FINDING_WARN, index_fix(x),
 		      "the scan has no index to use: the table is small (about %s rows), but once it "
 		      "grows, a scan reads all of it",
 		      grouped(x, rows));
@@ -281,46 +446,6 @@ void check_plan(struct examination *x)
 	check_others(x, &p);
 }
 
-/* ---- SQLite uses a suitable index whatever the size of the table: one plan is enough ---- */
-
-/* "SCAN t USING INDEX name", "SEARCH t USING COVERING INDEX name (a<?)": the name, or NULL. */
-static const char *index_of(struct examination *x, const char *detail)
-{
-	const char *at = strstr(detail, " INDEX ");
-	if (!at)
-		return NULL;
-	at += strlen(" INDEX ");
-	const char *end = strstr(at, " (");
-	return end ? arena_strndup(&x->arena, at, (size_t)(end - at)) : arena_strdup(&x->arena, at);
-}
-
-static bool sqlite_index_is_partial(struct examination *x, const char *index)
-{
-	struct store_rows rows;
-	struct failure f = {0};
-	struct store_param params[] = {P_TEXT(bare_table(x)), P_TEXT(index)};
-	return !ask(x, "SELECT partial FROM pragma_index_list(?1) WHERE name = ?2", params, 2, &rows,
-	            &f) &&
-	       rows.nrows > 0 && row_bool(&rows, 0, 0);
-}
-
-/* The index that the plan uses, or NULL if it reads all rows, or a whole index. */
-static const char *serving(struct examination *x, const struct store_rows *plan)
-{
-	const char *index = NULL;
-	for (int i = 0; i < plan->nrows; i++) {
-		const char *detail = row_text(plan, i, 3);
-		bool scan = text_eq(detail, "SCAN t") || text_starts(detail, "SCAN t ");
-		if (!scan && !text_starts(detail, "SEARCH t "))
-			continue;
-		const char *name = index_of(x, detail);
-		if (scan && (!name || !sqlite_index_is_partial(x, name)))
-			return NULL;
-		index = name ? name : "of the primary key";
-	}
-	return index;
-}
-
 void check_plan_sqlite(struct examination *x)
 {
 	struct store_rows plan, size;
@@ -330,7 +455,7 @@ void check_plan_sqlite(struct examination *x)
 	                                 x->table, LARGE_TABLE_ROWS + 1);
 	if (!asked(x, sql, &limit, 1, &plan) || !asked(x, count, NULL, 0, &size))
 		return;
-	const char *index = serving(x, &plan);
+	const char *index = serving(x, &plan, NULL);
 	bool large = row_int(&size, 0, 0, 0) > LARGE_TABLE_ROWS;
 	if (index || all_rows_run(x->watch) || !large)
 		x->stage = STAGE_BOUNDED;
@@ -339,10 +464,10 @@ void check_plan_sqlite(struct examination *x)
 	else if (all_rows_run(x->watch))
 		found(x, FINDING_OK, NULL, "every row of the table is running: a scan reads them all");
 	else if (large)
-		found(x, FINDING_FAIL, index_statement(x), "a scan reads the whole table (over %s rows)",
+		found(x, FINDING_FAIL, index_fix(x), "a scan reads the whole table (over %s rows)",
 		      grouped(x, LARGE_TABLE_ROWS));
 	else
-		found(x, FINDING_WARN, index_statement(x),
+		found(x, FINDING_WARN, index_fix(x),
 		      "the scan has no index to use: the table is small (%s rows), but once it grows, a "
 		      "scan reads all of it",
 		      grouped(x, row_int(&size, 0, 0, 0)));

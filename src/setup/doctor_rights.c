@@ -104,6 +104,11 @@ static defib_err explain(struct examination *x, const char *sql, struct relation
 static void refused(struct examination *x, const struct failure *f, const char *grant,
                     const char *what)
 {
+	if (f->code == DEFIB_BAD_SQL) {
+		found(x, FINDING_FAIL, f->next[0] ? f->next : "correct the watch's expressions",
+		      "%s fails: %s", what, f->what);
+		return;
+	}
 	if (f->code != DEFIB_PERMISSION) {
 		unclear(x, f);
 		return;

@@ -9,7 +9,6 @@
 #include "store/dialect.h"
 #include "watch/lexer.h"
 
-#define WITHIN_MS 2000    /* time limit of one query */
 #define SAMPLE_ROWS 10000 /* whose values are counted */
 #define NAMED_MAX 3       /* columns that are reported */
 #define ASKED_MAX 8       /* values that `running` compares with, per column */
@@ -135,18 +134,6 @@ static void read_predicate(struct reading *r)
 		else if (k.type == SQL_PUNCT)
 			read_punct(r, k.text);
 	}
-}
-
-/* Run one query with a short time limit. */
-static defib_err ask_within(struct examination *x, const char *sql, struct store_rows *rows,
-                            struct failure *f)
-{
-	defib_err err = store_begin_within(x->store, WITHIN_MS, f);
-	if (err)
-		return err;
-	err = store_exec(x->store, sql, NULL, 0, &x->arena, rows, f);
-	store_rollback(x->store);
-	return err;
 }
 
 static bool read_values(struct examination *x, const struct named *c, struct store_rows *rows)

@@ -79,14 +79,41 @@ static const char *zone_of_server(struct examination *x)
 	return row_text(&rows, 0, 0);
 }
 
+/* Whether a scan would work with a changed watch: what is not tried is not advised. */
+static bool would_scan(struct examination *x, const struct watch *changed)
+{
+	struct binding binding;
+	struct watch_sql q;
+	struct store_rows rows;
+	struct failure f = {0};
+	struct store_param limit = P_INT(1);
+	defib_err err = watch_bind(changed, x->store, &x->arena, &binding, &f);
+	if (!err)
+		err = watch_compile(&binding, &x->arena, &q, &f);
+	if (!err)
+		err = watch_prepare(&q, x->store, &x->arena, &f);
+	return !err && !ask(x, q.look_first, &limit, 1, &rows, &f);
+}
+
+static const char *zone_advice(struct examination *x, const char *zone)
+{
+	struct watch utc = *x->watch, local = *x->watch;
+	AUTO_BUF out = BUF_INIT;
+	utc.time_type = TIME_TYPE_UTC;
+	local.time_zone = zone ? zone : "Europe/Berlin"; /* any that differs from UTC */
+	if (would_scan(x, &utc))
+		buf_add(&out, "write time_type: utc in the watch if the workers write UTC; otherwise ");
+	if (would_scan(x, &local))
+		buf_addf(&out, "write time_zone: %s with the zone they use, or ",
+		         zone ? zone : "Area/City");
+	buf_add(&out, "change the column to timestamptz");
+	return arena_strdup(&x->arena, buf_text(&out));
+}
+
 static void check_zone(struct examination *x, const char *option, const char *type)
 {
 	const char *zone = zone_of_server(x);
-	const char *fix =
-		arena_printf(&x->arena,
-	                 "write time_type: utc in the watch if the workers write UTC; otherwise write "
-	                 "time_zone: %s with the zone they use, or change the column to timestamptz",
-	                 zone ? zone : "Area/City");
+	const char *fix = zone_advice(x, zone);
 	if (zone)
 		found(x, FINDING_FAIL, fix,
 		      "%s is %s, read as UTC, but now() is local time here (%s): jobs of live workers may "
@@ -235,6 +262,19 @@ static int64_t count_shared(struct examination *x, const char *columns)
 	return asked(x, sql, NULL, 0, &rows) ? row_int(&rows, 0, 0, 0) : -1;
 }
 
+/* A unique index, if it could be built, as far as that can be seen in a short time. */
+static const char *key_fix(struct examination *x, const char *columns)
+{
+	struct store_rows rows;
+	struct failure f = {0};
+	const char *sql =
+		arena_printf(&x->arena, "SELECT 1 FROM %s AS t GROUP BY %s HAVING count(*) > 1 LIMIT 1",
+	                 x->table, columns);
+	if (!ask_within(x, sql, &rows, &f) && rows.nrows > 0)
+		return "use unique columns as key: rows that are not running share one";
+	return key_index(x, columns);
+}
+
 static void report_shared(struct examination *x, const char *columns)
 {
 	int64_t n = count_shared(x, columns);
@@ -244,7 +284,7 @@ static void report_shared(struct examination *x, const char *columns)
 		      "rows are never recovered",
 		      columns, grouped(x, n), n == 1 ? "" : "s");
 	else if (n == 0)
-		found(x, FINDING_WARN, key_index(x, columns),
+		found(x, FINDING_WARN, key_fix(x, columns),
 		      "no unique index covers the key (%s): rows with the same key are not recovered",
 		      columns);
 }

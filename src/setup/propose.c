@@ -170,7 +170,11 @@ static bool column_is_time(const struct table_column *c, enum store_engine engin
 		return !c->newest || looks_like_time(c->newest);
 	case CLASS_TEXT:
 	case CLASS_OTHER:
-		return c->newest ? looks_like_time(c->newest) : !dialect_of(engine)->has_time_types;
+		/* A number that is stored as text is compared as text where values have types. */
+		if (!dialect_of(engine)->has_time_types)
+			return !c->newest || looks_like_time(c->newest);
+		return c->newest && looks_like_time(c->newest) &&
+		       c->newest[strspn(c->newest, "0123456789.")];
 	default:
 		return false;
 	}

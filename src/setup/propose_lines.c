@@ -278,8 +278,8 @@ static void time_type_line(struct finding *f)
 	bool naive =
 		c && (c->class == CLASS_NAIVE || text_eq(type, "text")) && strncmp(type, "epoch", 5) != 0;
 	if (naive) {
-		line = add(f, "time_type", dialect_of(f->t->engine)->has_time_types ? "utc" : "text",
-		           "times without a time zone are read as UTC");
+		line =
+			add(f, "time_type", *type ? type : "utc", "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
 			check(f, line,
 			      dialect_of(f->t->engine)->has_time_zones

@@ -100,6 +100,12 @@ struct dialect_questions {
 	 * does more than its transaction, one a row: "trigger audit", "function next_number()".
 	 */
 	const char *outlasts;
+	const char *ddl_triggers; /* whether a trigger runs when a table is created; NULL: never */
+	/*
+	 * $1 table, $2 another: an index of the second that has the definition of one of the first, and
+	 * whether those of the first are partial.
+	 */
+	const char *same_index;
 };
 
 struct dialect {

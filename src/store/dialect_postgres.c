@@ -139,6 +139,18 @@ static const char ledger[] =
 	"AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') "           \
 	"ORDER BY 1 LIMIT 500"
 
+#define PG_INDEX_KEYS(i)                                                                           \
+	"(SELECT string_agg(pg_get_indexdef(" i ".indexrelid, k, true), ',' ORDER BY k) FROM "         \
+	"generate_series(1, " i ".indnkeyatts) AS k)"
+#define PG_SAME_INDEX                                                                              \
+	"SELECT (SELECT min(o.indexrelid::regclass::text) FROM pg_index o, pg_index n WHERE "          \
+	"n.indrelid = to_regclass($1) AND o.indrelid = to_regclass($2) AND o.indisvalid "              \
+	"AND " PG_INDEX_KEYS("o") " = " PG_INDEX_KEYS(                                                 \
+		"n") " AND pg_get_expr(o.indpred, o.indrelid) IS NOT "                                     \
+			 "DISTINCT FROM pg_get_expr(n.indpred, n.indrelid)), (SELECT bool_or(indpred IS NOT "  \
+			 "NULL) "                                                                              \
+			 "FROM pg_index WHERE indrelid = to_regclass($1))"
+
 /*
  * A function that only computes: not VOLATILE, and either built in or written in C, which only a
  * superuser can create. What others are declared as is their author's promise. The named volatile
@@ -289,6 +301,8 @@ const struct dialect dialect_postgres = {
 				"json_array_elements_text($2::json))))",
 			.index_online = "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)",
 			.outlasts = PG_OUTLASTS,
+			.ddl_triggers = "SELECT EXISTS (SELECT FROM pg_event_trigger WHERE evtenabled <> 'D')",
+			.same_index = PG_SAME_INDEX,
 			.rows_of_index = "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
 							 "c.relnamespace = 'defib'::regnamespace",
 		},

@@ -259,6 +259,11 @@ const struct dialect dialect_sqlite = {
 				"FROM json_each(?2))))",
 			.own_column = "SELECT 1 FROM pragma_table_info('defib_' || ?1) WHERE name = ?2",
 			.outlasts = LITE_OUTLASTS,
+			.same_index =
+				"SELECT (SELECT o.name FROM sqlite_master o, sqlite_temp_master n WHERE o.type = "
+				"'index' AND o.tbl_name = ?2 COLLATE NOCASE AND n.type = 'index' AND n.tbl_name = "
+				"?1 AND substr(o.sql, instr(o.sql, '(')) = substr(n.sql, instr(n.sql, '('))), "
+				"(SELECT max(partial) FROM pragma_index_list(?1))",
 			.ledger = "SELECT ?1 IN (0, 1), count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
 					  "count(*) FILTER (WHERE name = 'defib_ledger_seal') "
 					  "FROM sqlite_master WHERE type = 'table' AND name IN "

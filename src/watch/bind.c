@@ -135,6 +135,24 @@ static const struct {
 	{"float8", TIME_TYPE_AUTO},
 };
 
+/*
+ * Whether values of a type can be times in this form. Of a type that is not listed, the database
+ * knows.
+ */
+static bool can_hold(const char *base, enum time_type form)
+{
+	for (size_t i = 0; i < sizeof type_times / sizeof *type_times; i++) {
+		enum time_type time = type_times[i].time;
+		bool clock = time == TIME_TYPE_TIMESTAMPTZ || time == TIME_TYPE_UTC;
+		if (!text_eq(type_times[i].base, base))
+			continue;
+		if (form == TIME_TYPE_TIMESTAMPTZ || form == TIME_TYPE_UTC)
+			return clock;
+		return (form == TIME_TYPE_TEXT) == (time == TIME_TYPE_TEXT) && !clock;
+	}
+	return true;
+}
+
 static const struct sql_text *time_expression(const struct watch *w, int time)
 {
 	return time == TIME_LOST ? &w->lost_at : watch_sign(w, (enum sign)time);
@@ -178,13 +196,16 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	return dialect_of(engine)->has_time_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
 }
 
+static const char *const time_options[TIME_COUNT] = {"alive_at", "expires_at", "started_at",
+                                                     "lost_at"};
+
 static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,
                            const char *base, struct failure *f)
 {
-	static const char *const options[] = {"alive_at", "expires_at", "started_at", "lost_at"};
 	const struct watch *w = b->watch;
+	bool typed = store_dialect(s)->has_time_types;
 	enum time_type time = (enum time_type)w->time_type;
-	bool known = !store_dialect(s)->has_time_types || time != TIME_TYPE_AUTO;
+	bool known = !typed || (time != TIME_TYPE_AUTO && can_hold(base, time));
 	const char *value = NULL;
 	for (size_t i = 0; !known && i < sizeof type_times / sizeof *type_times; i++)
 		if (text_eq(type_times[i].base, base)) {
@@ -194,25 +215,53 @@ static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, 
 	if (!known) {
 		fail(f, DEFIB_CONFIG, "type %s is not a time", b->sign_type[sign]);
 		fail_next(f, "give a time column, or say time_type:");
-		return name_option(f, w, options[sign], time_expression(w, sign)->at);
+		return name_option(f, w, time_options[sign], time_expression(w, sign)->at);
 	}
 	if (time == TIME_TYPE_AUTO || time == TIME_TYPE_TEXT) {
 		defib_err err = sample(s, a, b, sign, &value, f);
 		if (err)
-			return name_option(f, w, options[sign], time_expression(w, sign)->at);
+			return name_option(f, w, time_options[sign], time_expression(w, sign)->at);
 		if (time == TIME_TYPE_AUTO)
 			time = time_of_value(value, s->engine);
 		if (value && strlen(value) > 10 && value[10] == 'T')
 			b->iso_t = true;
 	}
 	b->sign_time[sign] = time;
-	if (b->zone && time != TIME_TYPE_UTC && time != TIME_TYPE_TIMESTAMPTZ) {
-		fail(f, DEFIB_CONFIG, "time_zone is for timestamps without a zone, and this is %s",
-		     time_type_names[time]);
-		fail_next(f, "leave time_zone out, or give a timestamp column");
-		return name_option(f, w, options[sign], time_expression(w, sign)->at);
-	}
 	return DEFIB_OK;
+}
+
+/*
+ * time_type and time_zone are those of the columns whose type leaves it open. If there is none,
+ * they are a mistake.
+ */
+static defib_err check_forms(const struct binding *b, const char *const base[TIME_COUNT],
+                             struct failure *f)
+{
+	const struct watch *w = b->watch;
+	enum time_type form = (enum time_type)w->time_type;
+	bool typed = dialect_of(b->engine)->has_time_types;
+	bool fits = !typed || form == TIME_TYPE_AUTO, zoned = !b->zone;
+	int last = -1;
+	for (int time = 0; time < TIME_COUNT; time++) {
+		if (!b->sign_type[time])
+			continue;
+		last = time;
+		fits = fits || can_hold(base[time], form);
+		zoned = zoned || b->sign_time[time] == TIME_TYPE_UTC ||
+		        b->sign_time[time] == TIME_TYPE_TIMESTAMPTZ;
+	}
+	if (last < 0 || (fits && zoned))
+		return DEFIB_OK;
+	if (!fits) {
+		fail(f, DEFIB_CONFIG, "time_type: %s does not fit type %s", time_type_names[form],
+		     b->sign_type[last]);
+		fail_next(f, "leave time_type out");
+	} else {
+		fail(f, DEFIB_CONFIG, "time_zone is for timestamps without a zone, and this is %s",
+		     time_type_names[b->sign_time[last]]);
+		fail_next(f, "leave time_zone out, or give a timestamp column");
+	}
+	return name_option(f, w, time_options[last], time_expression(w, last)->at);
 }
 
 bool column_time(const struct binding *b, const char *column, enum time_type *time)
@@ -280,13 +329,15 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	if (err)
 		return err;
 	/* The times come first in `all`, in the order of their enum. */
+	const char *base[TIME_COUNT] = {NULL};
 	for (int time = 0, at = 0; time < TIME_COUNT && !err; time++) {
 		if (!time_expression(w, time)->text)
 			continue;
-		b->sign_type[time] = cols[at].type;
-		err = bind_time(s, a, b, time, cols[at++].base, f);
+		base[time] = cols[at].base;
+		b->sign_type[time] = cols[at++].type;
+		err = bind_time(s, a, b, time, base[time], f);
 	}
-	return err;
+	return err ? err : check_forms(b, base, f);
 }
 
 /*

@@ -532,13 +532,13 @@ static bool is_column(const struct binding *b, const char *expr)
 }
 
 /* The sign as the first column of an index, if possible; else nothing. */
-static void index_sign(const struct binding *b, struct buf *out)
+static bool index_sign(const struct binding *b, struct buf *out)
 {
 	enum sign only = only_sign(b);
 	AUTO_BUF expr = BUF_INIT;
 	bool typed = dialect_of(b->engine)->has_time_types;
 	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
-		return;
+		return false;
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);
 	if (typed && is_column(b, buf_text(&expr)))
 		buf_addf(out, "%s, ", buf_text(&expr));
@@ -546,10 +546,13 @@ static void index_sign(const struct binding *b, struct buf *out)
 	else if (!typed || b->sign_time[only] != TIME_TYPE_TEXT) {
 		sql_time_comparable(b, b->sign_time[only], buf_text(&expr), out);
 		buf_add(out, ", ");
+	} else {
+		return false;
 	}
+	return true;
 }
 
-void watch_index(const struct binding *b, bool concurrently, struct buf *out)
+bool watch_index(const struct binding *b, bool concurrently, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	bool named = dialect_of(b->engine)->names_indexes;
@@ -564,14 +567,15 @@ void watch_index(const struct binding *b, bool concurrently, struct buf *out)
 	}
 	sql_table(out, w->table);
 	buf_add(out, " (");
-	index_sign(b, out);
+	bool narrows = index_sign(b, out);
 	for (int k = 0; k < w->key.n; k++) {
 		buf_add(out, k ? ", " : "");
 		sql_ident(out, w->key.items[k]);
 	}
 	buf_add(out, ")");
-	if (indexable(b, w->running.text)) {
-		buf_add(out, " WHERE ");
-		without_alias(b, w->running.text, out);
-	}
+	if (!indexable(b, w->running.text))
+		return narrows;
+	buf_add(out, " WHERE ");
+	without_alias(b, w->running.text, out);
+	return true;
 }

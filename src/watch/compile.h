@@ -134,14 +134,15 @@ struct write_value {
 void write_values(const bool *uses, const struct write_value *values, int n, struct relation *r);
 /* The relation of a whole statement: that of the write, then the facts. */
 void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
-/* Prepare every statement, so that invalid SQL is reported before anything is done. */
+/* Prepare what is read and written, so that invalid SQL is reported before anything is done. */
 MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                                    struct failure *f);
 /*
  * The index that lets look read only what it needs. PostgreSQL can build it `concurrently`, without
- * blocking writers, except on a partitioned table.
+ * blocking writers, except on a partitioned table. False: it would contain every row in the order
+ * of the key, because neither sign nor running can be indexed.
  */
-void watch_index(const struct binding *b, bool concurrently, struct buf *out);
+bool watch_index(const struct binding *b, bool concurrently, struct buf *out);
 
 /* ---- the parts that statements are made of ---- */
 

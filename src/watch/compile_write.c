@@ -543,11 +543,38 @@ static defib_err refuse_view(const struct watch_sql *q, struct store *s, struct 
 	return store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
 }
 
+/*
+ * Both contain every expression of the watch, in the form in which it is read and compared. A
+ * failure that is not about their text is left to whoever runs them.
+ */
+static defib_err prepare_reads(const struct watch_sql *q, struct store *s, struct arena *a,
+                               struct failure *f)
+{
+	const char *const reads[] = {q->look_first, q->reread};
+	struct store_column *cols;
+	int ncols;
+	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+		defib_err err = store_describe(s, reads[i], a, &cols, &ncols, f);
+		if (err && err != DEFIB_BAD_SQL)
+			return err;
+		if (!err)
+			continue;
+		fail_prefix(f, "watch %s", q->binding->watch->name);
+		if (!f->next[0])
+			fail_next(f, "check the types of its expressions, and time_type:");
+		return f->code = DEFIB_CONFIG;
+	}
+	return DEFIB_OK;
+}
+
 defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
                         struct failure *f)
 {
 	struct store_column *cols;
 	int ncols;
+	defib_err bad = prepare_reads(q, s, a, f);
+	if (bad)
+		return bad;
 	for (int act = 0; act < ACT_COUNT; act++)
 		for (int i = 0; i < q->nwrites[act]; i++) {
 			defib_err err = store_describe(s, q->writes[act][i].sql, a, &cols, &ncols, f);

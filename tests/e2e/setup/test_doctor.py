@@ -155,6 +155,53 @@ def test_an_index_on_the_sign_alone_does_not_serve_a_large_table(pg, doctor):
     assert doctor(config=text).one("index", "ok")
 
 
+@pytest.mark.parametrize("watch", [
+    {"running": "(SELECT s.active FROM states s WHERE s.job = t.id) = 1",
+     "alive_at": "(SELECT s.at FROM states s WHERE s.job = t.id)"},
+    {"running": "status = 'running' AND updated_at < {clock}",
+     "alive_at": "(SELECT s.at FROM states s WHERE s.job = t.id)"},
+], ids=["only-the-key", "not-immutable"])
+def test_an_index_that_would_not_be_used_is_not_proposed(db, doctor, watch):
+    make_jobs(db, index=False)
+    pg = db.engine == "postgres"
+    db.sql("CREATE TABLE states (job bigint PRIMARY KEY, active int, at %s)" %
+           ("timestamptz" if pg else "TEXT"))
+    watch = {key: text.replace("{clock}", "clock_timestamp()" if pg else "CURRENT_TIMESTAMP")
+             for key, text in watch.items()}
+    fix = doctor(config=config(db.url, **watch)).one("index", "warn")["fix"]
+    assert fix.startswith("no index can serve this watch"), fix
+
+
+def test_an_index_is_not_proposed_for_rows_that_it_could_not_skip(pg, doctor):
+    make_jobs(pg, rows=20000, index=False)
+    pg.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '1 day'")
+    pg.sql("VACUUM FULL ANALYZE jobs")
+    text = config(pg.url)
+    assert "CREATE" not in doctor(config=text).one("index", "FAIL")["fix"]
+
+
+def test_an_index_that_is_there_is_not_proposed_again(pg, doctor):
+    """Its table was never analysed since it grew: that is what to do."""
+    make_jobs(pg, rows=20000, index=False)
+    pg.sql("UPDATE jobs SET status = 'running', updated_at = now() - interval '1 day'")
+    pg.sql("VACUUM ANALYZE jobs")
+    pg.sql("ALTER TABLE jobs SET (autovacuum_enabled = off)")
+    pg.sql("UPDATE jobs SET status = 'done' WHERE id % 2 = 0 OR id % 3 = 0")
+    pg.sql("CREATE INDEX mine ON jobs (updated_at, id) WHERE status = 'running'")
+    pg.sql(f"ALTER DATABASE {pg.name} SET enable_indexscan = off")
+    pg.sql(f"ALTER DATABASE {pg.name} SET enable_bitmapscan = off")
+    pg.sql(f"ALTER DATABASE {pg.name} SET enable_indexonlyscan = off")
+    fix = doctor(config=config(pg.url)).one("index", "FAIL")["fix"]
+    assert not fix.startswith("CREATE"), fix
+
+
+def test_a_unique_index_that_cannot_be_built_is_not_proposed(db, doctor):
+    make_jobs(db)
+    db.sql("UPDATE jobs SET attempts = CASE WHEN status = 'running' THEN id ELSE 0 END")
+    warn = doctor(config=config(db.url, key="attempts")).one("key", "warn")
+    assert "unique columns as key" in warn["fix"]
+
+
 def test_another_large_table_that_a_look_reads_whole_fails(pg, doctor):
     make_jobs(pg)
     pg.sql("CREATE TABLE beats (job bigint, at timestamptz)")
@@ -202,6 +249,37 @@ def test_time_without_a_zone_warns_until_the_watch_says_utc(pg, doctor):
     assert "now() is local time here (America/New_York)" in local["text"]
     assert "time_zone: America/New_York" in local["fix"]
     assert doctor(config=config(pg.url, time_type="utc")).one("types", "ok")
+
+
+def test_the_form_that_is_advised_for_times_works(pg, doctor, defib):
+    """Also beside a sign of life whose type has no such form, which is read by its own."""
+    make_jobs(pg, index=False)
+    pg.sql("ALTER TABLE jobs ALTER updated_at TYPE timestamp, ADD until bigint")
+    pg.sql("UPDATE jobs SET until = extract(epoch FROM now())::bigint + 60")
+    for advised, said in ("time_type", "utc"), ("time_zone", "Area/City"):
+        seen = doctor(config=config(pg.url, expires_at="until"))
+        assert f"write {advised}: {said}" in seen.of("types", "warn")[0]["fix"]
+        value = "Europe/Berlin" if said == "Area/City" else said
+        text = config(pg.url, expires_at="until", **{advised: value})
+        assert "FAIL" not in [f["level"] for f in doctor(config=text).of("fits")]
+        assert defib("scan", config=text).code in (0, 1)
+
+
+def test_a_form_of_time_that_no_column_has_is_one_clear_line(pg, doctor, defib):
+    make_jobs(pg, index=False)
+    pg.sql("ALTER TABLE jobs ALTER updated_at DROP DEFAULT, ALTER updated_at TYPE text")
+    text = config(pg.url, time_type="utc")
+    assert "time_type: utc does not fit type text" in doctor(config=text).one("fits", "FAIL")["text"]
+    ran = defib("scan", config=text)
+    assert ran.code == 3 and "time_type: utc does not fit type text" in ran.err
+
+
+def test_what_a_scan_cannot_read_is_no_warning_but_a_failure(pg, doctor, defib):
+    """The expression is valid, but not as what the watch takes it for."""
+    make_jobs(pg)
+    text = config(pg.url, attempts="updated_at", max_attempts="3")
+    assert doctor(config=text).one("fits", "FAIL")
+    assert defib("scan", config=text).code == 3
 
 
 @pytest.mark.covers("C7", "F12")

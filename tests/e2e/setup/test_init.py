@@ -142,6 +142,15 @@ def test_a_column_that_is_empty_is_no_sign_of_life_beside_one_that_is_written(db
     holds(defib, ran.out)
 
 
+def test_times_that_are_text_are_proposed_as_text(pg, defib):
+    pg.sql("CREATE TABLE jobs (id bigint PRIMARY KEY, status text, heartbeat_at text)")
+    pg.sql("INSERT INTO jobs VALUES (1, 'running', now()::text), (2, 'queued', NULL)")
+    ran = defib("init", "--table", "jobs", "--db", pg.url)
+    assert ran.code == 0 and "time_type: text" in ran.out, ran
+    proposed = "databases: [{name: main, url: '" + pg.url + "'}]\n" + ran.out[ran.out.index("watches:"):]
+    assert defib("scan", config=proposed).code == 0
+
+
 def test_kinds_whose_run_times_differ_have_limits_of_their_own(db, defib):
     db.sql(TIMED[db.engine])
     long = {"postgres": "interval '1000 seconds'", "sqlite": "1000"}[db.engine]
