@@ -549,7 +549,7 @@ typedef struct defib_instance defib_instance;
  * instances that have ended, by each watch's `startup` (`result` may be NULL). With no other live
  * instance, every running job was left behind. Call it at start, before your own code claims. Until
  * it is stopped, its threads renew its lease, and recover stuck jobs of the watches as a worker
- * does.
+ * does. Jobs with heartbeats (defib_beat_start) are its own, and are recovered when it dies.
  */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_instance_start(const defib_instance_options *options,
                                                           defib_instance **out,
@@ -617,7 +617,9 @@ typedef struct defib_beat_options {
 	 * `work.beat` for this job, or without them sets the column of `alive_at`; the end runs those
 	 * of `work.after`. DEFIB_LEASE_LOST: the row is no longer running, or has another owner. The
 	 * watches must outlive the heartbeat, and cannot be changed meanwhile. The default of every_ms
-	 * is the watch's `beat`.
+	 * is the watch's `beat`. If an instance of this process works on the watch, and the watch has
+	 * `work`, the job is the instance's while its heartbeats go on, and is recovered when the
+	 * instance dies: write the job's end before you stop its heartbeats.
 	 */
 	defib_watches *watches;
 	const char *watch;    /* NULL: the only one */
@@ -644,6 +646,11 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_beat_step(defib_beat *beat, const cha
  * allowed.
  */
 DEFIB_API void defib_beat_stop(defib_beat *beat);
+/*
+ * The same, but the job is left running because the program stops. It stays the job of this
+ * process's instance, and is recovered when that ends.
+ */
+DEFIB_API void defib_beat_leave(defib_beat *beat);
 
 #ifdef __cplusplus
 }

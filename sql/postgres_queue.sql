@@ -207,6 +207,7 @@ CREATE TABLE IF NOT EXISTS defib.lease (
     run_at     timestamptz,
     settled_by bigint,
     settled_epoch bigint,
+    by_beat    boolean NOT NULL DEFAULT false, -- of an instance's own code, by its heartbeats
     PRIMARY KEY (watch, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS lease_owner ON defib.lease (owner) WHERE owner IS NOT NULL;

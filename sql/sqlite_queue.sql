@@ -126,6 +126,7 @@ CREATE TABLE IF NOT EXISTS defib_lease (
     run_at     INTEGER,
     settled_by INTEGER,
     settled_epoch INTEGER,
+    by_beat    INTEGER NOT NULL DEFAULT 0, -- of an instance's own code, by its heartbeats
     PRIMARY KEY (watch, job)
 );
 CREATE INDEX IF NOT EXISTS defib_lease_owner ON defib_lease (owner) WHERE owner IS NOT NULL;

@@ -21,7 +21,10 @@ struct defib_beat {
 	/* of a watch */
 	const struct watch *watch; /* NULL: by a statement */
 	struct heartbeat_sql sql;
-	bool begun; /* the first one was written */
+	bool begun;       /* the first one was written */
+	bool left;        /* its job is left running */
+	int64_t instance; /* the worker that has the job's lease; 0: none of this process yet */
+	int64_t epoch;    /* of that lease */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t asked;
@@ -42,7 +45,15 @@ typedef defib_err heartbeat_call(const struct heartbeat_sql *q, struct store *s,
 static defib_err beat_of_watch(defib_beat *b, heartbeat_call *call, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct heartbeat h = {.job = b->options.key, .worker = b->options.worker, .first = !b->begun};
+	/* Once it has a lease, it stays with that incarnation: another one has lost the job. */
+	if (!b->epoch)
+		b->instance = lib_instance_of(b->session.options.url, b->watch->name);
+	struct heartbeat h = {.job = b->options.key,
+	                      .worker = b->options.worker,
+	                      .first = !b->begun,
+	                      .instance = b->instance,
+	                      .epoch = &b->epoch,
+	                      .left = b->left};
 	pthread_mutex_lock(&b->lock);
 	h.step = b->step ? arena_strdup(&a, b->step) : NULL;
 	h.metadata = b->metadata ? arena_strdup(&a, b->metadata) : NULL;
@@ -252,7 +263,7 @@ static void end_of_watch(defib_beat *b)
 	lib_watches_use(b->options.watches, -1);
 }
 
-void defib_beat_stop(defib_beat *beat)
+static void stop(defib_beat *beat)
 {
 	if (!beat)
 		return;
@@ -264,4 +275,16 @@ void defib_beat_stop(defib_beat *beat)
 	if (beat->watch)
 		end_of_watch(beat);
 	beat_free(beat);
+}
+
+void defib_beat_stop(defib_beat *beat)
+{
+	stop(beat);
+}
+
+void defib_beat_leave(defib_beat *beat)
+{
+	if (beat)
+		beat->left = true;
+	stop(beat);
 }

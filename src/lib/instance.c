@@ -6,6 +6,9 @@
 
 #include "worker/instance.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #define LEASE_MS 15000
 #define LEASE_LEAST_MS 600
 
@@ -13,7 +16,56 @@ struct defib_instance {
 	struct instance *inner;
 	struct arena arena;
 	defib_watches *watches;
+	struct instance_options options;
+	pid_t pid; /* a forked child is no instance */
+	struct defib_instance *next;
 };
+
+/* ---- the instances of this process ---- */
+
+static pthread_mutex_t instances_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct defib_instance *instances; /* guarded by it */
+
+static void enter(defib_instance *i)
+{
+	pthread_mutex_lock(&instances_lock);
+	i->pid = getpid();
+	i->next = instances;
+	instances = i;
+	pthread_mutex_unlock(&instances_lock);
+}
+
+static void leave(defib_instance *i)
+{
+	pthread_mutex_lock(&instances_lock);
+	struct defib_instance **at = &instances;
+	while (*at && *at != i)
+		at = &(*at)->next;
+	if (*at)
+		*at = i->next;
+	pthread_mutex_unlock(&instances_lock);
+}
+
+static bool works_on(const defib_instance *i, const char *url, const char *watch)
+{
+	bool works = false;
+	for (int k = 1; k < i->options.nwatches; k++)
+		works = works || text_eq(i->options.watches[k]->name, watch);
+	return works && i->pid == getpid() && text_eq(i->options.store.url, url);
+}
+
+int64_t lib_instance_of(const char *url, const char *watch)
+{
+	int64_t worker = 0;
+	pthread_mutex_lock(&instances_lock);
+	for (defib_instance *i = instances; i && !worker; i = i->next)
+		if (works_on(i, url, watch))
+			worker = instance_worker(i->inner);
+	pthread_mutex_unlock(&instances_lock);
+	return worker;
+}
+
+/* ---- options ---- */
 
 static int count_watches(defib_watches *watches)
 {
@@ -92,15 +144,14 @@ defib_err defib_instance_start(const defib_instance_options *options, defib_inst
                                defib_result *result, defib_message *message)
 {
 	struct failure f = {0};
-	struct instance_options o = {0};
 	struct startup_result cleaned = {0};
 	*out = NULL;
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_instance *i = mem_alloc(sizeof *i);
-	defib_err err = read_options(i, options, &o, &f);
+	defib_err err = read_options(i, options, &i->options, &f);
 	if (!err)
-		err = instance_open(&o, &i->inner, &cleaned, &f);
+		err = instance_open(&i->options, &i->inner, &cleaned, &f);
 	if (!err)
 		err = lib_result(result, cleaned.found, cleaned.outcomes, "", &f);
 	if (err) {
@@ -109,6 +160,7 @@ defib_err defib_instance_start(const defib_instance_options *options, defib_inst
 		return lib_answer(err, &f, message);
 	}
 	lib_watches_use(i->watches, 1);
+	enter(i);
 	*out = i;
 	return lib_answer(DEFIB_OK, &f, message);
 }
@@ -127,6 +179,7 @@ void defib_instance_stop(defib_instance *instance)
 {
 	if (!instance)
 		return;
+	leave(instance);
 	instance_close(instance->inner);
 	lib_watches_use(instance->watches, -1);
 	instance_free(instance);

@@ -56,6 +56,14 @@ const struct watch *lib_watch_at(const defib_watches *watches, int i);
 /* One more user, or one fewer: while there is one, they cannot be changed. */
 void lib_watches_use(defib_watches *watches, int users);
 
+/* ---- an instance ---- */
+
+/*
+ * The worker that an instance of this process is registered as, which works on the watch in this
+ * database; 0: there is none.
+ */
+int64_t lib_instance_of(const char *url, const char *watch);
+
 /* ---- a worker ---- */
 
 #define POOL_SLOTS_MAX 10000

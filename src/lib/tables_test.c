@@ -4,6 +4,7 @@
  */
 #include "ledger/schema.h"
 #include "recover/recover_test.h"
+#include "store/dialect.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -415,6 +416,71 @@ static void the_first_heartbeat_takes_a_row_over(void **state)
 	defib_watches_free(ws);
 }
 
+static int64_t leased(struct rig *g)
+{
+	AUTO_BUF sql = BUF_INIT;
+	buf_addf(&sql, "SELECT count(*) FROM %slease WHERE owner IS NOT NULL",
+	         dialect_of(g->engine)->own);
+	return number(g->other, buf_text(&sql));
+}
+
+static defib_beat *beat_on(defib_watches *ws, const char *key)
+{
+	defib_beat_options o = beat_of(ws);
+	defib_beat *beat = NULL;
+	defib_message m;
+	o.key = key;
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m);
+	return beat;
+}
+
+/* The second instance has the rows that have heartbeats, and the first one lives on. */
+static void rows_of_an_instance_are_freed_when_it_ends(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true"), *others = watches_of(g, "true");
+	defib_instance *lives = instance(others, 0), *ends = instance(ws, 0);
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running'), (2, 'running'), "
+	           "(3, 'running'), (4, 'running')");
+	defib_beat *in_hand = beat_on(ws, "1"), *again = beat_on(ws, "3"), *done = beat_on(ws, "4");
+	assert_int_equal(leased(g), 3);
+	defib_beat_stop(done);
+	assert_int_equal(leased(g), 2);
+	defib_beat_leave(in_hand);
+	defib_beat_leave(again);
+	assert_int_equal(leased(g), 2);
+	/* A sign that the instance cannot have given: the row was claimed again. */
+	rig_sql(g, "UPDATE rows SET beat_at = beat_at + 3600 WHERE id = 3");
+	defib_instance_stop(ends);
+	EVENTUALLY(count(g, "id = 1 AND status = 'queued'") == 1);
+	assert_int_equal(count(g, "id IN (2, 3, 4) AND status = 'running'"), 3);
+	defib_instance_stop(lives);
+	defib_watches_free(ws);
+	defib_watches_free(others);
+}
+
+static void an_instance_that_was_declared_dead_writes_no_heartbeat(void **state)
+{
+	struct rig *g = *state;
+	defib_watches *ws = watches_of(g, "true");
+	defib_instance *i = instance(ws, 0);
+	defib_beat_options o = beat_of(ws);
+	atomic_int lost = 0;
+	defib_beat *beat = NULL;
+	defib_message m;
+	o.failed = hear;
+	o.ctx = &lost;
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running')");
+	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m);
+	AUTO_BUF sql = BUF_INIT;
+	buf_addf(&sql, "UPDATE %sworker SET state = 'dead'", dialect_of(g->engine)->own);
+	rig_sql(g, buf_text(&sql));
+	EVENTUALLY(atomic_load(&lost) == 1);
+	defib_beat_stop(beat);
+	defib_instance_stop(i);
+	defib_watches_free(ws);
+}
+
 static void a_row_that_does_not_run_gets_no_heartbeat(void **state)
 {
 	struct rig *g = *state;
@@ -463,6 +529,8 @@ int main(void)
 		BOTH(a_heartbeat_sets_the_sign_of_life_until_the_row_is_lost),
 		BOTH(the_first_heartbeat_takes_a_row_over),
 		BOTH(a_row_that_does_not_run_gets_no_heartbeat),
+		BOTH(rows_of_an_instance_are_freed_when_it_ends),
+		BOTH(an_instance_that_was_declared_dead_writes_no_heartbeat),
 		BOTH(a_job_is_ended_once),
 	};
 	return cmocka_run_group_tests_name("lib/tables", tests, NULL, NULL);

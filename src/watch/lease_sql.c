@@ -2,6 +2,7 @@
 #include "watch/lease_sql.h"
 
 #include "watch/compile.h"
+#include "watch/timesql.h"
 
 #include <assert.h>
 
@@ -65,24 +66,47 @@ void sql_owner_alive(const struct watch *w, struct buf *out)
 		buf_add(out, w->owner_alive.text);
 }
 
-/* A query over the lease of the row, beginning with its SELECT list. */
-static void select_lease(const struct binding *b, const char *list, bool worker, struct buf *out)
+#define OWNER " JOIN defib.worker AS defib_w ON defib_w.id = defib_l.owner"
+
+/* A query over the lease of the row: its SELECT list, and what it is joined with. */
+static void select_lease(const struct binding *b, const char *list, const char *with,
+                         struct buf *out)
 {
 	dialect_addf(dialect_of(b->engine), out,
-	             "SELECT %s FROM defib.lease AS defib_l%s WHERE defib_l.watch = ", list,
-	             worker ? " JOIN defib.worker AS defib_w ON defib_w.id = defib_l.owner" : "");
+	             "SELECT %s FROM defib.lease AS defib_l%s WHERE defib_l.watch = ", list, with);
 	sql_literal(out, b->watch->name);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
 }
 
+/* The row's last sign, under a name of ours: among our columns, its own could mean another one. */
+static void join_sign(const struct binding *b, struct buf *out)
+{
+	enum sign s = b->watch->alive_at.text ? SIGN_ALIVE : SIGN_STARTED;
+	const char *sign = watch_sign(b->watch, s)->text;
+	buf_add(out, OWNER " CROSS JOIN (SELECT ");
+	if (sign)
+		sql_time_us(b, b->sign_time[s], sign, out);
+	else
+		buf_add(out, "NULL");
+	buf_add(out, " AS sign_us) AS defib_o");
+}
+
+/*
+ * The lease of an instance's own code is written by its heartbeats, not by the claim. So it proves
+ * no life (the code may have gone on to another job), and no death of a row that has a later sign
+ * than that instance can have given: it was claimed again, and has no heartbeat yet.
+ */
 void sql_lease_alive(const struct binding *b, struct buf *out)
 {
+	AUTO_BUF with = BUF_INIT;
+	join_sign(b, &with);
 	buf_add(out, "coalesce((");
 	select_lease(b,
-	             "CASE WHEN defib_w.state <> 'alive' THEN false WHEN defib_w.expires_at > "
-	             "{now_statement} THEN true END",
-	             true, out);
+	             "CASE WHEN defib_w.state <> 'alive' THEN CASE WHEN defib_l.by_beat AND "
+	             "defib_o.sign_us > {us defib_w.expires_at} THEN NULL ELSE false END WHEN "
+	             "defib_w.expires_at > {now_statement} AND NOT defib_l.by_beat THEN true END",
+	             buf_text(&with), out);
 	buf_addf(out, "), %s)", b->owner_alive ? b->owner_alive : "NULL");
 }
 
@@ -92,26 +116,26 @@ void sql_lease_lost(const struct binding *b, struct buf *out)
 	select_lease(b,
 	             "{us CASE WHEN defib_w.state = 'left' OR defib_w.cause = 'exit seen' THEN "
 	             "defib_w.ended_at ELSE defib_w.renewed_at END}",
-	             true, out);
+	             OWNER, out);
 	buf_add(out, ")");
 }
 
 void sql_lease_epoch(const struct binding *b, struct buf *out)
 {
 	buf_add(out, "(");
-	select_lease(b, "defib_l.epoch", false, out);
+	select_lease(b, "defib_l.epoch", "", out);
 	buf_add(out, ")");
 }
 
 void sql_lease_row(const struct binding *b, enum lease_row of, struct buf *out)
 {
 	if (of == LEASE_ROW) {
-		select_lease(b, "1", false, out);
+		select_lease(b, "1", "", out);
 		return;
 	}
 	buf_addf(out, "SELECT 1 FROM %sworker AS defib_w WHERE defib_w.id = (",
 	         dialect_of(b->engine)->own);
-	select_lease(b, "defib_l.owner", false, out);
+	select_lease(b, "defib_l.owner", "", out);
 	buf_add(out, ")");
 }
 

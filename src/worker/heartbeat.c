@@ -2,6 +2,8 @@
 #include "worker/heartbeat.h"
 
 #include "recover/look.h"
+#include "store/dialect.h"
+#include "watch/lease_sql.h"
 #include "worker/source_table_inside.h"
 
 /* ---- statements ---- */
@@ -51,6 +53,49 @@ defib_err heartbeat_prepare(struct heartbeat_sql *q, const struct watch *w, stru
 void heartbeat_release(struct heartbeat_sql *q)
 {
 	bound_release(&q->bound);
+}
+
+/* ---- the lease of an instance ---- */
+
+#define LIVES "EXISTS (SELECT 1 FROM defib.worker AS w WHERE w.id = l.owner AND w.state = 'alive')"
+
+/*
+ * Made or kept by the heartbeat. The first one of a job takes it over, but not from a worker of
+ * ours that lives; a later one only if nobody had it meanwhile.
+ */
+static const char keep_lease[] =
+	"INSERT INTO defib.lease AS l (watch, job, epoch, owner, claimed_at, by_beat) SELECT $1, $2, 1 "
+	"+ " LEASE_FLOOR ", me.id, {now}, true FROM defib.worker AS me WHERE me.id = $3::bigint AND "
+	"me.state = 'alive' ON CONFLICT (watch, job) DO UPDATE SET epoch = CASE WHEN l.owner = "
+	"excluded.owner OR l.epoch = $4::bigint THEN l.epoch ELSE l.epoch + 1 END, owner = "
+	"excluded.owner, claimed_at = excluded.claimed_at, by_beat = true, run_at = NULL WHERE l.owner "
+	"= excluded.owner OR (l.owner IS NULL AND $4::bigint IN (0, l.epoch)) OR ($4::bigint = 0 AND "
+	"(NOT " LIVES " OR (l.by_beat AND $5::bigint = 1))) RETURNING epoch";
+
+static defib_err keep(const struct watch *w, struct store *s, const struct heartbeat *h,
+                      struct arena *a, struct failure *f)
+{
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(w->name), P_TEXT(h->job), P_INT(h->instance),
+	                               P_INT(*h->epoch), P_INT(h->first)};
+	defib_err err = dialect_exec(s, keep_lease, params, 5, a, &rows, f);
+	if (!err && rows.nrows == 0)
+		return fail(f, DEFIB_LEASE_LOST,
+		            "job %s belongs to another worker, or this instance was declared dead", h->job);
+	if (!err)
+		*h->epoch = row_int(&rows, 0, 0, 0);
+	return err;
+}
+
+static defib_err let_go(const struct watch *w, struct store *s, const struct heartbeat *h,
+                        struct failure *f)
+{
+	struct store_param params[] = {P_TEXT(w->name), P_TEXT(h->job), P_INT(h->instance),
+	                               P_INT(*h->epoch)};
+	return dialect_exec(s,
+	                    "UPDATE defib.lease SET owner = NULL WHERE watch = $1 AND job = $2 AND "
+	                    "owner = $3::bigint AND epoch = $4::bigint",
+	                    params, 4, NULL, NULL, f);
 }
 
 /* ---- one heartbeat ---- */
@@ -121,7 +166,8 @@ static defib_err in_tx(const struct heartbeat_sql *q, struct store *s, const str
 		return err;
 	row.now_us = facts.now_us;
 	row.attempt = facts.attempts;
-	return work_run(&table, s, statements, n, &rows, 1, a, f);
+	err = work_run(&table, s, statements, n, &rows, 1, a, f);
+	return err || !h->instance || !q->bound.binding.leases ? err : keep(w, s, h, a, f);
 }
 
 static defib_err run(const struct heartbeat_sql *q, struct store *s, const struct heartbeat *h,
@@ -144,5 +190,11 @@ defib_err heartbeat_write(const struct heartbeat_sql *q, struct store *s, const 
 defib_err heartbeat_end(const struct heartbeat_sql *q, struct store *s, const struct heartbeat *h,
                         struct failure *f)
 {
-	return q->nafter ? run(q, s, h, q->after, q->nafter, f) : DEFIB_OK;
+	struct failure why = {0};
+	defib_err err = q->nafter ? run(q, s, h, q->after, q->nafter, f) : DEFIB_OK;
+	bool leased =
+		h->instance && *h->epoch && !h->left && let_go(q->bound.binding.watch, s, h, &why);
+	if (leased && !err)
+		*f = why;
+	return leased && !err ? why.code : err;
 }

@@ -84,6 +84,11 @@ defib_err instance_open(const struct instance_options *o, struct instance **out,
 	return err;
 }
 
+int64_t instance_worker(struct instance *i)
+{
+	return life_thread_worker(i->life);
+}
+
 void instance_close(struct instance *i)
 {
 	if (!i)

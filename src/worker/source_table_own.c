@@ -64,7 +64,8 @@ static const struct own_statement {
      "@watch, "
      "u.job, 1 + " LEASE_FLOOR ", $1::bigint, {now}, 1 FROM (@rows) AS u WHERE true\nON CONFLICT "
      "(watch, job) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, claimed_at = "
-     "excluded.claimed_at, attempts = l.attempts + 1, run_at = NULL\nWHERE l.owner IS NULL OR NOT "
+     "excluded.claimed_at, attempts = l.attempts + 1, by_beat = false, "
+     "run_at = NULL\nWHERE l.owner IS NULL OR NOT "
      "EXISTS (SELECT 1 FROM defib.worker AS w WHERE w.id = l.owner AND w.state = 'alive')\n"
      "RETURNING job, epoch, attempts, " LOST " > " ALONE,
      NULL},

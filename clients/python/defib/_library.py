@@ -202,6 +202,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "defib_beat_start": (c_int, [POINTER(BeatOptions), _OUT, _MESSAGE]),
     "defib_beat_step": (c_int, [c_void_p, c_char_p, c_char_p]),
     "defib_beat_stop": (None, [c_void_p]),
+    "defib_beat_leave": (None, [c_void_p]),
 }
 
 

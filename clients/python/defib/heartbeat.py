@@ -27,6 +27,10 @@ class Heartbeat:
 
     A thread of the library writes it every `every` seconds (the watch's `beat`, else 30), with
     `tries` tries, `retry` seconds apart. `on_lost` is called by that thread, and must not stop it.
+
+    If this process is an Instance of the watch, and the watch has `work`, the job is the
+    instance's until the block ends: when the instance dies or stops with the job in hand, the job
+    is recovered at once. Write the job's end inside the block.
     """
 
     def __init__(self, watches: Watches, watch: Optional[str], key: Any, *,
@@ -87,22 +91,28 @@ class Heartbeat:
 
     def stop(self) -> None:
         """No heartbeat follows."""
+        self._stop(lib.defib_beat_stop)
+
+    def _stop(self, how: Callable[[c_void_p], None]) -> None:
         handle, self._handle = self._handle, None
         if handle is not None and self._pid == os.getpid():
-            lib.defib_beat_stop(handle)
+            how(handle)
             lib.defib_watches_free(self._watches_handle)
             self._watches_handle = None
 
-    _end = stop
+    def _end(self) -> None:
+        self._stop(lib.defib_beat_leave)
 
     def __enter__(self) -> "Heartbeat":
         return self.start()
 
-    def __exit__(self, *_exc: Any) -> None:
-        self.stop()
+    def __exit__(self, kind: Any, *_exc: Any) -> None:
+        # Cancelled, or the program stops: the job is left running.
+        left = kind is not None and not issubclass(kind, Exception)
+        self._stop(lib.defib_beat_leave if left else lib.defib_beat_stop)
 
     async def __aenter__(self) -> "Heartbeat":
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(self, *_exc: Any) -> None:
-        await asyncio.to_thread(self.stop)
+    async def __aexit__(self, *exc: Any) -> None:
+        await asyncio.to_thread(self.__exit__, *exc)

@@ -48,10 +48,13 @@ class Scheduler:
         """One job; `alive` says so while it runs."""
         logger.info("job_started id=%s type=%s", job["id"], job["type"])
         try:
+            # The end is written while it is still known to be ours.
             async with alive or contextlib.AsyncExitStack():
-                ended, error = await self.work(job), None
+                await self.end(job, await self.work(job))
         except Exception as why:
-            ended, error = "failed", str(why)
+            await self.end(job, "failed", str(why))
+
+    async def end(self, job, ended, error=None):
         written = await self.pool.execute(
             "UPDATE jobs SET status = $2, error = $3, completed_at = now(), updated_at = now() "
             "WHERE id = $1 AND status IN ('running', 'cancelling')", job["id"], ended, error)

@@ -242,6 +242,30 @@ def test_after_a_second_instance_leaves_the_jobs_of_the_first(scheduler):
     assert scheduler.answers()
 
 
+@pytest.mark.covers("B4", "F2")
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_after_an_instance_ends_while_others_live_its_rows_are_freed(scheduler, how):
+    """Long before their threshold, and those of the others stay theirs."""
+    db = scheduler.db
+    its_own, = scheduler.add(1, "crawl", payload=WAIT)
+    survivor = scheduler.start(**QUICK)
+    scheduler.until(running=1)
+    eventually(lambda: scheduler.cell("SELECT count(*) FROM defib.lease WHERE owner > 0") == 1)
+    ends = scheduler.start(**QUICK, SCHEDULER_STARTUP_BURST_LIMIT="100")
+    taken = scheduler.add(2, "scrape", payload=WAIT)
+    eventually(lambda: scheduler.cell("SELECT count(DISTINCT owner) FROM defib.lease "
+                                      "WHERE owner > 0") == 2 and
+               scheduler.counts() == {"running": 3})
+    lost = [job for job in taken if job in ends.log]
+    assert len(lost) == 1, "each instance scrapes one"
+    getattr(ends, how)()
+    eventually(lambda: db.sql("SELECT job, event, evidence->>'law' FROM defib.ledger") ==
+               [(lost[0], "REQUEUED", "owner-gone")])
+    # The survivor has no free worker for it.
+    assert scheduler.counts() == {"running": 2, "queued": 1}, survivor.log
+    assert scheduler.cell("SELECT status FROM jobs WHERE id::text = %s", its_own) == "running"
+
+
 def freeze_between_transactions(db, server):
     """A row that it had locked would be left alone: nobody knows what it is about to write."""
     def frozen():
