@@ -108,7 +108,21 @@ static void note_job(void *ctx, const struct watch *w, const struct candidate *c
 		x->refusal = arena_strdup(&x->loop->arena, c->refusal);
 }
 
-/* The order as it was stored; it may come from another version or configuration. */
+/* False if it is not a place in the watch's jobs in key order. */
+static bool read_place(const struct acting *x, const char *text, struct arena *a,
+                       struct cursor *out)
+{
+	bool good = cursor_parse(text, a, out) && text_eq(out->watch, x->watch->name) &&
+	            out->sort == LIST_BY_KEY && !out->desc && !out->at.by_key;
+	for (int k = 0; good && k < out->nkeys; k++)
+		good = out->at.key[k] != NULL;
+	return good;
+}
+
+/*
+ * The order as it was stored. It may come from another version or configuration, or from anybody
+ * who can write to the table: ledger/background.c has checked the types and ranges of its columns.
+ */
 static defib_err understand(struct acting *x, struct arena *a, struct failure *f)
 {
 	const struct background_act *act = &x->act;
@@ -116,15 +130,18 @@ static defib_err understand(struct acting *x, struct arena *a, struct failure *f
 	size_t i;
 	json_t *item;
 	x->kind = act_kind_named(act->act);
-	if (!x->kind || !json_is_array(list) || json_array_size(list) > TERMS_MAX || !act->up_to ||
-	    !cursor_parse(act->up_to, a, &x->up_to) ||
-	    (act->position && !cursor_parse(act->position, a, &x->after)))
+	bool placed = act->up_to && read_place(x, act->up_to, a, &x->up_to) &&
+	              (!act->position || read_place(x, act->position, a, &x->after));
+	if (!x->kind || !placed || json_array_size(list) > TERMS_MAX)
 		return fail(f, DEFIB_USAGE, "the stored act cannot be read");
-	if (x->up_to.nkeys != x->watch->key.n)
+	if (x->up_to.nkeys != x->watch->key.n || (act->position && x->after.nkeys != x->watch->key.n))
 		return fail(f, DEFIB_CONFIG, "the key of watch %s was changed", x->watch->name);
 	json_array_foreach(list, i, item)
 	{
-		const char *text = arena_strdup(a, json_string_value(item));
+		const char *given = json_string_value(item);
+		if (!given)
+			return fail(f, DEFIB_USAGE, "the stored act cannot be read");
+		const char *text = arena_strdup(a, given);
 		defib_err err = term_parse(x->watch, text, a, &x->terms[x->nterms++], NULL, f);
 		if (err)
 			return err;

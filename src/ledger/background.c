@@ -4,7 +4,14 @@
 #include "ledger/events.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
+#include "watch/terms.h"
 
+#include <jansson.h>
+
+#define TABLE "defib.act"
+#define ID_CHARS "0123456789abcdef-"
+#define ID_MAX 32
+#define OUTCOME_CHARS "abcdefghijklmnopqrstuvwxyz "
 #define COLUMNS                                                                                    \
 	"id, watch, act, terms, step, reason, actor, state, overrides, total, up_to, position, "       \
 	"parts, done, others, refusal, error, {us at}, {us updated_at}, {us ended_at}"
@@ -28,11 +35,99 @@ defib_err background_add(struct store *s, const struct background_act *act, stru
 }
 
 #define M(member) ROW_MEMBER(struct background_act, member)
-static const struct row_member members[] = {
-	M(id),     M(watch),     M(act),   M(terms), M(step),       M(reason),  M(actor),
-	M(state),  M(overrides), M(total), M(up_to), M(position),   M(parts),   M(done),
-	M(others), M(refusal),   M(error), M(at_us), M(updated_us), M(ended_us)};
+#define NEEDED(member) ROW_NEEDED(struct background_act, member)
+#define UP_TO(member, least, most) ROW_WITHIN(struct background_act, member, least, most)
+static const struct row_member members[] = {NEEDED(id),
+                                            NEEDED(watch),
+                                            NEEDED(act),
+                                            NEEDED(terms),
+                                            M(step),
+                                            M(reason),
+                                            NEEDED(actor),
+                                            NEEDED(state),
+                                            M(overrides),
+                                            UP_TO(total, -1, ROW_INT_MOST),
+                                            M(up_to),
+                                            M(position),
+                                            UP_TO(parts, 0, BACKGROUND_PARTS_MAX),
+                                            UP_TO(done, 0, BACKGROUND_DONE_MAX),
+                                            NEEDED(others),
+                                            M(refusal),
+                                            M(error),
+                                            M(at_us),
+                                            M(updated_us),
+                                            M(ended_us)};
+#undef UP_TO
+#undef NEEDED
 #undef M
+
+/* ---- what is no act of ours ---- */
+
+static bool terms_good(const char *text)
+{
+	json_auto_t *list = json_loads(text, 0, NULL);
+	size_t i;
+	json_t *item;
+	json_array_foreach(list, i, item)
+	{
+		if (!json_is_string(item))
+			return false;
+	}
+	return json_is_array(list) && json_array_size(list) <= TERMS_MAX;
+}
+
+static bool others_good(const char *text)
+{
+	json_auto_t *counts = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	const char *name;
+	json_t *n;
+	json_object_foreach(counts, name, n)
+	{
+		int64_t count = json_is_integer(n) ? json_integer_value(n) : -1;
+		if (strspn(name, OUTCOME_CHARS) != strlen(name) || count < 0 || count > BACKGROUND_DONE_MAX)
+			return false;
+	}
+	return json_is_object(counts);
+}
+
+/* A sentence about a row that no program of ours wrote; NULL: it can be one of ours. */
+static const char *wrong(const struct background_act *x)
+{
+	static const char *const states[] = {BACKGROUND_WAITING, BACKGROUND_RUNNING,   BACKGROUND_DONE,
+	                                     BACKGROUND_FAILED,  BACKGROUND_CANCELLED, NULL};
+	size_t n = strlen(x->id);
+	if (n == 0 || n > ID_MAX || strspn(x->id, ID_CHARS) != n)
+		return "id is not the name of a batch";
+	if (word_index(states, x->state) < 0)
+		return "state is unknown";
+	if (!terms_good(x->terms))
+		return "terms is not a list of texts";
+	return others_good(x->others) ? NULL : "others does not have numbers by name";
+}
+
+/* Those that are acts; *aside is the id of another, "" if it has none, NULL if all are. */
+static struct background_act *take_rows(const struct store_rows *rows, struct arena *a, int *n,
+                                        const char **aside)
+{
+	int good = 0;
+	struct background_act *all = ROWS_READ_FROM(TABLE, rows, members, struct background_act, a, n);
+	for (int i = 0; i < *n; i++) {
+		const char *why = wrong(&all[i]);
+		if (why)
+			row_set_aside(TABLE, all[i].id, why);
+		else
+			all[good++] = all[i];
+	}
+	*n = good;
+	for (int i = 0, at = 0; aside && i < rows->nrows; i++) {
+		const char *id = row_text(rows, i, 0);
+		if (at < good && text_eq(all[at].id, id))
+			at++;
+		else
+			*aside = id ? id : "";
+	}
+	return all;
+}
 
 defib_err background_read(struct store *s, const char *id, int64_t limit, struct arena *a,
                           struct background_act **out, int *n, struct failure *f)
@@ -43,19 +138,31 @@ defib_err background_read(struct store *s, const char *id, int64_t limit, struct
 	const struct store_param params[] = {P_TEXT(id), P_INT(limit)};
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, id ? one : all, params, 2, a, &rows, f);
-	*out = ROWS_READ(&rows, members, struct background_act, a, n);
+	*out = take_rows(&rows, a, n, NULL);
 	return err;
+}
+
+/* It is not read again: those that can be carried out must not wait behind it. */
+static defib_err end_aside(struct store *s, const char *id, struct failure *f)
+{
+	const struct store_param param = P_TEXT(id);
+	return dialect_write(s,
+	                     "UPDATE defib.act SET state = '" BACKGROUND_FAILED
+	                     "', ended_at = {now}, error = 'no program of defib wrote this row' WHERE "
+	                     "coalesce(id, '') = $1 AND ended_at IS NULL",
+	                     &param, 1, NULL, NULL, f);
 }
 
 defib_err background_read_open(struct store *s, struct arena *a, struct background_act **out,
                                int *n, struct failure *f)
 {
+	const char *aside = NULL;
 	struct store_rows rows;
 	defib_err err = dialect_exec(
 		s, "SELECT " COLUMNS " FROM defib.act WHERE ended_at IS NULL ORDER BY at, id LIMIT 100",
 		NULL, 0, a, &rows, f);
-	*out = ROWS_READ(&rows, members, struct background_act, a, n);
-	return err;
+	*out = take_rows(&rows, a, n, &aside);
+	return !err && aside ? end_aside(s, aside, f) : err;
 }
 
 defib_err background_advance(struct store *s, const struct background_act *act, bool *goes_on,

@@ -17,6 +17,9 @@
 #define BACKGROUND_CANCELLED "cancelled"
 #define BACKGROUND_FAILED "failed"
 
+#define BACKGROUND_PARTS_MAX 1000000000
+#define BACKGROUND_DONE_MAX (ROW_INT_MOST / 1000) /* of one outcome: the sum does not overflow */
+
 struct background_act {
 	const char *id, *watch, *act; /* act: a verb of act_kind_named() */
 	const char *terms;            /* a JSON list of texts */
@@ -35,11 +38,14 @@ struct background_act {
 MUST_CHECK defib_err background_open(struct store *s, bool create, bool *there, struct failure *f);
 MUST_CHECK defib_err background_add(struct store *s, const struct background_act *act,
                                     struct failure *f);
-/* The one with this id, or (NULL) all: those that have not ended first, then the latest. */
+/*
+ * The one with this id, or (NULL) all: those that have not ended first, then the latest. A row that
+ * is no act is left out (row_set_aside()).
+ */
 MUST_CHECK defib_err background_read(struct store *s, const char *id, int64_t limit,
                                      struct arena *a, struct background_act **out, int *n,
                                      struct failure *f);
-/* Those that have not ended, oldest first. */
+/* Those that have not ended, oldest first. A row that is no act is ended; one in each call. */
 MUST_CHECK defib_err background_read_open(struct store *s, struct arena *a,
                                           struct background_act **out, int *n, struct failure *f);
 /*

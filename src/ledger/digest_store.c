@@ -46,7 +46,8 @@ enum { MEMBERS = sizeof members / sizeof *members, NOT_WHOLE = 8 };
 static struct digest_entry *entries_of(const struct store_rows *rows, bool whole, struct arena *a,
                                        int *n)
 {
-	return rows_read(rows, members, whole ? MEMBERS : NOT_WHOLE, sizeof(struct digest_entry), a, n);
+	return rows_read(NULL, rows, members, whole ? MEMBERS : NOT_WHOLE, sizeof(struct digest_entry),
+	                 a, n);
 }
 
 /* ---- which digests there are ---- */

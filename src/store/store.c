@@ -7,8 +7,11 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <pthread.h>
 
 #define CONNECT_MS 5000
 #define STATEMENT_MS 5000
@@ -283,6 +286,60 @@ bool row_bool(const struct store_rows *r, int row, int col)
 	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
 }
 
+int64_t row_within(const struct store_rows *r, int row, int col, int64_t low, int64_t high,
+                   int64_t otherwise)
+{
+	const char *text = row_text(r, row, col);
+	int64_t number;
+	return text && int_parse(text, &number) && number >= low && number <= high ? number : otherwise;
+}
+
+/* ---- rows that nothing of ours wrote ---- */
+
+#define ASIDE_MAX 256 /* lines of one process: whoever can write rows must not fill its log */
+
+static struct {
+	pthread_mutex_t mutex;
+	uint64_t rows[ASIDE_MAX];
+	int n;
+} aside = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* Whether it is logged: the first time, while there is room. *last: there is none after it. */
+static bool is_new(uint64_t hash, bool *last)
+{
+	bool found = false;
+	pthread_mutex_lock(&aside.mutex);
+	for (int i = 0; i < aside.n && !found; i++)
+		found = aside.rows[i] == hash;
+	found = found || aside.n == ASIDE_MAX;
+	if (!found)
+		aside.rows[aside.n++] = hash;
+	*last = aside.n == ASIDE_MAX;
+	pthread_mutex_unlock(&aside.mutex);
+	return !found;
+}
+
+void row_set_aside(const char *table, const char *row, const char *why)
+{
+	char name[80];
+	bool last = false;
+	row = row ? row : "";
+	uint64_t hash = fnv1a(fnv1a(FNV_START, table, strlen(table) + 1), row, strlen(row) + 1);
+	utf8_copy(name, sizeof name, row);
+	if (!is_new(fnv1a(hash, why, strlen(why)), &last))
+		return;
+	log_event(LOG_WARN, "row set aside", LOG_STR("table", table), LOG_STR("row", &name[0]),
+	          LOG_STR("because", why));
+	if (last)
+		log_event(LOG_WARN, "further rows are set aside without a line for each",
+		          LOG_INT("so far", ASIDE_MAX));
+}
+
+static int64_t limited(int64_t n, int64_t most)
+{
+	return n > most ? most : n < -most ? -most : n;
+}
+
 static void read_member(const struct row_member *m, const struct store_rows *rows, int row, int col,
                         void *at)
 {
@@ -291,10 +348,10 @@ static void read_member(const struct row_member *m, const struct store_rows *row
 		*(const char **)at = row_text(rows, row, col);
 		break;
 	case MEMBER_INT:
-		*(int64_t *)at = row_int(rows, row, col, 0);
+		*(int64_t *)at = limited(row_int(rows, row, col, 0), ROW_INT_MOST);
 		break;
 	case MEMBER_SMALL:
-		*(int *)at = (int)row_int(rows, row, col, -1);
+		*(int *)at = (int)limited(row_int(rows, row, col, -1), INT_MAX);
 		break;
 	case MEMBER_BOOL:
 		*(bool *)at = row_bool(rows, row, col);
@@ -305,19 +362,47 @@ static void read_member(const struct row_member *m, const struct store_rows *row
 	}
 }
 
-void *rows_read(const struct store_rows *rows, const struct row_member *members, size_t nmembers,
-                size_t size, struct arena *a, int *n)
+/* Why a cell cannot be what we wrote; NULL: it can. */
+static const char *wrong(const struct row_member *m, const struct store_rows *rows, int row,
+                         int col)
+{
+	const char *text = row_text(rows, row, col);
+	int64_t number;
+	if (!text)
+		return m->needed ? "is null" : NULL;
+	if (m->low == m->high)
+		return NULL;
+	if (!int_parse(text, &number))
+		return "is not a whole number";
+	return number < m->low || number > m->high ? "is out of range" : NULL;
+}
+
+static bool read_row(const char *table, const struct store_rows *rows, int row,
+                     const struct row_member *members, size_t nmembers, char *to)
+{
+	int col = 0;
+	for (size_t i = 0; i < nmembers; i++) {
+		assert(col < rows->ncols);
+		const char *why = wrong(&members[i], rows, row, col);
+		if (why) {
+			AUTO_BUF text = BUF_INIT;
+			buf_addf(&text, "%s %s", rows->names[col], why);
+			row_set_aside(table ? table : "defib", row_text(rows, row, 0), buf_text(&text));
+			return false;
+		}
+		read_member(&members[i], rows, row, col, to + members[i].offset);
+		col += members[i].type != MEMBER_GIVEN;
+	}
+	return true;
+}
+
+void *rows_read(const char *table, const struct store_rows *rows, const struct row_member *members,
+                size_t nmembers, size_t size, struct arena *a, int *n)
 {
 	char *all = arena_alloc(a, size * (size_t)(rows->nrows + 1));
-	for (int row = 0; row < rows->nrows; row++) {
-		int col = 0;
-		for (size_t m = 0; m < nmembers; m++) {
-			assert(col < rows->ncols);
-			read_member(&members[m], rows, row, col, all + (size_t)row * size + members[m].offset);
-			col += members[m].type != MEMBER_GIVEN;
-		}
-	}
-	*n = rows->nrows;
+	*n = 0;
+	for (int row = 0; row < rows->nrows; row++)
+		*n += read_row(table, rows, row, members, nmembers, all + (size_t)*n * size);
 	return all;
 }
 

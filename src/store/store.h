@@ -72,19 +72,42 @@ bool row_bool(const struct store_rows *r, int row, int col);
 struct row_member {
 	size_t offset;
 	enum { MEMBER_TEXT, MEMBER_INT, MEMBER_SMALL, MEMBER_BOOL, MEMBER_GIVEN } type;
+	bool needed;       /* a row where it is NULL is set aside … */
+	int64_t low, high; /* … and one whose number is not between these; both 0: any */
 };
 /* clang-format off */
-#define ROW_MEMBER(type, member)                                                                   \
-	{offsetof(type, member), _Generic((type){0}.member, const char *: MEMBER_TEXT,                 \
+#define ROW_MEMBER(of, member)                                                                     \
+	{.offset = offsetof(of, member), .type = _Generic((of){0}.member, const char *: MEMBER_TEXT, \
 	                                  int64_t: MEMBER_INT, int: MEMBER_SMALL, bool: MEMBER_BOOL)}
 /* A bool: whether the column of the following member is not NULL. */
-#define ROW_GIVEN(type, member) {offsetof(type, member), MEMBER_GIVEN}
+#define ROW_GIVEN(of, member) {.offset = offsetof(of, member), .type = MEMBER_GIVEN}
+#define ROW_NEEDED(of, member) {.offset = offsetof(of, member), .type = MEMBER_TEXT, .needed = true}
+#define ROW_WITHIN(of, member, least, most) \
+	{.offset = offsetof(of, member), .type = MEMBER_INT, .needed = true, .low = (least), .high = (most)}
 /* clang-format on */
 #define ROWS_READ(rows, members, type, a, n)                                                       \
-	((type *)rows_read((rows), (members), sizeof(members) / sizeof *(members), sizeof(type), (a),  \
-	                   (n)))
-void *rows_read(const struct store_rows *rows, const struct row_member *members, size_t nmembers,
-                size_t size, struct arena *a, int *n);
+	((type *)rows_read(NULL, (rows), (members), sizeof(members) / sizeof *(members), sizeof(type), \
+	                   (a), (n)))
+/* The same, if members can be wrong; `table` is where the rows are from. */
+#define ROWS_READ_FROM(table, rows, members, type, a, n)                                           \
+	((type *)rows_read((table), (rows), (members), sizeof(members) / sizeof *(members),            \
+	                   sizeof(type), (a), (n)))
+/*
+ * Other programs can write to defib's own tables: what is read from them is input like any other.
+ * Numbers are limited to ±ROW_INT_MOST, so that the sum or difference of two does not overflow. A
+ * row that cannot be one of ours is left out of the result, see row_set_aside().
+ */
+#define ROW_INT_MOST (INT64_MAX / 2)
+void *rows_read(const char *table, const struct store_rows *rows, const struct row_member *members,
+                size_t nmembers, size_t size, struct arena *a, int *n);
+/* The number in a cell if it is between these; else `otherwise`. */
+int64_t row_within(const struct store_rows *r, int row, int col, int64_t low, int64_t high,
+                   int64_t otherwise);
+/*
+ * A row of one of defib's own tables that nothing of ours wrote, and that is not used: one line in
+ * the log, once for each row. `row` is its key, or NULL.
+ */
+void row_set_aside(const char *table, const char *row, const char *why);
 
 /* How a long reading says how far it is, to a caller that shows progress. */
 struct on_count {

@@ -3,6 +3,8 @@
 #include "base/test.h"
 #include "store/store.h"
 
+#include <limits.h>
+
 static struct store *open_memory(void)
 {
 	struct store_options opt = {.url = "sqlite::memory:", .name = "mem"};
@@ -152,6 +154,48 @@ static void rows_become_structs_by_the_types_of_their_members(void **state)
 	assert_true(all[1].small == -1 && !all[1].yes && !all[1].has_large && all[1].large == 0);
 }
 
+static void a_row_that_cannot_be_ours_is_left_out(void **state)
+{
+	static const struct row_member members[] = {
+		ROW_NEEDED(struct member, name), ROW_MEMBER(struct member, small),
+		ROW_MEMBER(struct member, yes), ROW_WITHIN(struct member, large, 0, 9)};
+	AUTO_STORE s = open_memory();
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	int n = 0;
+	(void)state;
+	assert_int_equal(
+		store_exec(
+			s,
+			"VALUES ('one', 5000000000, 1, 9), (NULL, 1, 1, 1), ('two', 1, 1, 10), ('three', "
+			"1, 1, -1), ('four', 1, 1, NULL), ('five', 1, 1, 1e30), ('six', "
+			"-5000000000, 1, 0)",
+			NULL, 0, &a, &rows, NULL),
+		DEFIB_OK);
+	struct member *all = ROWS_READ_FROM("t", &rows, members, struct member, &a, &n);
+	assert_int_equal(n, 2);
+	assert_string_equal(all[0].name, "one");
+	assert_true(all[0].large == 9 && all[0].small == INT_MAX);
+	assert_string_equal(all[1].name, "six");
+	assert_true(all[1].large == 0 && all[1].small == -INT_MAX);
+}
+
+static void the_sum_of_two_numbers_that_were_read_does_not_overflow(void **state)
+{
+	static const struct row_member members[] = {ROW_MEMBER(struct member, large)};
+	AUTO_STORE s = open_memory();
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	int n = 0;
+	(void)state;
+	assert_int_equal(store_exec(s, "VALUES (9223372036854775807), (-9223372036854775808)", NULL, 0,
+	                            &a, &rows, NULL),
+	                 DEFIB_OK);
+	struct member *all = ROWS_READ(&rows, members, struct member, &a, &n);
+	assert_int_equal(n, 2);
+	assert_true(all[0].large == ROW_INT_MOST && all[1].large == -ROW_INT_MOST);
+}
+
 static void a_failed_call_returns_no_rows(void **state)
 {
 	AUTO_STORE s = open_memory();
@@ -237,6 +281,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_become_structs_by_the_types_of_their_members),
+		cmocka_unit_test(a_row_that_cannot_be_ours_is_left_out),
+		cmocka_unit_test(the_sum_of_two_numbers_that_were_read_does_not_overflow),
 		cmocka_unit_test(a_failed_call_returns_no_rows),
 		cmocka_unit_test(url_names_its_engine),
 		cmocka_unit_test(cells_read_as_numbers_and_truths),

@@ -2,6 +2,7 @@
 """Acts on all jobs that match, which a daemon carries out in the background at its pace: over
 HTTP and from the command line, with progress, cancel and one undo, and across a restart."""
 
+import base64
 import contextlib
 import os
 import pty
@@ -29,6 +30,16 @@ WATCHES = """
     requeue: status = 'queued', error = :reason
     every: 1h
 """
+
+
+HUGE = 2 ** 63 - 1
+# Columns of defib.act, and what no program of ours writes there.
+WRONG = [("terms", text) for text in ("[1]", "[null]", "{}", "7", "[", '["state=failed",[]]')]
+WRONG += [("parts", HUGE), ("parts", -1), ("done", HUGE), ("done", -HUGE), ("total", -2),
+          ("others", "[]"), ("others", '{"refused":9223372036854775807}'), ("others", '{"x":"y"}'),
+          ("others", '{"\\u001b[2J":1}'), ("state", "perhaps"), ("id", ""), ("id", "x" * 100000),
+          ("act", "explode"), ("act", "x" * 100000), ("up_to", None), ("up_to", "!"),
+          ("up_to", "x" * 100000), ("position", "e30")]
 
 
 class Place:
@@ -154,6 +165,35 @@ def test_it_goes_at_the_pace_of_the_watch_and_can_be_cancelled(pg_place):
     # A batch that was under way is counted, and no other follows.
     eventually(lambda: pg_place.act(name)["done"] == pg_place.statuses()["queued"])
     assert len(pg_place.entries(name)) == pg_place.act(name)["done"]
+
+
+def test_rows_that_no_program_of_ours_wrote_are_set_aside(place):
+    """The daemon goes on with the others; nothing else in the table can be carried out."""
+    place.fill(n=3)
+    name = place.order(reason="as it should be").json["id"]
+    place.ended(name)
+    own = "defib.act" if place.db.engine == "postgres" else "defib_act"
+    columns = ("id", "watch", "act", "terms", "actor", "at", "total", "up_to", "position", "parts",
+               "done", "others", "state")
+    good = dict(zip(columns, place.db.sql(f"SELECT {', '.join(columns)} FROM {own} WHERE id = %s",
+                                          name)[0]), position=None, state="waiting", done=0)
+    cursor = base64.urlsafe_b64encode(b'["slow","key",false,null,"9"]').decode().rstrip("=")
+    rows = [{name: value} for name, value in WRONG] + [{"up_to": cursor}, {"position": cursor}]
+    place.fill(n=3)
+    for i, wrong in enumerate(rows):
+        row = {**good, "id": f"20260101-000000-{i:08x}", **wrong}
+        place.db.sql(f"INSERT INTO {own} ({', '.join(row)}) VALUES "
+                     f"({', '.join(['%s'] * len(row))})", *row.values())
+    eventually(lambda: place.db.sql(f"SELECT count(*) FROM {own} WHERE ended_at IS NULL")
+               == [(0,)])
+    ends = place.db.sql(f"SELECT DISTINCT state FROM {own} WHERE id LIKE '20260101-%%' OR id = ''"
+                        .replace("%%", "%"))
+    assert ends == [("failed",)] and place.statuses() == {"failed": 3}
+    assert place.ended(place.order().json["id"])["done"] == 3
+    ran = place.run("act", "status", "--json")
+    assert ran.code == 0 and "row set aside" in ran.err, ran.err
+    log = place.web.daemon.log
+    assert log.count("is not a list of texts") == 5 + 1 and "runtime error" not in log, log
 
 
 def test_while_the_watch_is_paused_it_waits(pg_place):
