@@ -24,6 +24,31 @@ CREATE TABLE IF NOT EXISTS defib.setting (
     PRIMARY KEY (watch, name)
 );
 
+-- Only a role that may lead watches, as a daemon's, knows more about who asks than the database
+-- does (its callers over HTTP have tokens), and only such a role may tell a daemon to ignore guards.
+CREATE OR REPLACE FUNCTION defib.setting_ordered() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF has_table_privilege(session_user, 'defib.leader', 'UPDATE') THEN
+        RETURN NEW;
+    END IF;
+    IF NEW.name = 'override' THEN
+        RAISE EXCEPTION 'role % may not tell a daemon to ignore guards', session_user
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'An admin may, over HTTP.';
+    END IF;
+    NEW.actor := 'database:' || session_user;
+    RETURN NEW;
+END $$;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'defib.setting'::regclass
+            AND tgname = 'setting_ordered') THEN
+        CREATE TRIGGER setting_ordered BEFORE INSERT OR UPDATE ON defib.setting
+            FOR EACH ROW EXECUTE FUNCTION defib.setting_ordered();
+    END IF;
+END $$;
+
 -- What the leader of a watch last reported, for `defib status`.
 CREATE TABLE IF NOT EXISTS defib.status (
     watch  text PRIMARY KEY,
@@ -136,7 +161,70 @@ CREATE TABLE IF NOT EXISTS defib.act (
     refusal    text, -- the first one
     updated_at timestamptz,
     ended_at   timestamptz,
-    error      text
+    error      text,
+    role       text -- that ordered it
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS act_open ON defib.act (at) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS act_ended_at ON defib.act (ended_at) WHERE ended_at IS NOT NULL;
+
+-- The role that orders an act is as the database knows it; the daemon checks its rights. What a role
+-- that may not lead watches says about the actor or the progress does not count; it may not override
+-- guards, nor add to a batch that the ledger has already. What was ordered stays: after that a
+-- daemon notes how far it is, and others may cancel it.
+CREATE OR REPLACE FUNCTION defib.act_ordered() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    leads boolean := has_table_privilege(session_user, 'defib.leader', 'UPDATE');
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        NEW.role := session_user;
+        IF leads THEN
+            RETURN NEW;
+        END IF;
+        IF NEW.overrides THEN
+            RAISE EXCEPTION 'role % may not override guards in the background', session_user
+                USING ERRCODE = 'insufficient_privilege',
+                      HINT = 'Act without --background, or as an admin over HTTP.';
+        END IF;
+        IF EXISTS (SELECT 1 FROM defib.ledger l WHERE l.batch = NEW.id
+                   OR (l.batch ~>=~ (NEW.id || '.') AND l.batch ~<~ (NEW.id || '/'))) THEN
+            RAISE EXCEPTION 'batch % is in the ledger already', NEW.id
+                USING ERRCODE = 'unique_violation';
+        END IF;
+        NEW.actor := 'database:' || session_user;
+        NEW.state := CASE NEW.state WHEN 'done' THEN 'done' ELSE 'waiting' END;
+        NEW.at := clock_timestamp();
+        NEW.ended_at := CASE NEW.state WHEN 'done' THEN NEW.at END;
+        NEW.position := NULL;
+        NEW.parts := 0;
+        NEW.done := 0;
+        NEW.others := '{}';
+        NEW.refusal := NULL;
+        NEW.error := NULL;
+        NEW.updated_at := NULL;
+        RETURN NEW;
+    END IF;
+    IF (NEW.id, NEW.watch, NEW.act, NEW.terms, NEW.step, NEW.overrides, NEW.reason, NEW.actor,
+        NEW.at, NEW.total, NEW.up_to, NEW.role) IS DISTINCT FROM
+       (OLD.id, OLD.watch, OLD.act, OLD.terms, OLD.step, OLD.overrides, OLD.reason, OLD.actor,
+        OLD.at, OLD.total, OLD.up_to, OLD.role) THEN
+        RAISE EXCEPTION 'background act % was ordered as it is and stays so', OLD.id
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Cancel it, and order another.';
+    END IF;
+    IF NOT leads AND ((NEW.position, NEW.parts, NEW.done, NEW.others, NEW.refusal, NEW.updated_at,
+                       NEW.error, NEW.state, NEW.ended_at IS NULL) IS DISTINCT FROM
+                      (OLD.position, OLD.parts, OLD.done, OLD.others, OLD.refusal, OLD.updated_at,
+                       OLD.error, 'cancelled', false) OR OLD.ended_at IS NOT NULL) THEN
+        RAISE EXCEPTION 'role % may cancel a background act, and change nothing else of it',
+            session_user USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END $$;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'defib.act'::regclass
+            AND tgname = 'act_ordered') THEN
+        CREATE TRIGGER act_ordered BEFORE INSERT OR UPDATE ON defib.act
+            FOR EACH ROW EXECUTE FUNCTION defib.act_ordered();
+    END IF;
+END $$;

@@ -273,6 +273,15 @@ CREATE TABLE IF NOT EXISTS defib.hold (
     PRIMARY KEY (watch, job)
 );
 
+-- Rows that make a program act name the role that wrote them, as the database knows it: the program
+-- checks that this role could do the same itself.
+CREATE OR REPLACE FUNCTION defib.ordered_by() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.role := session_user;
+    RETURN NEW;
+END $$;
+
 -- A retry that waits: the job is made available again when it is due.
 CREATE TABLE IF NOT EXISTS defib.retry (
     watch    text NOT NULL,
@@ -283,7 +292,17 @@ CREATE TABLE IF NOT EXISTS defib.retry (
     reason   text,
     expected jsonb,
     batch    text NOT NULL,
+    role     text, -- that recorded it
     PRIMARY KEY (watch, job)
 );
 
 CREATE INDEX IF NOT EXISTS retry_due ON defib.retry (watch, due_at);
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'defib.retry'::regclass
+            AND tgname = 'ordered_by') THEN
+        CREATE TRIGGER ordered_by BEFORE INSERT OR UPDATE ON defib.retry
+            FOR EACH ROW EXECUTE FUNCTION defib.ordered_by();
+    END IF;
+END $$;

@@ -130,7 +130,8 @@ CREATE TABLE IF NOT EXISTS defib_act (
     refusal    TEXT, -- the first one
     updated_at INTEGER,
     ended_at   INTEGER,
-    error      TEXT
+    error      TEXT,
+    role       TEXT -- SQLite has none
 );
 CREATE INDEX IF NOT EXISTS defib_act_open ON defib_act (at) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS defib_act_ended_at ON defib_act (ended_at) WHERE ended_at IS NOT NULL;

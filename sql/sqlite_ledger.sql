@@ -81,6 +81,7 @@ CREATE TABLE IF NOT EXISTS defib_retry (
     reason   TEXT,
     expected TEXT,
     batch    TEXT NOT NULL,
+    role     TEXT, -- SQLite has none
     PRIMARY KEY (watch, job)
 );
 

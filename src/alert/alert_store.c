@@ -11,6 +11,7 @@
 #include "store/dialect.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* ---- messages ---- */
 
@@ -50,7 +51,7 @@ defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **ou
 #undef M
 	struct store_rows rows;
 	defib_err err = dialect_exec(s,
-	                             "SELECT sink, count(*), {us min(due_at) - {now}} FROM "
+	                             "SELECT sink, count(*), {us min(due_at)} - {us {now}} FROM "
 	                             "defib.delivery WHERE ended IS NULL GROUP BY sink",
 	                             NULL, 0, a, &rows, f);
 	*out = ROWS_READ(&rows, members, struct outbox_line, a, n);
@@ -62,11 +63,13 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 {
 	/* A message waits behind an unfinished one of its topic, even if that one is not due. */
 	static const char sql[] =
-		"UPDATE defib.delivery SET tries = tries + 1, due_at = {now} + {span $2::bigint} WHERE "
+		"UPDATE defib.delivery SET tries = CASE WHEN tries BETWEEN 0 AND 1000 THEN tries ELSE 0 "
+	    "END "
+		"+ 1, due_at = {now} + {span $2::bigint} WHERE "
 		"seq = (SELECT d.seq FROM defib.delivery AS d WHERE d.sink = $1 AND d.ended IS NULL AND "
 		"d.due_at <= {now} AND NOT EXISTS (SELECT 1 FROM defib.delivery AS e WHERE e.sink = d.sink "
 		"AND e.ended IS NULL AND e.seq < d.seq AND e.topic = d.topic) ORDER BY d.seq LIMIT "
-		"1{skip_locked}) RETURNING seq, tries, kind, id, document::text, {us {now} - made_at}";
+		"1{skip_locked}) RETURNING seq, tries, kind, id, document::text, {us {now}} - {us made_at}";
 	struct store_param params[] = {P_TEXT(sink), P_INT(lease_us)};
 	struct store_rows rows;
 	*got = false;
@@ -80,7 +83,7 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 		.kind = row_text(&rows, 0, 2),
 		.id = row_text(&rows, 0, 3),
 		.document = row_text(&rows, 0, 4),
-		.age_us = row_int(&rows, 0, 5, 0),
+		.age_us = row_limited(&rows, 0, 5, 0),
 	};
 	return DEFIB_OK;
 }
@@ -173,6 +176,12 @@ static int word_at(const char *const *words, const char *word)
 	return 0;
 }
 
+static double value_of(const char *text)
+{
+	double value = text ? strtod(text, NULL) : 0;
+	return isfinite(value) ? value : 0;
+}
+
 defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, int *n,
                       int64_t *now_us, struct failure *f)
 {
@@ -189,17 +198,16 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
 	*now_us = WHOLE_MS(row_int(&rows, 0, 12, 0));
 	*out = ARENA_ARRAY(a, struct alert_row, rows.nrows);
 	for (int i = 0; i < rows.nrows && row_text(&rows, i, 0); i++) {
-		const char *value = row_text(&rows, i, 8);
 		(*out)[(*n)++] = (struct alert_row){
 			.watch = row_text(&rows, i, 0),
 			.rule = row_text(&rows, i, 1),
 			.severity = word_at(alert_severities, row_text(&rows, i, 2)),
 			.alert = {.state = (enum alert_state)word_at(alert_states, row_text(&rows, i, 3)),
-		              .since_us = row_int(&rows, i, 4, 0),
-		              .fired_us = row_int(&rows, i, 5, 0),
-		              .told_us = row_int(&rows, i, 6, 0),
-		              .repeats = row_int(&rows, i, 7, 0),
-		              .value = strtod(value ? value : "0", NULL)},
+		              .since_us = row_limited(&rows, i, 4, 0),
+		              .fired_us = row_limited(&rows, i, 5, 0),
+		              .told_us = row_limited(&rows, i, 6, 0),
+		              .repeats = row_limited(&rows, i, 7, 0),
+		              .value = value_of(row_text(&rows, i, 8))},
 			.sentence = row_text(&rows, i, 9),
 			.topic = row_text(&rows, i, 10),
 			.holder = row_text(&rows, i, 11),

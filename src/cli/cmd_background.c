@@ -103,7 +103,7 @@ static int order_group(struct cli *c, const struct act_kind *kind, const struct 
 		             g->watch, g->database);
 		code = cli_confirm(c, buf_text(&question), false);
 		if (code == EXIT_CLEAN && !cli_flag(c, "dry-run"))
-			err = background_add(g->session->store, &act, &f);
+			err = background_add(g->session->store, &act, &c->arena, &f);
 		if (code == EXIT_CLEAN && !err && !cli_flag(c, "dry-run"))
 			print_order(c, &act, g->database);
 		else if (code == EXIT_CLEAN && !err)

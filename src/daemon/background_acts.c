@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "daemon/database_loop.h"
+#include "ledger/orders.h"
 #include "recover/carry.h"
 #include "view/job.h"
 
@@ -147,6 +148,14 @@ static defib_err understand(struct acting *x, struct arena *a, struct failure *f
 			return err;
 	}
 	return DEFIB_OK;
+}
+
+/* Each time it goes on: what the role that ordered it may do can change meanwhile. */
+static defib_err check_role(struct acting *x, struct arena *a, struct failure *f)
+{
+	const char *refusal = NULL;
+	defib_err err = order_check(x->loop->session.store, x->watch, x->act.role, a, &refusal, f);
+	return err || !refusal ? err : fail(f, DEFIB_PERMISSION, "%s", refusal);
 }
 
 static bool of_queue(const struct acting *x)
@@ -341,6 +350,8 @@ static defib_err carry_out(struct database_loop *s, struct watch_loop *p,
 	bool taken_over = !text_eq(s->background.id, act->id);
 	x.act.parts += taken_over ? RESERVED : 0;
 	defib_err err = understand(&x, &s->arena, &why);
+	if (!err)
+		err = check_role(&x, &s->arena, &why);
 	if (!err)
 		err = bound_open(&x.bound, &s->session, x.watch, LEDGER_CREATE, &why);
 	if (!err && taken_over) {

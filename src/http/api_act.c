@@ -487,7 +487,7 @@ void call_background(struct api_call *c, const struct background_order *o, const
 	struct background_act *stored = NULL;
 	int n = 0;
 	if (background_plan(c->session, b, c->watch, o, &c->arena, &act, &c->failure) ||
-	    background_add(c->session->store, &act, &c->failure))
+	    background_add(c->session->store, &act, &c->arena, &c->failure))
 		return;
 	if (background_read(c->session->store, act.id, 1, &c->arena, &stored, &n, &c->failure))
 		return;

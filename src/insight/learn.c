@@ -30,7 +30,8 @@ struct learned_kind *learned_find(struct learned *l, const char *kind, struct ar
 static int64_t read_cursor(const char *document)
 {
 	json_auto_t *root = json_loads(document, 0, NULL);
-	return json_integer_value(json_object_get(root, "cursor_us"));
+	int64_t us = json_integer_value(json_object_get(root, "cursor_us"));
+	return us >= 0 && us <= ROW_INT_MOST ? us : 0;
 }
 
 static defib_err read_known(struct store *s, const char *watch, struct arena *a,

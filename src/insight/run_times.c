@@ -2,6 +2,7 @@
 #include "insight/run_times.h"
 
 #include "base/clock.h"
+#include "store/store.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -151,6 +152,11 @@ static bool read_counts(struct run_times *t, json_t *counts)
 	return json_is_object(counts);
 }
 
+static bool is_time(int64_t us)
+{
+	return us >= 0 && us <= ROW_INT_MOST;
+}
+
 bool run_times_read(struct run_times *t, const char *json)
 {
 	json_auto_t *root = json ? json_loads(json, 0, NULL) : NULL;
@@ -159,8 +165,8 @@ bool run_times_read(struct run_times *t, const char *json)
 		.longest_us = json_integer_value(json_object_get(root, "longest_us")),
 		.longest_before_us = json_integer_value(json_object_get(root, "before_us")),
 	};
-	bool good = json_integer_value(json_object_get(root, "v")) == VERSION && t->halved_us >= 0 &&
-	            t->longest_us >= 0 && t->longest_before_us >= 0 &&
+	bool good = json_integer_value(json_object_get(root, "v")) == VERSION &&
+	            is_time(t->halved_us) && is_time(t->longest_us) && is_time(t->longest_before_us) &&
 	            read_counts(t, json_object_get(root, "counts"));
 	if (!good)
 		*t = (struct run_times){0};

@@ -153,10 +153,13 @@ void series_json(const struct series_point *p, struct buf *out)
 	buf_addf(out, "%s}", buf_text(&text));
 }
 
+#define MOST INT64_C(1000000000000000) /* sums of these do not overflow */
+
 static int64_t number_of(const json_t *root, const char *name, int64_t without)
 {
 	const json_t *n = json_object_get(root, name);
-	return json_is_integer(n) && json_integer_value(n) >= 0 ? json_integer_value(n) : without;
+	bool good = json_is_integer(n) && json_integer_value(n) >= 0 && json_integer_value(n) <= MOST;
+	return good ? json_integer_value(n) : without;
 }
 
 static void counts_of(const json_t *root, const char *name, int64_t *counts, int n,
@@ -189,14 +192,21 @@ void series_parse(const char *json, struct series_point *out)
 
 /* ---- places ---- */
 
+/* Beyond MOST is a time in microseconds that is still to come. */
+static int64_t place_time(const json_t *root)
+{
+	int64_t us = json_integer_value(json_object_get(root, "ended_us"));
+	return us >= 0 && us <= ROW_INT_MOST ? us : 0;
+}
+
 static void parse_place(const char *watch, const char *json, struct series_place *out)
 {
 	json_auto_t *root = json_loads(json, 0, NULL);
 	*out = (struct series_place){
 		.watch = watch,
-		.turn = json_integer_value(json_object_get(root, "turn")),
-		.ledger = json_integer_value(json_object_get(root, "ledger")),
-		.ended_us = json_integer_value(json_object_get(root, "ended_us")),
+		.turn = number_of(root, "turn", 0),
+		.ledger = number_of(root, "ledger", 0),
+		.ended_us = place_time(root),
 	};
 }
 

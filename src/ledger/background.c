@@ -14,24 +14,32 @@
 #define OUTCOME_CHARS "abcdefghijklmnopqrstuvwxyz "
 #define COLUMNS                                                                                    \
 	"id, watch, act, terms, step, reason, actor, state, overrides, total, up_to, position, "       \
-	"parts, done, others, refusal, error, {us at}, {us updated_at}, {us ended_at}"
+	"parts, done, others, refusal, error, role, {us at}, {us updated_at}, {us ended_at}"
 
 defib_err background_open(struct store *s, bool create, bool *there, struct failure *f)
 {
-	return schema_ready(s, "act", SCHEMA_DAEMON, create, there, f);
+	/* Whoever orders one need not be able to delete it. */
+	defib_err err = schema_ready(s, "act", SCHEMA_DAEMON, false, there, f);
+	return err || *there || !create ? err : schema_ready(s, "act", SCHEMA_DAEMON, create, there, f);
 }
 
-defib_err background_add(struct store *s, const struct background_act *act, struct failure *f)
+defib_err background_add(struct store *s, struct background_act *act, struct arena *a,
+                         struct failure *f)
 {
 	static const char sql[] =
 		"INSERT INTO defib.act (id, watch, act, terms, step, overrides, reason, actor, at, total, "
 		"up_to, state, ended_at) VALUES ($1, $2, $3, $4, $5, $6::bigint <> 0, $7, $8, {now}, $9, "
-		"$10, $11::text, CASE WHEN $11::text = '" BACKGROUND_DONE "' THEN {now} END)";
+		"$10, $11::text, CASE WHEN $11::text = '" BACKGROUND_DONE
+		"' THEN {now} END) RETURNING actor";
 	const struct store_param params[] = {
 		P_TEXT(act->id),   P_TEXT(act->watch),    P_TEXT(act->act),    P_TEXT(act->terms),
 		P_TEXT(act->step), P_INT(act->overrides), P_TEXT(act->reason), P_TEXT(act->actor),
 		P_INT(act->total), P_TEXT(act->up_to),    P_TEXT(act->state)};
-	return dialect_write(s, sql, params, 11, NULL, NULL, f);
+	struct store_rows rows;
+	defib_err err = dialect_write(s, sql, params, 11, a, &rows, f);
+	if (!err && row_text(&rows, 0, 0))
+		act->actor = row_text(&rows, 0, 0);
+	return err;
 }
 
 #define M(member) ROW_MEMBER(struct background_act, member)
@@ -54,6 +62,7 @@ static const struct row_member members[] = {NEEDED(id),
                                             NEEDED(others),
                                             M(refusal),
                                             M(error),
+                                            M(role),
                                             M(at_us),
                                             M(updated_us),
                                             M(ended_us)};

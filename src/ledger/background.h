@@ -31,12 +31,17 @@ struct background_act {
 	int64_t done;
 	const char *others; /* JSON: outcomes of the other jobs, and how many */
 	const char *refusal, *error;
+	const char *role;                    /* of the database, that ordered it; NULL on SQLite */
 	int64_t at_us, updated_us, ended_us; /* 0: not yet */
 };
 
 /* Whether the table can be used; with `create` it is created in an older installation. */
 MUST_CHECK defib_err background_open(struct store *s, bool create, bool *there, struct failure *f);
-MUST_CHECK defib_err background_add(struct store *s, const struct background_act *act,
+/*
+ * act->actor becomes the actor that was stored: only a daemon's role may name a person, others are
+ * named by the database. DEFIB_PERMISSION: this role may not override guards in the background.
+ */
+MUST_CHECK defib_err background_add(struct store *s, struct background_act *act, struct arena *a,
                                     struct failure *f);
 /*
  * The one with this id, or (NULL) all: those that have not ended first, then the latest. A row that

@@ -46,7 +46,9 @@ static void count(struct digest_map *m, const char *key, size_t len, int64_t n, 
 		m->slots[at] = m->n;
 		m->sums[m->n++] = (struct digest_sum){copy ? arena_strndup(a, key, len) : key, len, 0};
 	}
-	m->sums[m->slots[at]].n += n;
+	int64_t *sum = &m->sums[m->slots[at]].n;
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = INT64_MAX;
 }
 
 /* ---- keys: a letter or a digit, and fields, each with its length before it ---- */
@@ -84,6 +86,15 @@ static void count_in_list(struct digest_sums *d, enum digest_by by, const char *
 	add_field(&key, name);
 	add_field(&key, also);
 	count(&d->tops, buf_text(&key), key.len, 1, true, d->arena);
+}
+
+/* What is stored may have been written by anybody: no number of ours is beyond these. */
+#define DAYS_MOST INT64_C(10000000)
+#define MS_MOST (INT64_MAX / 2000)
+
+static int64_t within(int64_t n, int64_t most)
+{
+	return n > most ? most : n < -most ? -most : n;
 }
 
 /* ---- adding entries ---- */
@@ -176,7 +187,7 @@ void digest_add_texts(struct digest_sums *d, const char *events, const char *top
 	if (tops)
 		add_map(&d->tops, tops, d->arena);
 	for (char *end = NULL; times && *times; times = *end ? end + 1 : end)
-		add_time(d, strtoll(times, &end, 10));
+		add_time(d, within(strtoll(times, &end, 10), MS_MOST));
 }
 
 /* ---- the result ---- */
@@ -188,7 +199,7 @@ static void take_events(const struct digest_sums *d, bool before, struct digest 
 		const char *end = s->key + s->len;
 		char *at = NULL;
 		AUTO_BUF day = BUF_INIT;
-		time_iso(strtoll(s->key, &at, 10) * DAY_US, &day);
+		time_iso(within(strtoll(s->key, &at, 10), DAYS_MOST) * DAY_US, &day);
 		if (end - at < 3)
 			continue;
 		struct digest_event e = {.before = before, .n = s->n};

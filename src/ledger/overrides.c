@@ -4,6 +4,7 @@
 #include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
+#include "watch/watch.h"
 
 defib_err daemon_table_open(struct store *s, const char *table, bool create, bool *there,
                             struct failure *f)
@@ -39,7 +40,7 @@ struct override_sum override_of(const struct override *words, int n, const char 
 		if (text_eq(w->name, OVERRIDE_GUARDS))
 			sum.override_us = w->at_us;
 		double factor = text_eq(w->name, "raise") ? strtod(w->value, NULL) : 1;
-		if (factor > sum.factor) {
+		if (raise_factor_ok(factor) && factor > sum.factor) {
 			sum.factor = factor;
 			sum.raised_by = w->actor;
 		}

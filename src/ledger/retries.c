@@ -42,14 +42,15 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 
 /* The columns of a pending retry `p`. */
 #define PENDING                                                                                    \
-	"SELECT p.job, p.reason, p.expected, p.batch, {us due_at}, p.attempt, p.watch, {iso p.at} "    \
+	"SELECT p.job, p.reason, p.expected, p.batch, {us due_at}, p.attempt, p.watch, {iso p.at}, "   \
+	"p.role "                                                                                      \
 	"FROM defib.retry AS p"
 
 static struct pending_retry *take_rows(const struct store_rows *rows, struct arena *a, int *n)
 {
 #define M(member) ROW_MEMBER(struct pending_retry, member)
-	static const struct row_member members[] = {M(job),    M(reason),  M(expected), M(batch),
-	                                            M(due_us), M(attempt), M(watch),    M(at)};
+	static const struct row_member members[] = {
+		M(job), M(reason), M(expected), M(batch), M(due_us), M(attempt), M(watch), M(at), M(role)};
 #undef M
 	return ROWS_READ(rows, members, struct pending_retry, a, n);
 }

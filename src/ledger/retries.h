@@ -16,6 +16,7 @@ struct pending_retry {
 	const char *batch;    /* only when read; a write uses the context's */
 	int64_t due_us, attempt;
 	const char *watch, *at; /* only when read; `at` is when it was recorded, ISO */
+	const char *role;       /* only when read: that recorded it; NULL on SQLite */
 };
 
 /* Record them inside the caller's transaction; a job's earlier retry is replaced. */

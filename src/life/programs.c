@@ -118,12 +118,12 @@ static defib_err read_programs(struct store *s, const char *watch,
 	struct store_param name = P_TEXT(watch);
 	int read = 0;
 	defib_err err =
-		store_exec(s,
-	               "SELECT application, watch, watcher, leader, command, ending, clean, "
-	               "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute', "
-	               "(extract(epoch FROM ended_at) * 1000000)::bigint FROM defib.program WHERE "
-	               "watch = $1 OR $1 IS NULL ORDER BY started_at",
-	               &name, 1, a, &rows, f);
+		dialect_exec(s,
+	                 "SELECT application, watch, watcher, leader, command, ending, clean, "
+	                 "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute', "
+	                 "{us ended_at} FROM defib.program WHERE "
+	                 "watch = $1 OR $1 IS NULL ORDER BY started_at",
+	                 &name, 1, a, &rows, f);
 	if (!err)
 		err = incarnation_self(&self, f);
 	*n = 0;

@@ -3,9 +3,11 @@
 
 #include "base/log.h"
 #include "ledger/jobs.h"
+#include "ledger/orders.h"
 #include "recover/look.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -163,12 +165,50 @@ static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, i
 	return err;
 }
 
+/* Why nothing of ours can have recorded it; NULL: it can. */
+static const char *wrong_retry(const struct carrier *c, const struct pending_retry *due)
+{
+	json_auto_t *expected = due->expected ? json_read(due->expected, 0) : NULL;
+	if (!json_is_object(expected))
+		return "expected does not have values by column";
+	if (json_object_size(expected) == 0 && c->sql->nbefore > 0)
+		return "expected has no values";
+	return NULL;
+}
+
+/*
+ * Move those that are carried out to the front; returns their number in *n. The others stay in the
+ * table: the role that recorded one may still get the rights, or fire it itself.
+ */
+static defib_err leave_out_refused(struct carrier *c, struct pending_retry *due, int *n,
+                                   struct arena *a, struct failure *f)
+{
+	const char *role = NULL, *refusal = NULL;
+	int kept = 0;
+	for (int i = 0; i < *n; i++) {
+		defib_err err = DEFIB_OK;
+		if (i == 0 || !text_eq(role, due[i].role))
+			err =
+				order_check(c->session->store, c->sql->binding->watch, due[i].role, a, &refusal, f);
+		if (err)
+			return err;
+		role = due[i].role;
+		const char *why = refusal ? refusal : wrong_retry(c, &due[i]);
+		if (why)
+			row_set_aside("defib.retry", due[i].job, why);
+		else
+			due[kept++] = due[i];
+	}
+	*n = kept;
+	return DEFIB_OK;
+}
+
 static void prepare(const struct pending_retry *due, struct candidate *c)
 {
 	c->decision = (struct decision){.remedy = REMEDY_RETRY, .act = true, .why = "its wait is over"};
 	snprintf(c->decision.rule, sizeof c->decision.rule, "backoff-over");
 	c->does = ACT_THEN;
-	c->expected = due->expected ? due->expected : "{}";
+	c->expected = due->expected;
 	c->reason = due->reason;
 	c->evidence = "{}";
 }
@@ -193,6 +233,14 @@ static defib_err fire(struct carrier *c, const struct pending_retry *due, int n,
 	return err;
 }
 
+/* The place behind which the next page begins; `job` keeps its text. */
+static void last_of(const struct pending_retry *due, struct buf *job, struct pending_retry *last)
+{
+	buf_clear(job);
+	buf_add(job, due->job);
+	*last = (struct pending_retry){.job = buf_text(job), .due_us = due->due_us};
+}
+
 defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, struct failure *f)
 {
 	const struct watch *w = c->sql->binding->watch;
@@ -212,13 +260,14 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 		if (!err)
 			err = ledger_retries_due(c->session->store, w->name, last.job ? &last : NULL,
 			                         DUE_AT_ONCE, page, &due, &n, f);
+		struct pending_retry end = !err && n > 0 ? due[n - 1] : (struct pending_retry){0};
+		int acting = n;
 		if (!err && n > 0)
-			err = fire(c, due, n, page, fired, f);
-		if (!err && n > 0) {
-			buf_clear(&job);
-			buf_add(&job, due[n - 1].job);
-			last = (struct pending_retry){.job = buf_text(&job), .due_us = due[n - 1].due_us};
-		}
+			err = leave_out_refused(c, due, &acting, page, f);
+		if (!err && acting > 0)
+			err = fire(c, due, acting, page, fired, f);
+		if (!err && n > 0)
+			last_of(&end, &job, &last);
 		/*
 		 * A full result means that there may be more. Locked or refused jobs wait for the next
 		 * pass: queried again now, they would fill the result forever.

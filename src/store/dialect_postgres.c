@@ -4,11 +4,19 @@
 
 #define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
 
+/*
+ * Times in our own tables are read as if they were between these: one row that says "infinity", or
+ * a time whose microseconds a bigint cannot hold, would fail the statement that reads all of them.
+ */
+#define FIRST "timestamptz '0001-01-01 00:00:00+00'"
+#define LAST "timestamptz '100000-01-01 00:00:00+00'"
+
 static const struct dialect_piece pieces[] = {
 	{"now", "clock_timestamp()"},
 	{"now_statement", "statement_timestamp()"},
 	{"now_transaction", "now()"},
-	{"us", EPOCH_US("\1")},
+	{"us", EPOCH_US("CASE WHEN \1 > " LAST " THEN " LAST " WHEN \1 < " FIRST " THEN " FIRST
+                    " ELSE \1 END")},
 	{"instant", "timestamptz 'epoch' + \1 * interval '1 microsecond'"},
 	{"instant_after", "timestamptz 'epoch' + \1 * interval '1 microsecond'"},
 	{"span", "\1 * interval '1 microsecond'"},

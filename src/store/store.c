@@ -286,6 +286,16 @@ bool row_bool(const struct store_rows *r, int row, int col)
 	return text_eq(text, "t") || text_eq(text, "true") || text_eq(text, "1");
 }
 
+static int64_t limited(int64_t n, int64_t most)
+{
+	return n > most ? most : n < -most ? -most : n;
+}
+
+int64_t row_limited(const struct store_rows *r, int row, int col, int64_t if_null)
+{
+	return limited(row_int(r, row, col, if_null), ROW_INT_MOST);
+}
+
 int64_t row_within(const struct store_rows *r, int row, int col, int64_t low, int64_t high,
                    int64_t otherwise)
 {
@@ -333,11 +343,6 @@ void row_set_aside(const char *table, const char *row, const char *why)
 	if (last)
 		log_event(LOG_WARN, "further rows are set aside without a line for each",
 		          LOG_INT("so far", ASIDE_MAX));
-}
-
-static int64_t limited(int64_t n, int64_t most)
-{
-	return n > most ? most : n < -most ? -most : n;
 }
 
 static void read_member(const struct row_member *m, const struct store_rows *rows, int row, int col,

@@ -83,7 +83,8 @@ struct row_member {
 #define ROW_GIVEN(of, member) {.offset = offsetof(of, member), .type = MEMBER_GIVEN}
 #define ROW_NEEDED(of, member) {.offset = offsetof(of, member), .type = MEMBER_TEXT, .needed = true}
 #define ROW_WITHIN(of, member, least, most) \
-	{.offset = offsetof(of, member), .type = MEMBER_INT, .needed = true, .low = (least), .high = (most)}
+	{.offset = offsetof(of, member), .type = MEMBER_INT, .needed = true, .low = (least), \
+	 .high = (most)}
 /* clang-format on */
 #define ROWS_READ(rows, members, type, a, n)                                                       \
 	((type *)rows_read(NULL, (rows), (members), sizeof(members) / sizeof *(members), sizeof(type), \
@@ -100,6 +101,8 @@ struct row_member {
 #define ROW_INT_MOST (INT64_MAX / 2)
 void *rows_read(const char *table, const struct store_rows *rows, const struct row_member *members,
                 size_t nmembers, size_t size, struct arena *a, int *n);
+/* As row_int(), with that limit. */
+int64_t row_limited(const struct store_rows *r, int row, int col, int64_t if_null);
 /* The number in a cell if it is between these; else `otherwise`. */
 int64_t row_within(const struct store_rows *r, int row, int col, int64_t low, int64_t high,
                    int64_t otherwise);

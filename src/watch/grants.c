@@ -232,14 +232,18 @@ static void grant_columns(const struct gathering *g, const struct watch *w, cons
 	grant(buf_text(&what), table, role, out);
 }
 
+/* Privileges on defib's own tables and the catalogs are granted elsewhere. */
+static bool is_granted_elsewhere(const struct gathering *g, const char *table)
+{
+	return is_among(table, g->inner, g->ninner) || !strncasecmp(table, "defib.", 6) ||
+	       !strncasecmp(table, "pg_", 3) || !strncasecmp(table, "inform", 6);
+}
+
 static void grant_others(const struct gathering *g, const char *role, struct buf *out)
 {
 	for (int i = 0; i < g->ntables; i++) {
 		AUTO_BUF what = BUF_INIT;
-		/* Privileges on defib's own tables and the catalogs are granted elsewhere. */
-		bool own = is_among(g->tables[i], g->inner, g->ninner) ||
-		           !strncasecmp(g->tables[i], "defib.", 6) ||
-		           !strncasecmp(g->tables[i], "pg_", 3) || !strncasecmp(g->tables[i], "inform", 6);
+		bool own = is_granted_elsewhere(g, g->tables[i]);
 		for (int p = 0; p < 4 && !own; p++)
 			if (g->needs[i] & 1u << p)
 				buf_addf(&what, "%s%s", what.len ? ", " : "", privileges[p]);
@@ -248,22 +252,45 @@ static void grant_others(const struct gathering *g, const char *role, struct buf
 	}
 }
 
-void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
-                  struct buf *out)
+static struct gathering *gather(const struct watch *w, enum watch_use use, struct arena *a)
 {
 	struct gathering *g = ARENA_NEW(a, struct gathering);
-	AUTO_BUF table = BUF_INIT;
 	g->arena = a;
-	sql_table(&table, w->table);
-	const char *dot = strstr(buf_text(&table), "\".\"");
-	if (dot)
-		buf_addf(out, "GRANT USAGE ON SCHEMA %.*s\" TO %s;\n", (int)(dot - buf_text(&table)),
-		         buf_text(&table), role);
 	take_expressions(g, w);
 	if (use >= WATCH_RECOVER)
 		take_actions(g, w);
 	if (use >= WATCH_WORK && w->work.given)
 		take_work(g, w);
+	return g;
+}
+
+void watch_each_need(const struct watch *w, enum watch_use use, struct arena *a, watch_need *each,
+                     void *ctx)
+{
+	const struct gathering *g = gather(w, use, a);
+	AUTO_BUF table = BUF_INIT;
+	sql_table(&table, w->table);
+	each(ctx, buf_text(&table), privileges[0], NULL);
+	if (use >= WATCH_RECOVER && g->ncolumns == 0)
+		each(ctx, buf_text(&table), "UPDATE", w->key.items[0]);
+	for (int i = 0; use >= WATCH_RECOVER && i < g->ncolumns; i++)
+		each(ctx, buf_text(&table), "UPDATE", g->columns[i]);
+	for (int i = 0; i < g->ntables; i++)
+		for (int p = 0; p < 4 && !is_granted_elsewhere(g, g->tables[i]); p++)
+			if (g->needs[i] & 1u << p)
+				each(ctx, g->tables[i], privileges[p], NULL);
+}
+
+void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
+                  struct buf *out)
+{
+	const struct gathering *g = gather(w, use, a);
+	AUTO_BUF table = BUF_INIT;
+	sql_table(&table, w->table);
+	const char *dot = strstr(buf_text(&table), "\".\"");
+	if (dot)
+		buf_addf(out, "GRANT USAGE ON SCHEMA %.*s\" TO %s;\n", (int)(dot - buf_text(&table)),
+		         buf_text(&table), role);
 	grant("SELECT", buf_text(&table), role, out);
 	if (use >= WATCH_RECOVER)
 		grant_columns(g, w, buf_text(&table), role, out);

@@ -64,12 +64,12 @@ static struct claimed decode_claim(const struct queue_source *q, const struct st
 {
 	return (struct claimed){
 		.key = row_text(rows, i, at),
-		.epoch = row_int(rows, i, at + 1, 0),
-		.attempt = row_int(rows, i, at + 2, 0),
-		.max_attempts = row_int(rows, i, at + 3, 0),
+		.epoch = row_limited(rows, i, at + 1, 0),
+		.attempt = row_limited(rows, i, at + 2, 0),
+		.max_attempts = row_limited(rows, i, at + 3, 0),
 		.kind = row_text(rows, i, at + 4),
-		.priority = row_int(rows, i, at + 5, 0),
-		.timeout_ms = row_int(rows, i, at + 6, 0),
+		.priority = row_limited(rows, i, at + 5, 0),
+		.timeout_ms = row_within(rows, i, at + 6, 0, INT32_MAX, 0),
 		.payload = row_text(rows, i, at + 7),
 		.step = row_text(rows, i, at + 8),
 		.undoing = row_bool(rows, i, at + 9),
