@@ -260,8 +260,10 @@ BEGIN
     END IF;
 END $$;
 
--- Scans leave a held job alone until it is released, or until its owner or sign of life changes.
+-- Scans leave a held job alone until it is released, or until its owner or sign of life changes. A
+-- hold belongs to the row, for all watches on its table: table_key is "schema.table (key columns)".
 CREATE TABLE IF NOT EXISTS defib.hold (
+    table_key text NOT NULL,
     watch    text NOT NULL,
     job      text NOT NULL,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -270,8 +272,10 @@ CREATE TABLE IF NOT EXISTS defib.hold (
     owner    text,
     sign_us  bigint,
     batch    text NOT NULL,
-    PRIMARY KEY (watch, job)
+    PRIMARY KEY (table_key, job)
 );
+
+CREATE INDEX IF NOT EXISTS hold_of_watch ON defib.hold (watch, job);
 
 -- Rows that make a program act name the role that wrote them, as the database knows it: the program
 -- checks that this role could do the same itself.

@@ -60,6 +60,7 @@ BEGIN
 END;
 
 CREATE TABLE IF NOT EXISTS defib_hold (
+    table_key TEXT NOT NULL,
     watch    TEXT NOT NULL,
     job      TEXT NOT NULL,
     at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -68,8 +69,10 @@ CREATE TABLE IF NOT EXISTS defib_hold (
     owner    TEXT,
     sign_us  INTEGER,
     batch    TEXT NOT NULL,
-    PRIMARY KEY (watch, job)
+    PRIMARY KEY (table_key, job)
 );
+
+CREATE INDEX IF NOT EXISTS defib_hold_of_watch ON defib_hold (watch, job);
 
 -- A retry that waits; due_at is in milliseconds since 1970.
 CREATE TABLE IF NOT EXISTS defib_retry (

@@ -20,6 +20,7 @@ struct act_report {
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
 	int64_t kept;                    /* restored by an undo, and held … */
 	const char *kept_watch;          /* … in this watch, the last of them */
+	int64_t lifted;                  /* holds that an undo ended, or would end */
 	int failed;
 	defib_err first_failure;
 	struct progress progress; /* of this group */
@@ -69,6 +70,8 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 	}
 	out_print(&out);
 	progress_at(&r->progress, ++r->njobs);
+	bool good = c->outcome == (r->words.dry_run ? OUTCOME_LEFT : OUTCOME_RECOVERED);
+	r->lifted += good && c->does == ACT_LIFT && text_eq(r->words.verb, "undo");
 	if (!r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED) {
 		r->kept++;
 		r->kept_watch = w->name;
@@ -126,6 +129,12 @@ static int act_report_end(struct act_report *r)
 		        "Reverted jobs are on hold, so that no scan repeats the change. "
 		        "To release them: defib release --watch %s --where held\n",
 		        r->kept_watch);
+	if (r->lifted && !r->cli->quiet)
+		fprintf(stderr,
+		        "%lld of them %s only put on hold. The hold %s, and the next scan decides as "
+		        "it did before\n",
+		        (long long)r->lifted, r->lifted == 1 ? "was" : "were",
+		        r->words.dry_run ? "would end" : "ended");
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		other += r->outcomes[i];
 	/* Jobs that were left unchanged needed nothing. */

@@ -379,8 +379,11 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 		err = watch_compile(&binding, &c->arena, &sql, f);
 	if (!err)
 		err = watch_prepare(&sql, s, &c->arena, f);
+	bool lock_signs = false;
+	if (!err)
+		err = apply_may_lock(s, &sql, &lock_signs, f);
 	if (!err) {
-		struct install_options io = {p->search_path, apply_may_lock_signs(s, &sql)};
+		struct install_options io = {p->search_path, lock_signs};
 		install_function(&sql, &io, &function);
 		if (dry_run)
 			print_install(p, buf_text(&function));

@@ -43,6 +43,7 @@
 #define ENTRY_WORKER_RETURNED "WORKER_RETURNED"
 #define ENTRY_WORKER_OVERRIDDEN "WORKER_OVERRIDDEN"
 #define ENTRY_UNDONE "UNDONE"
+#define ENTRY_HOLD_REVERTED "HOLD_REVERTED"
 #define ENTRY_CANCELLED "CANCELLED"
 #define ENTRY_ENDED "ENDED"
 #define ENTRY_RETRY_FROM_STEP "RETRY_FROM_STEP"
@@ -150,6 +151,10 @@ enum event_mark {
 	X(UNDONE, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
 	  "a remedy was undone", \
 	  "undone", "was restored to its earlier state", \
+	  "idle", "undo") \
+	X(HOLD_REVERTED, NOTES, MARK_CHANGES | MARK_PERSONS, NULL, \
+	  "a hold was undone; what led to it still counts", \
+	  "hold undone", "was no longer held, as an operator undid the hold", \
 	  "idle", "undo") \
 	X(CANCELLED, NOTES, MARK_CHANGES | MARK_PERSONS, NULL, \
 	  "the job was cancelled", \

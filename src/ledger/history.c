@@ -7,6 +7,7 @@
  */
 #include "ledger/ledger.h"
 
+#include "base/clock.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 
@@ -99,16 +100,21 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 	return err;
 }
 
-static defib_err read_holds(struct store *s, struct relation *r, const struct job_index *x,
-                            struct arena *a, struct history *history, struct failure *f)
+static defib_err read_holds(struct store *s, struct relation *r, const char *table_key,
+                            const struct job_index *x, struct arena *a, struct history *history,
+                            struct failure *f)
 {
 	struct store_rows rows;
+	struct store_param key = P_TEXT(table_key);
+	AUTO_BUF tail = BUF_INIT;
+	buf_addf(&tail, ") AS u JOIN defib.hold AS h ON h.table_key = $%d::text AND h.job = u.job",
+	         relation_nparams(r) + 1);
 	defib_err err = run_over(
 		s, r,
 		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, (SELECT l.after FROM "
 		"defib.ledger AS l WHERE l.watch = h.watch AND l.job = h.job AND l.batch = h.batch AND "
-		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1) FROM (",
-		") AS u JOIN defib.hold AS h ON h.watch = u.watch AND h.job = u.job", NULL, 0, a, &rows, f);
+		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1), h.watch, {iso h.at} FROM (",
+		buf_text(&tail), &key, 1, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(x, row_text(&rows, i, 0));
 		if (at < 0)
@@ -120,6 +126,8 @@ static defib_err read_holds(struct store *s, struct relation *r, const struct jo
 		history[at].hold_cause = row_text(&rows, i, 3);
 		history[at].hold_reason = row_text(&rows, i, 4);
 		history[at].hold_after = row_text(&rows, i, 5);
+		history[at].hold_watch = row_text(&rows, i, 6);
+		(void)time_parse(row_text(&rows, i, 7), &history[at].hold_at_us);
 	}
 	return err;
 }
@@ -146,21 +154,22 @@ static void add_summary(struct buf *out, int within)
 	             "u.watch AND l.job = u.job ORDER BY l.id) AS l)");
 }
 
-static defib_err read_known(struct store *s, struct relation *r, int64_t within_us,
-                            const struct job_index *x, struct arena *a, struct history *history,
-                            struct known_jobs *out, struct failure *f)
+static defib_err read_known(struct store *s, struct relation *r, const char *table_key,
+                            int64_t within_us, const struct job_index *x, struct arena *a,
+                            struct history *history, struct known_jobs *out, struct failure *f)
 {
-	struct store_param within = P_INT(within_us);
+	struct store_param more[] = {P_INT(within_us), P_TEXT(table_key)};
 	struct store_rows rows;
 	AUTO_BUF head = BUF_INIT;
 	buf_add(&head, "SELECT k.* FROM (SELECT u.job, ");
 	add_summary(&head, relation_nparams(r) + 1);
-	buf_add(&head,
-	        " AS entered, (SELECT 1 FROM defib.hold AS h WHERE h.watch = u.watch AND h.job = "
-	        "u.job) AS held FROM (");
+	buf_addf(&head,
+	         " AS entered, (SELECT 1 FROM defib.hold AS h WHERE h.table_key = $%d::text AND h.job "
+	         "= u.job) AS held FROM (",
+	         relation_nparams(r) + 2);
 	defib_err err = run_over(s, r, buf_text(&head),
-	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL",
-	                         &within, 1, a, &rows, f);
+	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL", more,
+	                         2, a, &rows, f);
 	if (err)
 		return err;
 	*out = (struct known_jobs){ARENA_ARRAY(a, const char *, rows.nrows),
@@ -178,9 +187,9 @@ static defib_err read_known(struct store *s, struct relation *r, int64_t within_
 	return DEFIB_OK;
 }
 
-defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs, int n,
-                         int64_t within_us, struct arena *a, struct history *history,
-                         struct failure *f)
+defib_err ledger_history(struct store *s, const char *watch, const char *table_key,
+                         const char *const *jobs, int n, int64_t within_us, struct arena *a,
+                         struct history *history, struct failure *f)
 {
 	struct job_index index;
 	struct relation r;
@@ -190,7 +199,7 @@ defib_err ledger_history(struct store *s, const char *watch, const char *const *
 		return DEFIB_OK;
 	job_index_init(&index, jobs, n, a);
 	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err = read_known(s, &r, within_us, &index, a, history, &known, f);
+	defib_err err = read_known(s, &r, table_key, within_us, &index, a, history, &known, f);
 	relation_release(&r);
 	if (!err && known.nspoken) {
 		jobs_relation(&r, s->engine, watch, known.spoken, known.nspoken);
@@ -199,7 +208,7 @@ defib_err ledger_history(struct store *s, const char *watch, const char *const *
 	}
 	if (!err && known.nheld) {
 		jobs_relation(&r, s->engine, watch, known.held, known.nheld);
-		err = read_holds(s, &r, &index, a, history, f);
+		err = read_holds(s, &r, table_key, &index, a, history, f);
 		relation_release(&r);
 	}
 	return err;

@@ -38,7 +38,8 @@ static void another_watch_does_not_count(enum store_engine engine)
 	open_place(&p, engine);
 	append(&p, &e, 1, true);
 	hold(&p, &(struct hold){.job = "1", .cause = "rule"}, 1);
-	assert_int_equal(ledger_history(p.store, "other", jobs, 1, DAY, &p.arena, &h, &f), DEFIB_OK);
+	assert_int_equal(ledger_history(p.store, "other", "other", jobs, 1, DAY, &p.arena, &h, &f),
+	                 DEFIB_OK);
 	assert_int_equal(h.recoveries, 0);
 	assert_false(h.held);
 	close_place(&p);

@@ -29,6 +29,7 @@ int job_index_find(const struct job_index *x, const char *job);
 /* Ids are drawn under this lock; the pair of numbers is arbitrary but fixed. */
 #define LEDGER_LOCK_CALL "pg_advisory_xact_lock(1684366953, 1)"
 #define LEDGER_LOCK "SELECT " LEDGER_LOCK_CALL
+#define LEDGER_TRY_LOCK "SELECT pg_try_advisory_xact_lock(1684366953, 1)"
 
 /* Take it for this transaction. An engine with one writer needs no lock. */
 MUST_CHECK defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f);

@@ -134,6 +134,17 @@ defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
 	return err ? err : seal_added(s, a, f);
 }
 
+defib_err ledger_try_lock(struct store *s, bool *got, struct arena *a, struct failure *f)
+{
+	struct store_rows rows = {0};
+	*got = true;
+	if (!store_dialect(s)->has_session_locks)
+		return DEFIB_OK;
+	defib_err err = store_exec(s, LEDGER_TRY_LOCK, NULL, 0, a, &rows, f);
+	*got = row_bool(&rows, 0, 0);
+	return err;
+}
+
 /* The lock is taken after all rows are written, and ids are drawn under it. */
 void ledger_with(struct buf *sql, int first)
 {
@@ -382,10 +393,11 @@ struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, i
 
 /* ---- holds ---- */
 
-defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const struct hold *holds,
-                      int n, struct arena *a, struct failure *f)
+defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const char *table_key,
+                      const struct hold *holds, int n, struct arena *a, struct failure *f)
 {
-	static const char *const names[] = {"watch", "batch", "job", "cause", "reason", "owner"};
+	static const char *const names[] = {"table_key", "watch",  "batch", "job",
+	                                    "cause",     "reason", "owner"};
 	AUTO_RELATION r = {.engine = s->engine};
 	if (n == 0)
 		return DEFIB_OK;
@@ -394,8 +406,8 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 	relation_column(&r, "sign_us", "bigint");
 	for (int i = 0; i < n; i++) {
 		const struct hold *h = &holds[i];
-		const char *const values[] = {ctx->watch, ctx->batch, h->job,
-		                              h->cause,   h->reason,  h->owner};
+		const char *const values[] = {table_key, ctx->watch, ctx->batch, h->job,
+		                              h->cause,  h->reason,  h->owner};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
 		relation_number(&r, h->has_sign, h->sign_us);
@@ -404,24 +416,26 @@ defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const s
 	/* SQLite needs a WHERE to distinguish ON CONFLICT from a join. */
 	return run_over(
 		s, &r,
-		"INSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us) SELECT "
-		"u.* FROM (",
-		") AS u WHERE true ON CONFLICT (watch, job) DO UPDATE SET "
+		"INSERT INTO defib.hold (table_key, watch, batch, job, cause, reason, owner, sign_us) "
+		"SELECT u.* FROM (",
+		") AS u WHERE true ON CONFLICT (table_key, job) DO UPDATE SET watch = excluded.watch, "
 		"batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
 		"owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
 		NULL, 0, a, NULL, f);
 }
 
 #define HOLDS                                                                                      \
-	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us FROM defib.hold WHERE "
+	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us, table_key FROM "           \
+	"defib.hold "                                                                                  \
+	"WHERE "
 
 static struct held_job *take_holds(const struct store_rows *rows, struct arena *a, int *n)
 {
 #define M(member) ROW_MEMBER(struct held_job, member)
 	static const struct row_member members[] = {
-		M(watch),  M(job),   M(cause), M(reason),
-		M(owner),  M(batch), M(at),    ROW_GIVEN(struct held_job, has_sign),
-		M(sign_us)};
+		M(watch),   M(job),      M(cause), M(reason),
+		M(owner),   M(batch),    M(at),    ROW_GIVEN(struct held_job, has_sign),
+		M(sign_us), M(table_key)};
 #undef M
 	return ROWS_READ(rows, members, struct held_job, a, n);
 }
@@ -462,39 +476,59 @@ defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
 	return err;
 }
 
-defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs, int n,
-                             struct arena *a, bool *held, struct failure *f)
+/* A relation u(table_key, job). */
+static void held_relation(struct relation *r, enum store_engine engine, const char *table_key,
+                          const char *const *jobs, int n)
 {
-	struct store_param param = P_TEXT(watch);
+	relation_init(r, engine);
+	r->brief = true;
+	relation_column(r, "table_key", "text");
+	relation_column(r, "job", "text");
+	for (int i = 0; i < n; i++) {
+		relation_text(r, table_key);
+		relation_text(r, jobs[i]);
+		relation_end_row(r);
+	}
+}
+
+defib_err ledger_holds_of(struct store *s, const char *table_key, const char *const *jobs,
+                          int njobs, struct arena *a, struct held_job **out, int *n,
+                          struct failure *f)
+{
+	struct store_param param = P_TEXT(table_key);
 	struct store_rows rows = {0};
-	struct relation r;
-	if (n == 0)
+	AUTO_RELATION r = {0};
+	*n = 0;
+	if (njobs == 0)
 		return DEFIB_OK;
-	/* Most watches have none: checking that costs less than passing a thousand jobs. */
-	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.hold WHERE watch = $1 LIMIT 1", &param, 1,
-	                             a, &rows, f);
+	/* Most tables have none: checking that costs less than passing a thousand jobs. */
+	defib_err err = dialect_exec(s, "SELECT 1 FROM defib.hold WHERE table_key = $1 LIMIT 1", &param,
+	                             1, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
-	jobs_relation(&r, s->engine, watch, jobs, n);
-	err = run_over(s, &r, "SELECT job FROM defib.hold WHERE (watch, job) IN (", ")", NULL, 0, a,
-	               &rows, f);
-	relation_release(&r);
-	for (int i = 0; !err && i < rows.nrows; i++)
-		for (int k = 0; k < n; k++)
-			held[k] = held[k] || text_eq(jobs[k], row_text(&rows, i, 0));
+	held_relation(&r, s->engine, table_key, jobs, njobs);
+	err = run_over(s, &r, HOLDS "(table_key, job) IN (", ")", NULL, 0, a, &rows, f);
+	if (!err)
+		*out = take_holds(&rows, a, n);
 	return err;
 }
 
-defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs, int n,
+defib_err ledger_holds_drop(struct store *s, const char *table_key, const char *const *jobs, int n,
                             struct arena *a, struct failure *f)
 {
-	return drop_jobs(s, "defib.hold", watch, jobs, n, a, f);
+	AUTO_RELATION r = {0};
+	if (n == 0)
+		return DEFIB_OK;
+	held_relation(&r, s->engine, table_key, jobs, n);
+	return run_over(s, &r, "DELETE FROM defib.hold WHERE (table_key, job) IN (", ")", NULL, 0, a,
+	                NULL, f);
 }
 
 defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
                              struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(h->watch), P_TEXT(h->job), P_TEXT(h->batch)};
-	return dialect_write(s, "DELETE FROM defib.hold WHERE watch = $1 AND job = $2 AND batch = $3",
+	struct store_param params[] = {P_TEXT(h->table_key), P_TEXT(h->job), P_TEXT(h->batch)};
+	return dialect_write(s,
+	                     "DELETE FROM defib.hold WHERE table_key = $1 AND job = $2 AND batch = $3",
 	                     params, 3, a, NULL, f);
 }

@@ -45,6 +45,13 @@ struct ledger_context {
 MUST_CHECK defib_err ledger_append(struct store *s, const struct ledger_context *ctx,
                                    const struct ledger_entry *entries, int n, struct arena *a,
                                    struct failure *f);
+/*
+ * Take the lock under which entries are added, without waiting; *got is false if another
+ * transaction has it. First in a transaction that sees one snapshot: nobody adds entries after that
+ * snapshot, which would keep this transaction from adding its own.
+ */
+MUST_CHECK defib_err ledger_try_lock(struct store *s, bool *got, struct arena *a,
+                                     struct failure *f);
 /* Whether a batch was committed. Resolves an unknown outcome. */
 MUST_CHECK defib_err ledger_has_batch(struct store *s, const char *batch, bool *found,
                                       struct failure *f);
@@ -134,7 +141,8 @@ struct history {
 	const char *hold_owner; /* … for this owner */
 	bool hold_has_sign;
 	int64_t hold_sign_us; /* … and this sign of life */
-	const char *hold_cause, *hold_reason;
+	const char *hold_watch, *hold_cause, *hold_reason;
+	int64_t hold_at_us;
 	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
 	struct noted noted;     /* when it was last reported stuck */
 	struct noted let_go;    /* when an operator last released it without a write to its row */
@@ -145,9 +153,9 @@ struct history {
  * ZOMBIE_DETECTED: {"owner": text, "sign_us": number}, either may be null; `let_go` likewise, with
  * "attempts" if known.
  */
-MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *const *jobs,
-                                    int n, int64_t within_us, struct arena *a,
-                                    struct history *history, struct failure *f);
+MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *table_key,
+                                    const char *const *jobs, int n, int64_t within_us,
+                                    struct arena *a, struct history *history, struct failure *f);
 /*
  * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older than the
  * microseconds in parameter `within`. For statements of other rooms; needs translation
@@ -167,16 +175,22 @@ struct hold {
 	int64_t sign_us;
 };
 
+/*
+ * A hold belongs to a row: to a table with its key (`table_key`, from the watch's binding) and a
+ * job. The watch that made it is where it is listed and counted.
+ */
+
 /* Put jobs on hold inside the caller's transaction. */
 MUST_CHECK defib_err ledger_hold(struct store *s, const struct ledger_context *ctx,
-                                 const struct hold *holds, int n, struct arena *a,
-                                 struct failure *f);
+                                 const char *table_key, const struct hold *holds, int n,
+                                 struct arena *a, struct failure *f);
 
 struct held_job {
 	const char *watch, *job, *cause, *reason, *owner, *batch;
 	const char *at; /* ISO, UTC */
 	bool has_sign;
 	int64_t sign_us;
+	const char *table_key;
 };
 
 /* Holds, oldest first; `watch` and `job` NULL: all. */
@@ -187,12 +201,14 @@ MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const
 MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const char *after,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
-/* Which of the jobs have a hold, in force or not: held[i] for jobs[i]. */
-MUST_CHECK defib_err ledger_holds_among(struct store *s, const char *watch, const char *const *jobs,
-                                        int n, struct arena *a, bool *held, struct failure *f);
+/* The holds of these rows, in force or not, in no order. */
+MUST_CHECK defib_err ledger_holds_of(struct store *s, const char *table_key,
+                                     const char *const *jobs, int njobs, struct arena *a,
+                                     struct held_job **out, int *n, struct failure *f);
 /* Release jobs inside the caller's transaction. Jobs without a hold are not a failure. */
-MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *watch, const char *const *jobs,
-                                       int n, struct arena *a, struct failure *f);
+MUST_CHECK defib_err ledger_holds_drop(struct store *s, const char *table_key,
+                                       const char *const *jobs, int n, struct arena *a,
+                                       struct failure *f);
 /* Delete one hold, if it is still the same one, in a transaction of its own. */
 MUST_CHECK defib_err ledger_hold_forget(struct store *s, const struct held_job *h, struct arena *a,
                                         struct failure *f);

@@ -143,8 +143,9 @@ static void nothing_to_write_or_ask_is_no_statement(enum store_engine engine)
 	struct history none;
 	open_place(&p, engine);
 	assert_int_equal(ledger_append(p.store, &context, NULL, 0, &p.arena, &f), DEFIB_OK);
-	assert_int_equal(ledger_hold(p.store, &context, NULL, 0, &p.arena, &f), DEFIB_OK);
-	assert_int_equal(ledger_history(p.store, "pages", NULL, 0, DAY, &p.arena, &none, &f), DEFIB_OK);
+	assert_int_equal(ledger_hold(p.store, &context, "pages", NULL, 0, &p.arena, &f), DEFIB_OK);
+	assert_int_equal(ledger_history(p.store, "pages", "pages", NULL, 0, DAY, &p.arena, &none, &f),
+	                 DEFIB_OK);
 	close_place(&p);
 }
 

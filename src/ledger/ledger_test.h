@@ -132,7 +132,7 @@ static inline void hold(struct place *p, const struct hold *holds, int n)
 {
 	struct failure f = {0};
 	assert_int_equal(store_begin(p->store, TX_WRITE, &f), DEFIB_OK);
-	if (ledger_hold(p->store, &context, holds, n, &p->arena, &f))
+	if (ledger_hold(p->store, &context, "pages", holds, n, &p->arena, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(store_commit(p->store, &f), DEFIB_OK);
 }
@@ -141,7 +141,7 @@ static inline void history(struct place *p, const char *const *jobs, int n, int6
                            struct history *out)
 {
 	struct failure f = {0};
-	if (ledger_history(p->store, "pages", jobs, n, within_us, &p->arena, out, &f))
+	if (ledger_history(p->store, "pages", "pages", jobs, n, within_us, &p->arena, out, &f))
 		fail_msg("%s", f.what);
 }
 

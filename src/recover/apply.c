@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/apply_inside.h"
 
+#include "base/clock.h"
+#include "ledger/events.h"
 #include "recover/look.h"
+
+#include <unistd.h>
+
+#define ALONE_PAUSE_US 3000
 
 const char *const outcome_names[] = {
 #define X(id, name) name,
@@ -59,9 +65,10 @@ static defib_err lock_rows(struct batch *b, struct failure *f)
 		b->all[i].locked = whole;
 	if (whole)
 		return DEFIB_OK;
-	const char *lock = b->ap->lock_signs ? q->lock_signs
-	                   : q->lock_leases  ? q->lock_leases
-	                                     : q->lock;
+	const char *lock = b->ap->lock_signs && q->lock_signs ? q->lock_signs
+	                   : q->lock_states                   ? q->lock_states
+	                   : q->lock_leases                   ? q->lock_leases
+	                                                      : q->lock;
 	defib_err err = over_keys(b, lock, acts, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct candidate *c = by_row(b, &rows, i);
@@ -71,18 +78,63 @@ static defib_err lock_rows(struct batch *b, struct failure *f)
 	return err;
 }
 
-bool apply_may_lock_signs(struct store *s, const struct watch_sql *q)
+/* Run a lock over no rows. */
+static defib_err try_lock(struct store *s, const struct watch_sql *q, const char *sql,
+                          struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct failure ignored = {0};
 	struct apply ap = {.store = s, .sql = q};
 	struct batch none = {.ap = &ap, .arena = &a};
-	bool may = false;
-	if (q->lock_signs && store_begin(s, TX_WRITE, &ignored) == DEFIB_OK) {
-		may = over_keys(&none, q->lock_signs, acts, NULL, &ignored) == DEFIB_OK;
-		store_rollback(s);
-	}
-	return may;
+	defib_err err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = over_keys(&none, sql, acts, NULL, f);
+	store_rollback(s);
+	return err;
+}
+
+/* The database's answer, and not that it is away. */
+static bool is_refusal(defib_err err)
+{
+	return err == DEFIB_PERMISSION || err == DEFIB_BAD_SQL || err == DEFIB_DATABASE;
+}
+
+static defib_err refuse_unlocked(const struct watch_sql *q, const char *because, struct failure *f)
+{
+	const char *name = q->binding->watch->name;
+	char why[sizeof f->what];
+	snprintf(why, sizeof why, "%s", because);
+	fail(f, DEFIB_REFUSED,
+	     "watch %s reads the state of a job in another table and cannot lock it there (%s): a job "
+	     "that ends during a recovery would be overwritten",
+	     name, why);
+	fail_next(f,
+	          q->unlockable
+	              ? "write (SELECT … FROM … WHERE …) or EXISTS (SELECT …), with the job's key in "
+	                "its WHERE, instead of IN (SELECT …), UNION or WITH"
+	              : "grant UPDATE on that table to this role; defib doctor gives the statement");
+	return DEFIB_REFUSED;
+}
+
+defib_err apply_may_lock(struct store *s, const struct watch_sql *q, bool *signs, struct failure *f)
+{
+	struct failure why = {0};
+	*signs = false;
+	if (!q->lock)
+		return DEFIB_OK;
+	if (q->unlockable)
+		return refuse_unlocked(q, q->unlockable, f);
+	defib_err err = q->lock_signs ? try_lock(s, q, q->lock_signs, &why) : DEFIB_OK;
+	*signs = q->lock_signs && !err;
+	if (is_refusal(err) && q->lock_states)
+		err = try_lock(s, q, q->lock_states, &why);
+	else if (is_refusal(err))
+		return DEFIB_OK;
+	if (is_refusal(err))
+		return refuse_unlocked(q, why.what, f);
+	if (err)
+		*f = why;
+	return err;
 }
 
 /* Whether the second reading found the job as it was at the decision. */
@@ -92,6 +144,10 @@ static bool is_as_decided(const struct batch *b, struct candidate *c, const stru
 	/* An undo compares everything that a claim changes; other acts compare the written columns. */
 	struct column_set only = {c->does == ACT_UNDO ? NULL : q->before, q->nbefore};
 	if (c->expected && !columns_same(c->expected, now->before, &only, b->arena, &c->refusal))
+		return false;
+	/* Its old worker may be at work on it still: a retry that nobody ordered now ends here. */
+	c->late = now->late && c->does == ACT_THEN && !text_eq(c->decision.rule, RULE_BY_HAND);
+	if (c->late)
 		return false;
 	/* An undo or a second phase depends on the row as the first act left it. */
 	bool by_columns = c->does == ACT_THEN || c->does == ACT_UNDO;
@@ -354,7 +410,7 @@ static defib_err check_written(struct batch *b, struct failure *f)
 	return err;
 }
 
-/* All writes to the user's table, and whether they helped. */
+/* All writes to the user's tables, and whether they helped. */
 static defib_err act(struct batch *b, struct failure *f)
 {
 	defib_err err = lock_rows(b, f);
@@ -371,12 +427,56 @@ static defib_err act(struct batch *b, struct failure *f)
 	return err;
 }
 
+static bool must_be_stable(const struct batch *b)
+{
+	for (int i = 0; i < b->n; i++)
+		if (acts(&b->all[i]) && act_writes_beyond(b->ap->sql, b->all[i].does))
+			return true;
+	return false;
+}
+
+/*
+ * A stable batch cannot add entries if others did after its snapshot. Usually they did not. If one
+ * failed for that reason, the next takes the lock first. It does not wait in its transaction,
+ * because its snapshot would be older than what it waited for: it begins again.
+ */
+static defib_err begin_alone(struct batch *b, enum store_tx mode, struct failure *f)
+{
+	struct store *s = b->ap->store;
+	const int64_t end_ms = clock_boot_ms() + s->lock_ms;
+	bool got = false;
+	for (;;) {
+		defib_err err = store_begin(s, mode, f);
+		if (!err)
+			err = ledger_try_lock(s, &got, b->arena, f);
+		if (!err && got)
+			return DEFIB_OK;
+		store_rollback(s);
+		if (err)
+			return err;
+		if (clock_boot_ms() > end_ms)
+			return fail(f, DEFIB_LOCKED, "others keep adding entries to the ledger");
+		usleep(ALONE_PAUSE_US);
+	}
+}
+
+static defib_err begin_transaction(struct batch *b, enum store_tx mode, struct failure *f)
+{
+	if (b->stable && b->ap->entries_first && b->ap->ledger->ready)
+		return begin_alone(b, mode, f);
+	return store_begin(b->ap->store, mode, f);
+}
+
+/* The user's tables, and then our own. */
 static defib_err in_transaction(struct batch *b, struct failure *f)
 {
 	bool done = false;
 	defib_err err = apply_whole(b, &done, f);
 	if (!err && !done)
 		err = act(b, f);
+	b->ap->unlocked_row = b->stable && err == DEFIB_LOCKED;
+	if (!err && b->stable)
+		err = store_wait_again(b->ap->store, f);
 	if (!err && !b->barred && !(done && b->surprised))
 		err = bar_held(b, f);
 	return err || done || b->barred ? err : write_own_tables(b, f);
@@ -457,17 +557,27 @@ static bool by_key(const struct watch_sql *q)
 	return q->binding->key_indexed;
 }
 
-defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, struct arena *a,
+static enum store_tx mode_of(const struct batch *b)
+{
+	bool bulk = by_key(b->ap->sql);
+	if (b->stable)
+		return bulk ? TX_STABLE_BULK : TX_STABLE;
+	return bulk ? TX_BULK : TX_WRITE;
+}
+
+defib_err apply_batch(struct apply *ap, struct candidate *batch, int n, struct arena *a,
                       struct failure *f)
 {
 	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
 	defib_err err = DEFIB_OK;
 	bool again = false;
 	index_jobs(&b);
+	ap->unlocked_row = false;
 	do {
 		if (begin(&b) == 0)
 			return DEFIB_OK;
-		err = store_begin(ap->store, by_key(ap->sql) ? TX_BULK : TX_WRITE, f);
+		b.stable = must_be_stable(&b);
+		err = begin_transaction(&b, mode_of(&b), f);
 		if (err)
 			return err;
 		bool was_surprised = b.surprised;
@@ -483,11 +593,13 @@ defib_err apply_batch(const struct apply *ap, struct candidate *batch, int n, st
 
 defib_err apply_try(const struct apply *ap, struct candidate *c, struct arena *a, struct failure *f)
 {
-	struct batch b = {.ap = ap, .all = c, .n = 1, .arena = a};
+	struct apply own = *ap;
+	struct batch b = {.ap = &own, .all = c, .n = 1, .arena = a};
 	index_jobs(&b);
 	if (begin(&b) == 0)
 		return DEFIB_OK;
-	defib_err err = store_begin(ap->store, TX_WRITE, f);
+	b.stable = must_be_stable(&b);
+	defib_err err = store_begin(ap->store, b.stable ? TX_STABLE : TX_WRITE, f);
 	if (err)
 		return err;
 	err = act(&b, f);

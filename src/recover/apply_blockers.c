@@ -93,7 +93,8 @@ static void name_blockers(struct batch *b)
 
 void apply_blockers(const struct apply *ap, struct candidate *batch, int n, struct arena *a)
 {
-	struct batch b = {.ap = ap, .all = batch, .n = n, .arena = a};
+	struct apply own = *ap;
+	struct batch b = {.ap = &own, .all = batch, .n = n, .arena = a};
 	struct failure ignored = {0};
 	bool secured = false;
 	int probes = 0;

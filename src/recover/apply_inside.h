@@ -14,7 +14,7 @@
 
 /* A batch under way. */
 struct batch {
-	const struct apply *ap;
+	struct apply *ap;
 	struct candidate *all;
 	int n;
 	struct arena *arena;
@@ -26,6 +26,7 @@ struct batch {
 	struct facts *written;
 	int barred;     /* candidates that must not be written after all: roll back everything */
 	int noted;      /* ledger entries without a write to the table */
+	bool stable;    /* its statements see one snapshot */
 	bool surprised; /* the whole statement had another result than decided: roll back, then use
 	                   single statements */
 };

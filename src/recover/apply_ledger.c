@@ -48,6 +48,66 @@ defib_err gather_evidence(struct batch *b, struct failure *f)
 
 /* ---- holds ---- */
 
+/* An act, and not a hold: what it leaves is held no more. */
+static bool ends_hold(const struct candidate *c)
+{
+	return acts(c) && c->does != REMEDY_HOLD && c->does != ACT_UNDO;
+}
+
+/* As they are now, under the locks of their rows: what `before` says of them. */
+static defib_err read_ending(struct batch *b, struct failure *f)
+{
+	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
+	struct held_job *held = NULL;
+	int n = 0, nheld = 0;
+	for (int i = 0; i < b->n; i++)
+		if (ends_hold(&b->all[i]) && b->all[i].facts.hold != HOLD_STATE_NONE)
+			jobs[n++] = b->all[i].facts.job;
+	defib_err err = ledger_holds_of(b->ap->store, b->ap->sql->binding->table_key, jobs, n, b->arena,
+	                                &held, &nheld, f);
+	for (int i = 0; !err && i < nheld; i++) {
+		int at = job_index_find(&b->index, held[i].job);
+		if (at >= 0)
+			b->all[at].held_was = (struct hold){.job = held[i].job,
+			                                    .cause = held[i].cause,
+			                                    .reason = held[i].reason,
+			                                    .owner = held[i].owner,
+			                                    .has_sign = held[i].has_sign,
+			                                    .sign_us = held[i].sign_us};
+	}
+	return err;
+}
+
+static void add_text(struct buf *out, const char *name, const char *value)
+{
+	buf_addf(out, "\"%s\":", name);
+	if (value)
+		buf_add_json(out, value);
+	else
+		buf_add(out, "null");
+	buf_add(out, ",");
+}
+
+/* The row as it was read, and the hold that ends with the act. */
+static const char *before_of(const struct batch *b, const struct candidate *c)
+{
+	const struct hold *h = &c->held_was;
+	size_t len = c->before ? strlen(c->before) : 0;
+	AUTO_BUF out = BUF_INIT;
+	if (!ends_hold(c) || !h->job || len < 2)
+		return c->before;
+	buf_addn(&out, c->before, len - 1);
+	buf_addf(&out, "%s\"" BEFORE_HOLD "\":{", len > 2 ? "," : "");
+	add_text(&out, "cause", h->cause);
+	add_text(&out, "reason", h->reason);
+	add_text(&out, "owner", h->owner);
+	if (h->has_sign)
+		buf_addf(&out, "\"sign_us\":%lld}}", (long long)h->sign_us);
+	else
+		buf_add(&out, "\"sign_us\":null}}");
+	return arena_strdup(b->arena, buf_text(&out));
+}
+
 /*
  * The facts that a hold is made for: as judged or, if the user's table also records holds, as the
  * write left the row, which no longer runs. Likewise for an undone job: it is stuck as before, and
@@ -77,15 +137,20 @@ static defib_err write_holds(struct batch *b, const struct ledger_context *ctx, 
 	for (int i = 0; i < b->n; i++) {
 		const struct candidate *c = &b->all[i];
 		const struct facts *as = held_as(b, i);
-		if (as)
+		if (acts(c) && c->does == ACT_UNDO && c->held_was.job)
+			holds[n++] = c->held_was;
+		else if (as)
 			holds[n++] = (struct hold){c->facts.job, c->decision.cause, c->reason,
 			                           as->owner,    as->has_sign[s],   as->sign_us[s]};
 		else if (acts(c) && c->facts.hold != HOLD_STATE_NONE)
 			free[nfree++] = c->facts.job;
 	}
-	defib_err err = ledger_hold(b->ap->store, ctx, holds, n, b->arena, f);
+	const char *table_key = b->ap->sql->binding->table_key;
+	defib_err err = read_ending(b, f);
+	if (!err)
+		err = ledger_hold(b->ap->store, ctx, table_key, holds, n, b->arena, f);
 	if (!err && nfree)
-		err = ledger_holds_drop(b->ap->store, ctx->watch, free, nfree, b->arena, f);
+		err = ledger_holds_drop(b->ap->store, table_key, free, nfree, b->arena, f);
 	return err;
 }
 
@@ -99,21 +164,21 @@ static bool may_be_held(const struct candidate *c)
 defib_err bar_held(struct batch *b, struct failure *f)
 {
 	const char **jobs = ARENA_ARRAY(b->arena, const char *, b->n);
-	struct candidate **whose = ARENA_ARRAY(b->arena, struct candidate *, b->n);
-	bool *held = ARENA_ARRAY(b->arena, bool, b->n);
-	int n = 0;
+	struct held_job *held = NULL;
+	int n = 0, nheld = 0;
 	if (!b->ap->ledger->ready)
 		return DEFIB_OK;
 	for (int i = 0; i < b->n; i++)
-		if (may_be_held(&b->all[i])) {
-			whose[n] = &b->all[i];
+		if (may_be_held(&b->all[i]))
 			jobs[n++] = b->all[i].facts.job;
-		}
-	defib_err err =
-		ledger_holds_among(b->ap->store, batch_watch(b)->name, jobs, n, b->arena, held, f);
-	for (int i = 0; !err && i < n; i++) {
-		whose[i]->held_since = held[i];
-		b->barred += held[i];
+	defib_err err = ledger_holds_of(b->ap->store, b->ap->sql->binding->table_key, jobs, n, b->arena,
+	                                &held, &nheld, f);
+	for (int i = 0; !err && i < nheld; i++) {
+		int at = job_index_find(&b->index, held[i].job);
+		if (at < 0)
+			continue;
+		b->all[at].held_since = true;
+		b->barred++;
 	}
 	return err;
 }
@@ -168,6 +233,9 @@ static defib_err write_steps(struct batch *b, struct failure *f)
 }
 
 /* ---- the ledger ---- */
+
+#define RETRY_ENDED_LATE                                                                           \
+	"its old worker went on after all (late_when): the retry that waited is cancelled"
 
 /* A later undo must know this, even if the watch has changed by then. */
 static const char *with_also(const struct batch *b, const struct candidate *c)
@@ -227,7 +295,10 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 			entries[n] = entry_of(c, act_event(REMEDY_REPORT));
 			entries[n++].after = noted_as(batch_watch(b), c, b->arena);
 		} else if (changed) {
-			entries[n++] = entry_of(c, ENTRY_CHANGED_MEANWHILE);
+			entries[n] = entry_of(c, ENTRY_CHANGED_MEANWHILE);
+			if (c->late)
+				entries[n].reason = RETRY_ENDED_LATE;
+			n++;
 		}
 		b->noted += changed || to_be_noted(b, c);
 		if (!acts(c))
@@ -236,8 +307,10 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 			entries[n++] = entry_of(c, ENTRY_RETRIES_EXHAUSTED);
 		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
 		entries[n].evidence = with_also(b, c);
-		entries[n].before = c->before;
-		entries[n++].after = c->does == ACT_LIFT ? noted_as(batch_watch(b), c, b->arena) : c->after;
+		entries[n].before = before_of(b, c);
+		/* An undone hold leaves the facts that led to it; a release says that they do not count. */
+		bool released = c->does == ACT_LIFT && !c->event;
+		entries[n++].after = released ? noted_as(batch_watch(b), c, b->arena) : c->after;
 	}
 	return ledger_append(b->ap->store, ctx, entries, n, b->arena, f);
 }

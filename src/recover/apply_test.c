@@ -163,11 +163,20 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 	assert_true(t->job.decision.act);
 }
 
+static struct apply apply_of(struct trial *t)
+{
+	return (struct apply){.store = &t->store.base,
+	                      .sql = &t->sql,
+	                      .ledger = &t->ledger,
+	                      .actor = "test",
+	                      .batch = "batch",
+	                      .lock_signs = t->sql.lock_signs != NULL};
+}
+
 static enum outcome apply_with(struct trial *t, enum point point, const char *act)
 {
 	struct failure f = {0};
-	struct apply ap = {
-		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
+	struct apply ap = apply_of(t);
 	t->store.point = point;
 	t->store.act = act;
 	t->store.fired = false;
@@ -298,12 +307,11 @@ static void job_that_was_put_on_hold_is_left(void **state)
 	struct trial *t = *state;
 	bool pg = t->rig.engine == STORE_POSTGRES;
 	decide_on_job(t, "beat_at", RULES);
-	leaves(
-		t, pg ? BEFORE_LOCK : BEFORE_BEGIN,
-		pg ? "INSERT INTO defib.hold (watch, job, cause, batch) VALUES ('jobs', '1', 'operator', "
-			 "'b')"
-		   : "INSERT INTO defib_hold (watch, job, cause, batch) VALUES ('jobs', '1', 'operator', "
-			 "'b')");
+	leaves(t, pg ? BEFORE_LOCK : BEFORE_BEGIN,
+	       pg ? "INSERT INTO defib.hold (table_key, watch, job, cause, batch) VALUES ('public.jobs "
+	            "(id)', 'jobs', '1', 'operator', 'b')"
+	          : "INSERT INTO defib_hold (table_key, watch, job, cause, batch) VALUES ('jobs (id)', "
+	            "'jobs', '1', 'operator', 'b')");
 }
 
 static void change_before_begin_is_left(void **state)
@@ -364,6 +372,50 @@ static void beat_in_another_table_that_is_under_way_is_left(void **state)
 	assert_int_equal(rig_requeued(&t->rig), 0);
 }
 
+#define STATES                                                                                     \
+	"    remedies: [{when: \"EXISTS (SELECT 1 FROM beats b WHERE b.job = t.id AND b.at = "         \
+	"1577836800)\", do: requeue}, {do: fail}]\n" RIG_REQUEUE "    fail: status = 'failed'\n"
+
+static void state_in_another_table_that_is_being_written_is_left(void **state)
+{
+	struct trial *t = *state;
+	struct failure f = {0};
+	decide_on_job(t, "beat_at", STATES);
+	struct store *ending = open_with((struct store_options){.url = t->rig.url});
+	assert_int_equal(store_begin(ending, TX_WRITE, &f), DEFIB_OK);
+	assert_int_equal(run(ending, BEAT, &f), DEFIB_OK);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
+	store_close(ending);
+	assert_int_equal(rig_requeued(&t->rig), 0);
+}
+
+static void state_in_another_table_cannot_change_before_the_commit(void **state)
+{
+	struct trial *t = *state;
+	decide_on_job(t, "beat_at", STATES);
+	assert_int_equal(apply_with(t, BEFORE_WRITE, BEAT), OUTCOME_RECOVERED);
+	assert_int_equal(t->store.answer, DEFIB_LOCKED);
+}
+
+/* A row that nobody locked for the user's own statement, and that changed since the snapshot. */
+static void a_statement_does_not_overwrite_what_was_committed_meanwhile(void **state)
+{
+	struct trial *t = *state;
+	struct failure f = {0};
+	decide_on_job(t, "beat_at",
+	              "    requeue: {sql: [\"UPDATE beats SET at = 1 FROM stuck s WHERE job = s.id\", "
+	              "\"UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)\"]}\n");
+	struct apply ap = apply_of(t);
+	t->store.point = BEFORE_WRITE;
+	t->store.act = "UPDATE beats SET at = 2";
+	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_LOCKED);
+	assert_true(t->store.fired && ap.unlocked_row);
+	assert_string_equal(f.sqlstate, "40001");
+	assert_int_equal(number(t->rig.other, "SELECT at FROM beats"), 2);
+	assert_int_equal(rig_entries(&t->rig), 0);
+	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);
+}
+
 /*
  * From the lock to the commit no other session can change the row, so nothing is missed. Only the
  * single statements leave a moment between them.
@@ -402,8 +454,7 @@ static void locked_row_is_skipped_and_its_holder_named(void **state)
 	assert_int_equal(store_begin(holder, TX_WRITE, &f), DEFIB_OK);
 	assert_int_equal(run(holder, "SELECT 1 FROM jobs FOR UPDATE", &f), DEFIB_OK);
 	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_LOCKED);
-	struct apply ap = {
-		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
+	struct apply ap = apply_of(t);
 	apply_blockers(&ap, &t->job, 1, &t->rig.arena);
 	assert_int_equal(t->job.blocker_pid, pid);
 	store_close(holder);
@@ -422,8 +473,7 @@ static void write_that_fails_leaves_no_entry(void **state)
 	struct failure f = {0};
 	decide_on_job(t, "beat_at", RULES);
 	rig_sql(&t->rig, refuse[t->rig.engine]);
-	struct apply ap = {
-		&t->store.base, &t->sql, &t->ledger, "test", "batch", t->sql.lock_signs != NULL, false};
+	struct apply ap = apply_of(t);
 	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_CONSTRAINT);
 	assert_false(t->store.base.in_tx);
 	assert_int_equal(rig_requeued(&t->rig), 0);
@@ -477,6 +527,9 @@ int main(void)
 		BOTH(job_that_was_put_on_hold_is_left),
 		BOTH(change_before_begin_is_left),
 		BOTH(other_columns_do_not_matter),
+		POSTGRES(state_in_another_table_that_is_being_written_is_left),
+		POSTGRES(state_in_another_table_cannot_change_before_the_commit),
+		POSTGRES(a_statement_does_not_overwrite_what_was_committed_meanwhile),
 		BOTH(beat_in_another_table_before_begin_is_seen),
 		POSTGRES(beat_in_another_table_that_may_not_be_locked_is_seen),
 		POSTGRES(beat_in_another_table_waits_for_the_commit),

@@ -28,6 +28,9 @@ enum outcome {
 };
 extern const char *const outcome_names[];
 
+/* In what the ledger keeps of a row: the hold that the act ended. */
+#define BEFORE_HOLD ":hold"
+
 struct candidate {
 	struct facts facts;
 	struct judgement judgement;
@@ -36,8 +39,10 @@ struct candidate {
 	const char *event;    /* its event in the ledger; NULL: the act's own */
 	const char *expected; /* JSON of columns that must be unchanged; NULL: only the facts decide */
 	const char *undo;     /* of ACT_UNDO: JSON of the columns to restore */
-	const char *step;     /* that an operator chose */
-	int nknown;           /* steps that others finished, or that an operator declared finished */
+	struct hold
+		held_was;     /* a hold that the act ends, or that an undo restores; without job: none */
+	const char *step; /* that an operator chose */
+	int nknown;       /* steps that others finished, or that an operator declared finished */
 	struct step_known *known;
 	const char *reason;   /* as written into the row */
 	const char *evidence; /* JSON */
@@ -49,6 +54,7 @@ struct candidate {
 	bool after_known;   /* the write returned `after`, and that the row is no longer running */
 	bool unknown;       /* the result of the write must be read (within apply) */
 	bool held_since;    /* it was put on hold after the decision */
+	bool late;          /* its retry is over: the old worker finished it after all */
 	const char *barred; /* why later tries of this batch must not write it; NULL: they may */
 	const char *before, *after;     /* JSON of what the ledger keeps of the row (kept_columns()) */
 	int64_t blocker_pid, blocker_s; /* who holds the row, since when; 0: not known */

@@ -24,6 +24,7 @@ void carrier_begin(struct carrier *c, const char *actor)
 	uint32_t tail = 0;
 	c->actor = actor;
 	c->transactions = 0;
+	c->contended = false;
 	chance_seed(&c->chance);
 	tail = (uint32_t)(c->chance.state >> 20);
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -34,7 +35,7 @@ void carrier_begin(struct carrier *c, const char *actor)
 
 struct tries tries_begin(void)
 {
-	return (struct tries){clock_boot_ms(), 1};
+	return (struct tries){.begun_ms = clock_boot_ms(), .n = 1};
 }
 
 bool try_again(struct carrier *c, struct tries *t, defib_err err)
@@ -59,9 +60,15 @@ static defib_err was_committed(struct carrier *c, const char *batch, bool *done,
 	return ledger_has_batch(c->session->store, batch, done, f);
 }
 
+/* Whether the failure says that a row changed, and not that it is locked. */
+static bool is_changed(const struct failure *f)
+{
+	return text_eq(f->sqlstate, "40001");
+}
+
 /* One try. `unsure` names a batch that may have been committed, "" if there is none. */
 static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
-                            char unsure[BATCH_NAME], struct failure *f)
+                            char unsure[BATCH_NAME], struct tries *t, struct failure *f)
 {
 	char name[BATCH_NAME];
 	bool done = false;
@@ -73,35 +80,49 @@ static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
 	struct carrier *counts = c->chief ? c->chief : c;
 	int part = __atomic_add_fetch(&counts->transactions, 1, __ATOMIC_RELAXED);
 	snprintf(name, sizeof name, "%s.%d", c->name, part);
+	struct apply ap = {.store = c->session->store,
+	                   .sql = c->sql,
+	                   .ledger = c->ledger,
+	                   .actor = c->actor,
+	                   .batch = name,
+	                   .first = c->chief ? c->first : part == 1,
+	                   .entries_first = c->contended};
 	if (c->opened != c->session->opened) {
-		c->may_lock_signs = apply_may_lock_signs(c->session->store, c->sql);
-		c->opened = c->session->opened;
+		err = apply_may_lock(c->session->store, c->sql, &c->may_lock_signs, f);
+		c->opened = err ? -1 : c->session->opened;
 	}
-	struct apply ap = {c->session->store,
-	                   c->sql,
-	                   c->ledger,
-	                   c->actor,
-	                   name,
-	                   c->may_lock_signs,
-	                   c->chief ? c->first : part == 1};
-	if (!done)
+	ap.lock_signs = c->may_lock_signs;
+	if (!err && !done)
 		err = apply_batch(&ap, batch, n, &c->arena, f);
+	t->unlocked_row = err && ap.unlocked_row;
+	c->contended = c->contended || err == DEFIB_LOCKED;
 	snprintf(unsure, BATCH_NAME, "%s", err == DEFIB_UNKNOWN_OUTCOME ? name : "");
 	if (!err)
 		apply_blockers(&ap, batch, n, &c->arena);
 	return err;
 }
 
-static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, int n,
-                                  struct failure *f)
+/*
+ * A row that a stable batch could not write. If it changed, the next reading shows it, or another
+ * transaction was faster on a row that many of them write. If it is locked, other recoveries may
+ * have it, which let it go; a part of a batch that failed already does not wait for them again.
+ */
+static bool try_row_again(struct carrier *c, struct tries *t, bool part, const struct failure *f)
+{
+	return (!part || (is_changed(f) && t->n == 1)) && try_again(c, t, DEFIB_LOCKED);
+}
+
+static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, int n, bool part,
+                                  bool *unlocked_row, struct failure *f)
 {
 	struct tries t = tries_begin();
 	char unsure[BATCH_NAME] = "";
 	defib_err err;
 	do {
 		fail_clear(f);
-		err = apply_once(c, batch, n, unsure, f);
-	} while (err && try_again(c, &t, err));
+		err = apply_once(c, batch, n, unsure, &t, f);
+	} while (err && (t.unlocked_row ? try_row_again(c, &t, part, f) : try_again(c, &t, err)));
+	*unlocked_row = t.unlocked_row;
 	for (int i = 0; err && i < n; i++)
 		if (batch[i].decision.act)
 			batch[i].outcome = OUTCOME_LEFT;
@@ -113,13 +134,27 @@ static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, in
 	return err;
 }
 
-/* One bad row must not delay the others. */
-defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
-                struct failure *f)
+static void leave(struct candidate *batch, int n, enum outcome outcome)
 {
-	defib_err err = apply_with_tries(c, batch, n, f);
-	if (!err || !store_blames_rows(f))
+	for (int i = 0; i < n; i++)
+		if (batch[i].decision.act && batch[i].outcome == OUTCOME_LEFT)
+			batch[i].outcome = outcome;
+}
+
+/* One bad row must not delay the others. */
+static defib_err carry_part(struct carrier *c, struct candidate *batch, int n, bool part,
+                            int64_t end_ms, struct arena *keep, struct failure *f)
+{
+	bool unlocked_row = false;
+	defib_err err = apply_with_tries(c, batch, n, part, &unlocked_row, f);
+	if (!err || !(unlocked_row || store_blames_rows(f)))
 		return err;
+	/* Each locked row costs a wait: the rest is for the next pass. */
+	if (unlocked_row && (n == 1 || clock_boot_ms() > end_ms)) {
+		leave(batch, n, n == 1 && is_changed(f) ? OUTCOME_CHANGED : OUTCOME_LOCKED);
+		fail_clear(f);
+		return DEFIB_OK;
+	}
 	if (n == 1) {
 		batch->outcome = OUTCOME_REFUSED;
 		batch->refusal = arena_strdup(keep, f->what);
@@ -127,8 +162,14 @@ defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena 
 		return DEFIB_OK;
 	}
 	fail_clear(f);
-	err = carry(c, batch, n / 2, keep, f);
-	return err ? err : carry(c, batch + n / 2, n - n / 2, keep, f);
+	err = carry_part(c, batch, n / 2, true, end_ms, keep, f);
+	return err ? err : carry_part(c, batch + n / 2, n - n / 2, true, end_ms, keep, f);
+}
+
+defib_err carry(struct carrier *c, struct candidate *batch, int n, struct arena *keep,
+                struct failure *f)
+{
+	return carry_part(c, batch, n, false, clock_boot_ms() + TRIES_MS, keep, f);
 }
 
 int acting_first(struct candidate *all, int n, struct arena *a)
@@ -226,7 +267,8 @@ static defib_err fire(struct carrier *c, const struct pending_retry *due, int n,
 	for (int i = 0; !err && i < n; i++) {
 		log_event(LOG_INFO, "retry is due", LOG_STR("watch", w->name),
 		          LOG_STR("job", batch[i].facts.job), LOG_INT("attempt", due[i].attempt),
-		          LOG_STR("outcome", outcome_names[batch[i].outcome]));
+		          LOG_STR("outcome", outcome_names[batch[i].outcome]),
+		          LOG_STR("because", batch[i].late ? "late_when holds" : NULL));
 		*fired += batch[i].outcome == OUTCOME_RECOVERED;
 	}
 	arena_clear(&c->arena);

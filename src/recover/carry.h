@@ -23,6 +23,7 @@ struct carrier {
 	struct arena arena;   /* of the current batch */
 	int64_t opened;       /* the session that was checked: */
 	bool may_lock_signs;
+	bool contended; /* others write the same rows or add entries: stable batches go one by one */
 };
 
 /* Begin a new run with a name of its own. What was learnt about the database is kept. */
@@ -44,6 +45,7 @@ int acting_first(struct candidate *all, int n, struct arena *a);
 struct tries {
 	int64_t begun_ms;
 	int n;
+	bool unlocked_row; /* the last one failed at a row (apply.h) */
 };
 struct tries tries_begin(void);
 /* Whether to repeat what failed with `err`; if so, it pauses first. */

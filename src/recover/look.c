@@ -80,6 +80,7 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		.running = row_bool(rows, row, c->running),
 		.position = row_text(rows, row, c->position),
 		.steps_done = row_text(rows, row, c->steps_done),
+		.late = row_bool(rows, row, c->late),
 		.before = row_text(rows, row, c->before),
 	};
 	for (int k = 0; k < w->key.n; k++)
@@ -107,6 +108,8 @@ static enum hold_state hold_of(const struct binding *b, const struct history *h,
 		.cause = h->hold_cause,
 		.made = {h->hold_owner, h->hold_has_sign, h->hold_sign_us},
 		.now = *now,
+		.by_other = h->hold_watch && !text_eq(h->hold_watch, w->name),
+		.at_us = h->hold_at_us,
 		.in_words = watch_writes_hold(w),
 		.running = f->running,
 		.moved = !columns_same_in(w->running.text, b->engine, h->hold_after, f->before),
@@ -152,7 +155,8 @@ static defib_err add_history(struct store *s, const struct binding *b, const str
 	const char **jobs = JOBS_OF(facts, job, n, a);
 	defib_err err = by_index(s, n, f);
 	if (!err)
-		err = ledger_history(s, w->name, jobs, n, w->crash_budget.within_us, a, history, f);
+		err = ledger_history(s, w->name, b->table_key, jobs, n, w->crash_budget.within_us, a,
+		                     history, f);
 	for (int i = 0; !err && i < n; i++)
 		take_history(b, &history[i], &facts[i]);
 	return err;

@@ -304,12 +304,15 @@ static defib_err put_batch(struct scanner *p, const struct facts *facts, int n, 
 	return err;
 }
 
-/* The guard's answers depend on what was done so far, so batches are written one by one then. */
+/*
+ * The guard's answers depend on what was done so far, so batches are written one by one then. So
+ * are those that must be stable: one that commits makes the other begin again.
+ */
 static void open_lanes(struct scanner *p, int n)
 {
 	const struct scan_options *o = p->options;
-	if (!p->lanes && o->fix && !o->guard && !store_dialect(p->session->store)->one_writer &&
-	    n > LANES_FROM * p->watch->batch)
+	if (!p->lanes && o->fix && !o->guard && !watch_writes_beyond(&p->bound.sql) &&
+	    !store_dialect(p->session->store)->one_writer && n > LANES_FROM * p->watch->batch)
 		p->lanes = lanes_open(p->session, &p->carrier);
 }
 

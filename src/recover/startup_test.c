@@ -181,6 +181,59 @@ static void a_job_that_was_claimed_since_it_began_is_left_alone(void **state)
 	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE owner = 'new'"), 5);
 }
 
+/* Rows enough for two pages; those of the first belong to workers that live. */
+static void fill_pages(struct rig *g, int n)
+{
+	static const char *const rows[] = {
+		[STORE_POSTGRES] = "INSERT INTO jobs SELECT i, 'running', 'w', 'a', 1, 0, 1577836800 + i, "
+						   "NULL FROM generate_series(%d, %d) AS i",
+		[STORE_SQLITE] = "WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i "
+						 "< %d) INSERT INTO jobs SELECT i, 'running', 'w', 'a', 1, 0, 1577836800 + "
+						 "i, NULL FROM n",
+	};
+	char sql[256];
+	snprintf(sql, sizeof sql, rows[g->engine], JOBS + 1, n);
+	rig_sql(g, sql);
+	rig_sql(g, "UPDATE jobs SET owner = 'w'");
+}
+
+/* Job `last` is claimed once, at a whole second after the start-up began. */
+static bool claim_the_last(void *ctx)
+{
+	struct rig *g = ctx;
+	static const char *const now[] = {
+		[STORE_POSTGRES] = "SELECT extract(epoch FROM clock_timestamp())::bigint",
+		[STORE_SQLITE] = "SELECT CAST(strftime('%s', 'now') AS INTEGER)",
+	};
+	static const char *const claim[] = {
+		[STORE_POSTGRES] = "UPDATE jobs SET owner = 'new', beat_at = floor(extract(epoch FROM "
+						   "clock_timestamp()))::integer WHERE id = (SELECT max(id) FROM jobs)",
+		[STORE_SQLITE] = "UPDATE jobs SET owner = 'new', beat_at = CAST(strftime('%s', 'now') AS "
+						 "INTEGER) WHERE id = (SELECT max(id) FROM jobs)",
+	};
+	if (number(g->other, "SELECT count(*) FROM jobs WHERE owner = 'new'"))
+		return true;
+	int64_t began = number(g->other, now[g->engine]);
+	EVENTUALLY(number(g->other, now[g->engine]) > began + 1);
+	rig_sql(g, claim[g->engine]);
+	return true;
+}
+
+static void a_job_of_a_later_page_that_was_claimed_since_it_began_is_left_alone(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct startup_options o = {.self = worker.self, .go_on = claim_the_last, .ctx = g};
+	struct startup_result r;
+	fill_pages(g, PAGE_ROWS + 1);
+	assert_int_equal(start(g,
+	                       RIG_REQUEUE "    batch: 10000\n    owner_alive: t.owner = 'w'\n"
+	                                   "    startup: {do: requeue}\n",
+	                       &o, &r),
+	                 DEFIB_OK);
+	assert_int_equal(number(g->other, "SELECT count(*) FROM jobs WHERE owner = 'new'"), 1);
+	assert_int_equal(rig_requeued(g), 0);
+}
+
 static void a_job_that_is_claimed_between_look_and_write_is_left_alone(void **state)
 {
 	struct rig *g = rig_of(state);
@@ -286,6 +339,7 @@ int main(void)
 		BOTH(a_worker_that_the_watch_knows_to_live_keeps_its_job),
 		BOTH(what_was_heard_of_since_it_began_was_left_by_nobody),
 		BOTH(a_job_that_was_claimed_since_it_began_is_left_alone),
+		BOTH(a_job_of_a_later_page_that_was_claimed_since_it_began_is_left_alone),
 		BOTH(a_job_that_is_claimed_between_look_and_write_is_left_alone),
 		BOTH(a_stop_ends_it_after_the_batch_at_hand),
 		BOTH(a_call_that_fails_makes_nothing_twice),

@@ -104,6 +104,27 @@ static void guard_claim(struct undoing *u, const struct ledger_row *row, struct 
 	}
 }
 
+/* The hold that the act ended, as the entry keeps it. */
+static struct hold ended_hold(struct undoing *u, const struct ledger_row *row)
+{
+	json_auto_t *before = row->before ? json_read(row->before, 0) : NULL;
+	const json_t *hold = json_object_get(before, BEFORE_HOLD);
+	const json_t *sign = json_object_get(hold, "sign_us");
+	const char *texts[] = {"cause", "reason", "owner"};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		const char *text = json_string_value(json_object_get(hold, texts[i]));
+		texts[i] = text ? arena_strdup(&u->arena, text) : NULL;
+	}
+	if (!texts[0])
+		return (struct hold){0};
+	return (struct hold){.job = row->job,
+	                     .cause = texts[0],
+	                     .reason = texts[1],
+	                     .owner = texts[2],
+	                     .has_sign = json_is_integer(sign),
+	                     .sign_us = json_integer_value(sign)};
+}
+
 static defib_err guard(struct undoing *u, const struct ledger_row *row, struct candidate *c,
                        struct failure *f)
 {
@@ -116,14 +137,18 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 		                       since->at));
 	else if (text_eq(row->event, ENTRY_UNDONE))
 		refuse(c, "it was already undone");
+	else if (text_eq(row->event, ENTRY_HOLD_REVERTED))
+		refuse(c, "its hold was already undone");
 	else if (had_also(u, row))
 		refuse(c, "your own statements (also:) ran with it, which defib cannot undo");
 	else if (!is_own_hold(u, row) && (!row->before || !row->after))
 		refuse(c, "your own statements (sql:, call:) or a release did it, which defib cannot undo");
 	else
 		guard_claim(u, row, c);
-	if (is_own_hold(u, row))
+	if (is_own_hold(u, row)) {
 		c->does = ACT_LIFT;
+		c->event = ENTRY_HOLD_REVERTED;
+	}
 	return DEFIB_OK;
 }
 
@@ -140,6 +165,7 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 	c->event = act_event(ACT_UNDO);
 	c->expected = row->after;
 	c->undo = row->before;
+	c->held_was = ended_hold(u, row);
 	c->reason = o->reason ? o->reason : "undone by hand";
 	buf_add(&evidence, "{\"undone\":");
 	buf_add_json(&evidence, row->event);

@@ -195,17 +195,36 @@ static const char *denied_table(struct examination *x, const struct failure *f)
 	return arena_printf(&x->arena, "%.*s", (int)strcspn(at, " ;"), at);
 }
 
-/* Signs of life in other tables are locked with the job if that is allowed. */
+/*
+ * The state of a job in another table must be locked with it (apply_may_lock()), signs of life are
+ * if that is allowed.
+ */
 static void check_lock_signs(struct examination *x)
 {
 	struct relation keys;
 	struct failure f = {0};
+	if (x->sql.unlockable)
+		found(
+			x, FINDING_FAIL,
+			"write (SELECT … FROM … WHERE …) or EXISTS (SELECT …), with the job's key in its WHERE",
+			"%s reads the state of a job in another table in a way that cannot be locked: nothing "
+			"can be recovered",
+			x->sql.unlockable);
 	if (!x->sql.lock_signs)
 		return;
 	keys_relation(&x->binding, &keys);
 	if (explain(x, x->sql.lock_signs, &keys, &f) != DEFIB_PERMISSION)
 		return;
 	const char *table = denied_table(x, &f);
+	if (x->sql.lock_states && explain(x, x->sql.lock_states, &keys, &f) == DEFIB_PERMISSION) {
+		table = denied_table(x, &f);
+		found(x, FINDING_FAIL,
+		      table ? arena_printf(&x->arena, "GRANT UPDATE ON %s TO %s;", table, x->role) : NULL,
+		      "role %s may not lock the rows of other tables that hold the state of a job: nothing "
+		      "can be recovered",
+		      x->role);
+		return;
+	}
 	found(x, FINDING_WARN,
 	      table ? arena_printf(&x->arena, "GRANT UPDATE ON %s TO %s;", table, x->role) : NULL,
 	      "role %s may not lock the rows that hold signs of life: a heartbeat at the moment of a "

@@ -149,8 +149,14 @@ static void add_lock(const struct watch_sql *q, const struct install_options *o,
 {
 	const struct watch *w = q->binding->watch;
 	bool signs = o->lock_signs && q->lock_signs;
-	const char *lock = signs ? q->lock_signs : q->lock_leases ? q->lock_leases : q->lock;
-	int nbusy = signs ? q->nbusy : q->lock_leases ? LEASE_ROWS : 0;
+	const char *lock = signs            ? q->lock_signs
+	                   : q->lock_states ? q->lock_states
+	                   : q->lock_leases ? q->lock_leases
+	                                    : q->lock;
+	int nbusy = signs            ? q->nbusy
+	            : q->lock_states ? q->nbusy_states
+	            : q->lock_leases ? LEASE_ROWS
+	                             : 0;
 	AUTO_BUF sql = BUF_INIT;
 	buf_add(&sql, "SELECT coalesce(jsonb_object_agg(");
 	sql_job_text(q->binding, JOB_OF_RELATION, &sql);
@@ -209,15 +215,17 @@ static void add_reread(const struct watch_sql *q, struct buf *out)
 static void add_held_since(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
+	AUTO_BUF name = BUF_INIT;
+	sql_literal(&name, w->name);
 	struct hold_sql hold = {"h", "e ->> 'owner'", "(e ->> 'sign_us')::bigint",
-	                        .in_words = watch_writes_hold(w)};
+	                        .in_words = watch_writes_hold(w), .watch = buf_text(&name)};
 	buf_add(out, "\t\t\t-- what was put on hold since the look is left alone\n"
 	             "\t\t\theld := (SELECT jsonb_agg(e || '{\"remedy\": null, \"events\": "
 	             "[\"" ENTRY_CHANGED_MEANWHILE "\"]}')\n"
 	             "\t\t\t\tFROM jsonb_array_elements(part) AS e\n"
 	             "\t\t\t\tWHERE e ->> 'remedy' <> 'hold' AND EXISTS (SELECT FROM defib.hold AS h\n"
-	             "\t\t\t\t\tWHERE h.watch = ");
-	sql_literal(out, w->name);
+	             "\t\t\t\t\tWHERE h.table_key = ");
+	sql_literal(out, b->table_key);
 	buf_add(out, " AND h.job = e ->> 'job'\n\t\t\t\t\tAND ");
 	hold_in_force_sql(dialect_of(b->engine), &hold, out);
 	buf_add(out, "));\n"
@@ -423,21 +431,26 @@ static void add_apply(const struct watch_sql *q, const struct install_options *o
 	        "\tEND LOOP;\n");
 }
 
-static void add_holds(const struct watch *w, struct buf *out)
+static void add_holds(const struct binding *b, struct buf *out)
 {
+	const struct watch *w = b->watch;
 	bool words = watch_writes_hold(w);
 	const char *as = words ? "e -> 'left'" : "e";
 	buf_addf(out,
 	         "\t-- %s\n"
-	         "\tINSERT INTO defib.hold (watch, batch, job, cause, reason, owner, sign_us)\n"
+	         "\tINSERT INTO defib.hold (table_key, watch, batch, job, cause, reason, owner, "
+	         "sign_us)\n"
 	         "\tSELECT ",
 	         words ? "holds, by how the rows are left" : "holds that the table cannot express");
+	sql_literal(out, b->table_key);
+	buf_add(out, ", ");
 	sql_literal(out, w->name);
 	buf_addf(out,
 	         ", this_batch, e ->> 'job', e ->> 'cause', e ->> 'reason', %s ->> 'owner',\n"
 	         "\t\t(%s ->> 'sign_us')::bigint\n"
 	         "\tFROM jsonb_array_elements(done) AS e WHERE e ->> 'remedy' = 'hold'%s\n"
-	         "\tON CONFLICT (watch, job) DO UPDATE SET batch = excluded.batch, cause = "
+	         "\tON CONFLICT (table_key, job) DO UPDATE SET watch = excluded.watch, batch = "
+	         "excluded.batch, cause = "
 	         "excluded.cause,\n\t\treason = excluded.reason, owner = excluded.owner, sign_us = "
 	         "excluded.sign_us, at = excluded.at;\n",
 	         as, as, words ? " AND e -> 'left' <> 'null'" : "");
@@ -526,7 +539,7 @@ static void add_body(const struct watch_sql *q, const struct install_options *o,
 	add_look(q, out);
 	add_apply(q, o, out);
 	buf_add(out, "\tIF done = '[]' THEN\n\t\tRETURN 0;\n\tEND IF;\n");
-	add_holds(w, out);
+	add_holds(q->binding, out);
 	add_ledger(w, out);
 	buf_add(out, "\tRETURN (SELECT count(*) FROM jsonb_array_elements(done) AS e "
 	             "WHERE e ->> 'remedy' <> 'hold');\n"

@@ -201,16 +201,19 @@ static void add_history(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	const char *sign = sql_sign_name(w);
-	AUTO_BUF name = BUF_INIT, sign_us = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, sign_us = BUF_INIT, table_key = BUF_INIT;
 	sql_literal(&name, w->name);
+	sql_literal(&table_key, b->table_key);
 	buf_addf(&sign_us, "j.%s", sign);
 	buf_addf(out,
-	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.watch = %s AND h.job = j.job\n    AND ",
-	         buf_text(&name));
-	hold_in_force_sql(
-		dialect_of(b->engine),
-		&(struct hold_sql){"h", "j.owner", buf_text(&sign_us), .in_words = watch_writes_hold(w)},
-		out);
+	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.table_key = %s AND h.job = j.job\n    "
+	         "AND ",
+	         buf_text(&table_key));
+	hold_in_force_sql(dialect_of(b->engine),
+	                  &(struct hold_sql){"h", "j.owner", buf_text(&sign_us),
+	                                     .in_words = watch_writes_hold(w),
+	                                     .watch = buf_text(&name)},
+	                  out);
 	buf_add(out, ") AS held,\n");
 	buf_addf(out,
 	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"

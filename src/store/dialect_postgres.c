@@ -282,12 +282,16 @@ const struct dialect dialect_postgres = {
 				"'.' || c.relname END FROM pg_class c JOIN pg_namespace n ON n.oid = "
 				"c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN "
 				"('pg_catalog', 'information_schema') LIMIT 2000",
-			.ways = "SELECT EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT g.tgisinternal AND "
+			.ways = "SELECT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass($1) AND "
+					"c.relkind = 'v') OR EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT "
+					"g.tgisinternal AND "
 					"(g.tgrelid = to_regclass($1) OR g.tgrelid IN (SELECT relid FROM "
 					"pg_partition_tree(to_regclass($1))))), EXISTS (SELECT 1 FROM pg_index i JOIN "
 					"pg_attribute c ON c.attrelid = i.indrelid AND c.attnum = i.indkey[0] WHERE "
 					"i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred IS NULL AND "
-					"c.attname = ANY ($2::text[]))",
+					"c.attname = ANY ($2::text[])), (SELECT format('%I.%I', n.nspname, c.relname) "
+					"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = "
+					"to_regclass($1))",
 			.row_security = "SELECT row_security_active(to_regclass($1))",
 			/* Also a lock that is only requested: writers queue behind it. */
 			.writes_barred =

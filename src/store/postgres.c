@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#define BRIEF_MS 200     /* of a stable transaction, for a locked row */
 #define ROLLBACK_MS 1000 /* not worth a longer wait: a closed session rolls back too */
 #define STATEMENT_NAME 32
 
@@ -198,17 +199,21 @@ static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, st
 	struct pg_call call = {.deadline_ms = deadline_ms};
 	AUTO_BUF sql = BUF_INIT;
 	/* The level is stated because a role or database may have another default. */
-	buf_add(&sql, "BEGIN ISOLATION LEVEL READ COMMITTED");
+	buf_addf(&sql, "BEGIN ISOLATION LEVEL %s",
+	         tx_is_stable(mode) ? "REPEATABLE READ" : "READ COMMITTED");
 	buf_add(&sql, mode == TX_READ || p->read_only ? " READ ONLY;" : ";");
 	/* Writes name rows by key: a sequential scan for a batch costs ten times as much. */
 	buf_add(&sql, mode != TX_READ ? "SET LOCAL enable_seqscan = off;" : "");
 	/* A whole index must not be read for a list of keys either, however small it seems. */
-	if (mode == TX_BULK)
+	if (mode == TX_BULK || mode == TX_STABLE_BULK)
 		buf_add(&sql, "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;");
 	if (p->base.pooled)
 		pg_settings(p, "SET LOCAL", &sql);
 	if (p->base.within_ms && p->base.within_ms < p->statement_ms)
 		buf_addf(&sql, "SET LOCAL statement_timeout = %lld;", (long long)p->base.within_ms);
+	if (tx_is_stable(mode))
+		buf_addf(&sql, "SET LOCAL lock_timeout = %lld;",
+		         (long long)(p->lock_ms < BRIEF_MS ? p->lock_ms : BRIEF_MS));
 	p->mode = mode;
 	return pg_simple(p, &call, buf_text(&sql), f);
 }
@@ -469,7 +474,8 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 	};
 	struct pg *p = mem_alloc(sizeof(*p));
 	p->name = mem_strdup(opt->name);
-	p->base = (struct store){.ops = &ops, .engine = STORE_POSTGRES, .name = p->name};
+	p->base = (struct store){
+		.ops = &ops, .engine = STORE_POSTGRES, .name = p->name, .lock_ms = opt->lock_ms};
 	p->call_ms = opt->call_ms;
 	p->statement_ms = opt->statement_ms;
 	p->lock_ms = opt->lock_ms;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "store/dialect.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -208,6 +209,16 @@ defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
 		s->in_tx = err == DEFIB_OK;
 	}
 	return err;
+}
+
+defib_err store_wait_again(struct store *s, struct failure *f)
+{
+	char sql[64];
+	assert(s && s->in_tx);
+	if (!store_dialect(s)->has_row_locks)
+		return DEFIB_OK;
+	snprintf(sql, sizeof sql, "SET LOCAL lock_timeout = %lld", (long long)s->lock_ms);
+	return store_exec(s, sql, NULL, 0, NULL, NULL, f);
 }
 
 defib_err store_begin_within(struct store *s, int64_t within_ms, struct failure *f)

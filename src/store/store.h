@@ -124,8 +124,17 @@ static inline void count_tell(const struct on_count *on, int64_t n)
 		on->call(on->ctx, n);
 }
 
-/* TX_BULK: a TX_WRITE in which every statement looks up many rows by key. */
-enum store_tx { TX_READ, TX_WRITE, TX_BULK };
+/*
+ * TX_BULK: a TX_WRITE in which every statement looks up many rows by key. TX_STABLE and
+ * TX_STABLE_BULK: the same for statements that write rows nobody has locked for them. All of them
+ * see one snapshot, a row that changed since then is a failure (DEFIB_LOCKED, SQLSTATE 40001), and
+ * a locked row is waited for only briefly, until store_wait_again().
+ */
+enum store_tx { TX_READ, TX_WRITE, TX_BULK, TX_STABLE, TX_STABLE_BULK };
+static inline bool tx_is_stable(enum store_tx mode)
+{
+	return mode == TX_STABLE || mode == TX_STABLE_BULK;
+}
 
 /* A column that a statement would return (store_describe). */
 struct store_column {
@@ -163,6 +172,7 @@ struct store {
 	bool tls;
 	struct timeline timeline; /* of its server when the session was opened */
 	bool in_tx;
+	int64_t lock_ms;   /* how long a statement waits for a lock */
 	int64_t within_ms; /* limit for a statement of the open transaction; 0: the session's */
 	bool tx_failed;    /* a statement of the open transaction failed: only rollback is left */
 	bool lost;         /* the session is gone: close and open again */
@@ -213,13 +223,18 @@ MUST_CHECK defib_err store_read(struct store *s, const char *sql, const struct s
 /* Prepare without running: checks the SQL and returns the columns. */
 MUST_CHECK defib_err store_describe(struct store *s, const char *sql, struct arena *a,
                                     struct store_column **cols, int *ncols, struct failure *f);
-/* TX_READ: a read-only transaction. TX_WRITE: READ COMMITTED / BEGIN IMMEDIATE. */
+/*
+ * TX_READ: a read-only transaction. TX_WRITE: READ COMMITTED / BEGIN IMMEDIATE. TX_STABLE:
+ * REPEATABLE READ / BEGIN IMMEDIATE.
+ */
 MUST_CHECK defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f);
 /*
  * TX_READ with a time limit per statement. A statement that exceeds it fails with DEFIB_TIMEOUT;
  * the session survives, and only rollback is possible. For queries that have a cheaper alternative.
  */
 MUST_CHECK defib_err store_begin_within(struct store *s, int64_t within_ms, struct failure *f);
+/* From here on, a transaction that was stable about locks waits for them as others do. */
+MUST_CHECK defib_err store_wait_again(struct store *s, struct failure *f);
 /* Afterwards the transaction is over, whatever the result. */
 MUST_CHECK defib_err store_commit(struct store *s, struct failure *f);
 void store_rollback(struct store *s);

@@ -11,6 +11,8 @@
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 
+#include <ctype.h>
+
 /* One user expression of a watch. */
 struct expression {
 	const char *option;
@@ -340,6 +342,19 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 	return err ? err : check_forms(b, base, f);
 }
 
+/* `table` NULL: as the engine folds names. */
+static void bind_table_key(struct arena *a, struct binding *b, const char *table)
+{
+	const struct watch *w = b->watch;
+	struct buf out = BUF_INIT;
+	for (const char *p = table ? table : w->table; *p; p++)
+		buf_addch(&out, table ? *p : (char)tolower((unsigned char)*p));
+	for (int k = 0; k < w->key.n; k++)
+		buf_addf(&out, "%s%s", k ? ", " : " (", w->key.items[k]);
+	buf_add(&out, ")");
+	b->table_key = buf_to_arena(&out, a);
+}
+
 /*
  * Triggers: of a partitioned table including those of its partitions; of a view its INSTEAD OF
  * triggers. And whether an index finds a row by its key.
@@ -349,6 +364,7 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	AUTO_BUF table = BUF_INIT;
 	struct store_rows rows;
 	AUTO_RELATION keys = {.engine = s->engine};
+	bind_table_key(a, b, NULL);
 	if (!store_dialect(s)->ask.ways)
 		return DEFIB_OK;
 	sql_table(&table, b->watch->table);
@@ -362,6 +378,8 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	defib_err err = store_exec(s, store_dialect(s)->ask.ways, params, 2, a, &rows, f);
 	b->triggers = row_bool(&rows, 0, 0);
 	b->key_indexed = row_bool(&rows, 0, 1);
+	if (row_text(&rows, 0, 2))
+		bind_table_key(a, b, row_text(&rows, 0, 2));
 	return err;
 }
 

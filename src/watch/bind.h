@@ -19,9 +19,14 @@ struct binding {
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
 	const char *owner_alive; /* is a row's worker alive; NULL: cannot be known */
-	bool triggers;    /* the table has triggers, which may change a row after its UPDATE returned */
-	bool key_indexed; /* an index begins with a column of the key (PostgreSQL) */
-	bool leases;      /* defib's own workers may hold leases on its rows */
+	/*
+	 * The table has triggers, which may change a row after its UPDATE returned, and other tables;
+	 * or it is a view, which may read others.
+	 */
+	bool triggers;
+	const char *table_key;   /* the table and its key columns, the same for each watch on them */
+	bool key_indexed;        /* an index begins with a column of the key (PostgreSQL) */
+	bool leases;             /* defib's own workers may hold leases on its rows */
 	const char *lease_epoch; /* then: the epoch of the lease */
 	const char *lost_us;     /* microseconds: when its worker was lost; NULL: use a sign of life */
 };

@@ -192,6 +192,10 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 		buf_add(out, dialect_of(b->engine)->as_text);
 	}
 	sql_steps_fact(b, reread, out);
+	if (reread && w->late_when.text && w->actions[ACT_THEN].form != ACTION_NONE)
+		buf_addf(out, "(%s) IS TRUE AS defib_late,\n  ", w->late_when.text);
+	else
+		buf_add(out, "NULL AS defib_late,\n  ");
 	if (reread)
 		kept_columns(b, q, out);
 	else
@@ -215,7 +219,8 @@ static struct fact_columns fact_layout(const struct watch *w)
 	c.when = c.now + 3;
 	c.show = c.when + w->nrules;
 	c.steps_done = c.show + w->show.n;
-	c.before = c.steps_done + 1;
+	c.late = c.steps_done + 1;
+	c.before = c.late + 1;
 	c.count = c.before + 1;
 	return c;
 }
@@ -367,70 +372,129 @@ static const char *compile_lock(const struct binding *b, const char *taken, stru
 	return buf_to_arena(&sql, a);
 }
 
-/* Whether it is only a sub-select, in parentheses or not; `inside` is its text, for a lock. */
-static bool is_subselect(const struct binding *b, const char *text, struct buf *inside)
-{
-	struct sql_lexer lx;
-	struct sql_token t, first = {SQL_END, NULL, 0};
-	const char *begin = NULL, *end = NULL;
-	int depth = 0;
-	sql_lexer_init(&lx, text, b->engine);
-	while ((t = sql_next(&lx)).type != SQL_END) {
-		if (t.type == SQL_SPACE)
-			continue;
-		if (end)
-			return false;
-		if (sql_is_mark(t, '(') && depth++ == 0)
-			begin = t.text + t.len;
-		else if (sql_is_mark(t, ')') && --depth == 0)
-			end = t.text;
-		else if (depth == 0)
-			return false;
-		else if (first.type == SQL_END && t.type != SQL_PUNCT)
-			first = t;
-	}
-	if (!end || !sql_is_word(first, "select"))
-		return false;
-	buf_addn(inside, begin, (size_t)(end - begin));
-	return true;
-}
-
-static void busy_column(const char *expr, const char *inside, struct buf *sql)
-{
-	buf_addf(sql, ",\n  (%s) IS NOT NULL AND (%s FOR NO KEY UPDATE SKIP LOCKED) IS NULL", expr,
-	         inside);
-}
+/* ---- rows of other tables that decide ---- */
 
 /*
- * Signs of life may be in another table. Its row is locked too, so that no beat can arrive between
- * the second reading and the commit; a row that is being written now shows as busy.
+ * What decides about a job may be in another table. Those rows are locked too, so that none can
+ * change between the second reading and the commit; one that is being written now shows as busy.
  */
-static const char *compile_lock_signs(const struct binding *b, bool leases_only, struct arena *a,
-                                      int *nbusy)
+struct locked_rows {
+	struct buf sql, seen; /* the columns; the rows that have one */
+	int n;
+};
+
+static void busy_column(struct locked_rows *l, const char *rows, const char *lock)
+{
+	AUTO_BUF mark = BUF_INIT;
+	buf_addf(&mark, "\n%s\n", rows);
+	if (strstr(buf_text(&l->seen), buf_text(&mark)))
+		return;
+	buf_add(&l->seen, buf_text(&mark));
+	buf_addf(&l->sql,
+	         ",\n  (SELECT count(*) FROM (%s) AS defib_a) <> (SELECT count(*) FROM (%s %s SKIP "
+	         "LOCKED) AS defib_b)",
+	         rows, rows, lock);
+	l->n++;
+}
+
+/* The catalogs of the server are not written by anybody's job. */
+static bool reads_catalog(const struct binding *b, const char *rows)
+{
+	struct sql_lexer lx;
+	sql_lexer_init(&lx, rows, b->engine);
+	for (struct sql_token t = sql_next(&lx); t.type != SQL_END; t = sql_next(&lx))
+		if (t.type == SQL_WORD && t.len > 3 && strncasecmp(t.text, "pg_", 3) == 0)
+			return true;
+	return false;
+}
+
+/* The rows that an expression reads in other tables; false: a lock cannot name them. */
+static bool lock_rows_of(const struct binding *b, const char *expr, struct locked_rows *l)
+{
+	AUTO_BUF rows = BUF_INIT;
+	bool apart, all = true;
+	while (expr && sql_next_subselect(&expr, b->engine, &rows, &apart)) {
+		if (rows.len == 0 || reads_catalog(b, buf_text(&rows)))
+			continue;
+		if (apart)
+			all = false;
+		else
+			busy_column(l, buf_text(&rows), "FOR SHARE");
+	}
+	return all;
+}
+
+int watch_states(const struct watch *w, struct state_sql out[STATES_MAX])
+{
+	int n = 0;
+	out[n++] = (struct state_sql){"running", w->running.text};
+	out[n++] = (struct state_sql){"attempts", w->attempts.text};
+	out[n++] = (struct state_sql){"epoch", w->epoch.text};
+	out[n++] = (struct state_sql){"end_when", w->end_when.text};
+	for (int i = 0; i < w->nrules; i++)
+		out[n++] = (struct state_sql){"remedies.when", w->rules[i].when.text};
+	return n;
+}
+
+static void lock_states(const struct binding *b, struct watch_sql *q, struct locked_rows *l)
+{
+	struct state_sql all[STATES_MAX];
+	int n = watch_states(b->watch, all);
+	for (int i = 0; i < n; i++)
+		if (!lock_rows_of(b, all[i].text, l) && !q->unlockable)
+			q->unlockable = all[i].option;
+}
+
+static void lock_life(const struct binding *b, struct locked_rows *l)
 {
 	const struct watch *w = b->watch;
-	const struct sql_text *const all[] = {&w->alive_at, &w->expires_at, &w->started_at, &w->owner};
-	struct buf sql = BUF_INIT, inside = BUF_INIT;
-	*nbusy = 0;
-	buf_add(&sql, "SELECT ");
-	key_list(b, "t.", &sql);
-	for (size_t i = 0; i < sizeof all / sizeof *all && !leases_only; i++) {
-		buf_clear(&inside);
-		if (all[i]->text && is_subselect(b, all[i]->text, &inside)) {
-			busy_column(all[i]->text, buf_text(&inside), &sql);
-			(*nbusy)++;
-		}
-	}
+	const struct sql_text *const all[] = {&w->alive_at, &w->expires_at, &w->started_at, &w->owner,
+	                                      &w->owner_alive};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		(void)lock_rows_of(b, all[i]->text, l);
+}
+
+static void lock_leases(const struct binding *b, struct locked_rows *l)
+{
 	for (int of = 0; b->leases && of < LEASE_ROWS; of++) {
-		buf_clear(&inside);
-		sql_lease_row(b, (enum lease_row)of, &inside);
-		busy_column(buf_text(&inside), buf_text(&inside), &sql);
-		(*nbusy)++;
+		AUTO_BUF rows = BUF_INIT;
+		sql_lease_row(b, (enum lease_row)of, &rows);
+		busy_column(l, buf_text(&rows), "FOR NO KEY UPDATE");
 	}
-	from_keys(b, &sql);
-	buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
-	buf_release(&inside);
-	return *nbusy ? buf_to_arena(&sql, a) : (buf_release(&sql), NULL);
+}
+
+/* The lock of the jobs themselves with those columns; NULL: there are none. */
+static const char *lock_with(const struct binding *b, struct locked_rows *l, struct arena *a)
+{
+	struct buf sql = BUF_INIT;
+	if (l->n > 0) {
+		buf_add(&sql, "SELECT ");
+		key_list(b, "t.", &sql);
+		buf_add(&sql, buf_text(&l->sql));
+		from_keys(b, &sql);
+		buf_add(&sql, "\nFOR NO KEY UPDATE OF t SKIP LOCKED");
+	}
+	buf_release(&l->sql);
+	buf_release(&l->seen);
+	return l->n > 0 ? buf_to_arena(&sql, a) : NULL;
+}
+
+static void compile_locks(const struct binding *b, struct arena *a, struct watch_sql *out)
+{
+	struct locked_rows signs = {BUF_INIT, BUF_INIT, 0}, states = signs, leases = signs;
+	lock_states(b, out, &signs);
+	lock_life(b, &signs);
+	lock_leases(b, &signs);
+	out->nbusy = signs.n;
+	out->lock_signs = lock_with(b, &signs, a);
+	lock_states(b, out, &states);
+	bool any = states.n > 0;
+	lock_leases(b, &states);
+	out->nbusy_states = any ? states.n : 0;
+	const char *sql = lock_with(b, &states, a);
+	out->lock_states = any ? sql : NULL;
+	lock_leases(b, &leases);
+	out->lock_leases = lock_with(b, &leases, a);
 }
 
 /* A recovered job has no owner: a late result of its worker will be refused. */
@@ -488,8 +552,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	if (dialect_of(b->engine)->has_row_locks) {
 		out->lock = compile_lock(b, "SKIP LOCKED", a);
 		out->lock_now = compile_lock(b, "NOWAIT", a);
-		out->lock_signs = compile_lock_signs(b, false, a, &out->nbusy);
-		out->lock_leases = compile_lock_signs(b, true, a, &(int){0});
+		compile_locks(b, a, out);
 		out->blockers = compile_blockers(b, a);
 		compile_wholes(b, a, out);
 	}

@@ -64,7 +64,7 @@ struct write_sql {
 /* The columns of look and reread, in this order. */
 struct fact_columns {
 	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, lost, now, running,
-		position, when, show, steps_done, before, count;
+		position, when, show, steps_done, late, before, count;
 };
 
 struct watch_sql {
@@ -85,16 +85,22 @@ struct watch_sql {
 	const char *lock;     /* relation of keys; PostgreSQL only */
 	const char *lock_now; /* the same, but fails if another transaction holds one */
 	/*
-	 * The same, and also locks the rows of other tables that hold signs of life and leases. After
-	 * the key it returns one column for each: does another transaction hold it? NULL if there are
-	 * none. Not every role may run it.
+	 * The same, and also locks the rows of other tables that decide: state, signs of life, leases.
+	 * After the key it returns columns: does another transaction hold one of them? NULL if there
+	 * are none. Not every role may run it.
 	 */
 	const char *lock_signs;
 	int nbusy;
 	/*
-	 * The same with leases only. They are our own tables, so they can be locked even if the user's
-	 * sub-selects cannot (an aggregate, a missing privilege). NULL: no leases.
+	 * The same without signs of life. A beat that arrives with the commit is one that came too
+	 * late; a state that is overwritten is lost. So a role must be able to run this. NULL: no state
+	 * is in another table.
 	 */
+	const char *lock_states;
+	int nbusy_states;
+	/* An option that reads a state in a way that no lock can name; NULL: none. */
+	const char *unlockable;
+	/* The same with leases only: our own tables, which can always be locked. NULL: no leases. */
 	const char *lock_leases;
 	const char *reread;      /* relation of keys */
 	const char *free_leases; /* relation of keys; NULL: no leases */
@@ -113,6 +119,12 @@ struct watch_sql {
 	int nnamed;
 	const char **named; /* other columns that show whether a job was claimed, by names_claim() */
 };
+
+/* Whether a statement of an act may write more than the jobs' own rows: the user's, or a trigger.
+ */
+bool act_writes_beyond(const struct watch_sql *q, int act);
+/* Of any remedy. */
+bool watch_writes_beyond(const struct watch_sql *q);
 
 /* Counting stops here: beyond this, the exact number is of no use. */
 #define ROWS_COUNT_MAX 100000
@@ -143,6 +155,14 @@ MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, s
  * of the key, because neither sign nor running can be indexed.
  */
 bool watch_index(const struct binding *b, bool concurrently, struct buf *out);
+
+/* An expression that is about the state of a job, as against its life: it must not be overwritten.
+ */
+struct state_sql {
+	const char *option, *text; /* text NULL: not given */
+};
+#define STATES_MAX (4 + WATCH_RULES_MAX)
+int watch_states(const struct watch *w, struct state_sql out[STATES_MAX]);
 
 /* ---- the parts that statements are made of ---- */
 

@@ -100,6 +100,7 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 		"  (page_processing_status = 'Processing') IS TRUE AS defib_running,\n"
 		"  ((updated_at))::text AS defib_position,\n"
 		"  NULL AS defib_steps_done,\n"
+		"  NULL AS defib_late,\n"
 		"  NULL AS defib_before\n"
 		"FROM \"pages\" AS t\n"
 		"WHERE (page_processing_status = 'Processing')\n"

@@ -142,7 +142,7 @@ static struct write_sql *compile_whole(const struct binding *b, const struct wat
 	return w;
 }
 
-/* Whether `running` or a judged fact has a sub-select. */
+/* Whether `running` or a judged fact has a sub-select: also one that lock_signs need not lock. */
 static bool reads_others(const struct binding *b)
 {
 	AUTO_BUF texts = BUF_INIT;

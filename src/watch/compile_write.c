@@ -513,6 +513,22 @@ defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_
 	return err;
 }
 
+bool act_writes_beyond(const struct watch_sql *q, int act)
+{
+	bool beyond = q->nwrites[act] > 0 && q->binding->triggers;
+	for (int i = 0; i < q->nwrites[act] && !beyond; i++)
+		beyond = !q->writes[act][i].returns;
+	return beyond;
+}
+
+bool watch_writes_beyond(const struct watch_sql *q)
+{
+	bool beyond = false;
+	for (int act = 0; act < REMEDY_COUNT && !beyond; act++)
+		beyond = act_writes_beyond(q, act);
+	return beyond;
+}
+
 static const struct sql_text *write_source(const struct watch *w, int act, int i)
 {
 	const struct action *action = action_for(w, act);

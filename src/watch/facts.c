@@ -59,6 +59,8 @@ bool said_of_same(const struct said_of *a, const struct said_of *b)
  */
 static bool still_holds(const struct hold_facts *h)
 {
+	if (h->by_other)
+		return said_of_same(&h->made, &h->now) || !h->now.has_sign || h->now.sign_us <= h->at_us;
 	if (!said_of_same(&h->made, &h->now))
 		return false;
 	return !h->in_words || text_eq(h->cause, HOLD_UNDONE) || (!h->running && !h->moved);
@@ -85,7 +87,7 @@ bool hold_in_force(enum hold_state state)
 	return state > HOLD_STATE_OVER;
 }
 
-void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out)
+static void own_hold_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out)
 {
 	buf_addf(out, "%s.owner%s%s AND %s.sign_us%s%s", h->hold, d->same, h->owner, h->hold, d->same,
 	         h->sign_us);
@@ -96,4 +98,20 @@ void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct
 		         h->running);
 	else
 		buf_addf(out, " AND %s.cause = '" HOLD_UNDONE "'", h->hold);
+}
+
+void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out)
+{
+	if (!h->watch) {
+		own_hold_sql(d, h, out);
+		return;
+	}
+	/* As still_holds(). */
+	buf_addf(out, "(%s.watch = %s AND ", h->hold, h->watch);
+	own_hold_sql(d, h, out);
+	buf_addf(out,
+	         " OR %s.watch <> %s AND ((%s) IS NULL OR (%s) <= "
+	         "(extract(epoch FROM %s.at) * 1000000)::bigint OR %s.owner%s%s AND %s.sign_us%s%s))",
+	         h->hold, h->watch, h->sign_us, h->sign_us, h->hold, h->hold, d->same, h->owner,
+	         h->hold, d->same, h->sign_us);
 }

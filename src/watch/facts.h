@@ -65,7 +65,13 @@ struct hold_facts {
 	bool kept; /* defib.hold has a row for the job … */
 	const char *cause;
 	struct said_of made, now; /* … made for this owner and sign of life; and the current ones */
-	bool in_words;            /* the watch writes holds to the user's table */
+	/*
+	 * Another watch on the table made it, by expressions of its own: it is over when this watch
+	 * sees a sign of life after that time.
+	 */
+	bool by_other;
+	int64_t at_us;
+	bool in_words; /* the watch writes holds to the user's table */
 	bool running;
 	bool moved; /* columns that `running` names have changed since the hold */
 };
@@ -90,6 +96,7 @@ struct hold_sql {
 	const char *owner, *sign_us; /* the job's current ones */
 	const char *running;         /* NULL: all rows of the statement are running */
 	bool in_words;
+	const char *watch; /* a literal: holds of other watches count too; NULL: there are none */
 };
 /*
  * The condition that a hold is in force, except for hold_facts.moved, which needs the ledger and
@@ -124,6 +131,7 @@ struct facts {
 	enum hold_state hold;                 /* whether it is on hold … */
 	const char *hold_cause, *hold_reason; /* … and why, while the hold is in force */
 	bool released; /* an operator ended a hold of it, with this owner, sign of life and attempts */
+	bool late;     /* late_when holds; read only for specific jobs of a watch with retry.then */
 	bool noted;    /* the ledger records it as detected, with this owner and sign of life */
 	const char *position;
 	const char *show[WATCH_SHOW_MAX];

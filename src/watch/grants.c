@@ -6,6 +6,7 @@
 #include "watch/watch.h"
 
 #include "store/store.h"
+#include "watch/compile.h"
 #include "watch/lexer.h"
 
 enum { NEEDS_SELECT = 1, NEEDS_INSERT = 2, NEEDS_UPDATE = 4, NEEDS_DELETE = 8 };
@@ -23,7 +24,8 @@ struct gathering {
 	int ninner;
 	const char *columns[NAMES_MAX]; /* that SET lists write */
 	int ncolumns;
-	bool of_work; /* whether the options of `work` are read now, or the others */
+	unsigned locks; /* NEEDS_UPDATE while what is read must also be locked */
+	bool of_work;   /* whether the options of `work` are read now, or the others */
 };
 
 /* The reading position: for each open parenthesis, whether it contains a query and its FROM. */
@@ -116,7 +118,8 @@ static void take_word(struct gathering *g, struct reading_at *r, struct sql_toke
 	if (is_any(t, sources) && *query && !sql_is_word(r->last, "distinct")) {
 		*from = true;
 		take_relation(g, r,
-		              sql_is_word(r->last, "delete") ? NEEDS_SELECT | NEEDS_DELETE : NEEDS_SELECT);
+		              sql_is_word(r->last, "delete") ? NEEDS_SELECT | NEEDS_DELETE
+		                                             : NEEDS_SELECT | g->locks);
 	} else if (sql_is_word(t, "into")) {
 		take_relation(g, r, NEEDS_INSERT);
 	} else if (sql_is_word(t, "update") && !is_any(r->last, no_statement)) {
@@ -144,7 +147,7 @@ static void take_sql(struct gathering *g, const char *text)
 		else if (sql_is_mark(t, ')'))
 			enter(&r, -1);
 		else if (sql_is_mark(t, ',') && r.from[r.depth])
-			take_relation(g, &r, NEEDS_SELECT);
+			take_relation(g, &r, NEEDS_SELECT | g->locks);
 		else if (t.type == SQL_WORD)
 			take_word(g, &r, t);
 		r.last = t;
@@ -189,8 +192,20 @@ static void take_expressions(struct gathering *g, const struct watch *w)
 		take_sql(g, w->rules[i].when.text);
 }
 
+/* The state of a job in another table is locked with it. */
+static void take_states(struct gathering *g, const struct watch *w)
+{
+	struct state_sql all[STATES_MAX];
+	int n = watch_states(w, all);
+	g->locks = NEEDS_UPDATE;
+	for (int i = 0; i < n; i++)
+		take_sql(g, all[i].text);
+	g->locks = 0;
+}
+
 static void take_actions(struct gathering *g, const struct watch *w)
 {
+	take_states(g, w);
 	for (int act = 0; act < ACT_COUNT; act++) {
 		const struct action *x = &w->actions[act];
 		if (x->form == ACTION_SET)

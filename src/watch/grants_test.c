@@ -58,6 +58,20 @@ static void other_tables_are_found_where_statements_name_them(void **state)
 			"GRANT SELECT ON x.\"W s\" TO \"r\";\nGRANT INSERT ON audit TO \"r\";\n");
 }
 
+static void a_state_in_another_table_is_also_locked(void **state)
+{
+	(void)state;
+	static const char states[] = BASE "owner: (SELECT b.w FROM beats b WHERE b.id = t.id)\n"
+									  "attempts: (SELECT n.n FROM tries n WHERE n.id = t.id)\n"
+									  "requeue: status = 'queued'\n";
+	assert_grants(states, WATCH_RECOVER,
+	              OWN "GRANT UPDATE (\"status\") ON \"app\".\"jobs\" TO \"r\";\n"
+	                  "GRANT SELECT ON beats TO \"r\";\nGRANT SELECT, UPDATE ON tries TO "
+	                  "\"r\";\n");
+	assert_grants(states, WATCH_READ,
+	              OWN "GRANT SELECT ON beats TO \"r\";\nGRANT SELECT ON tries TO \"r\";\n");
+}
+
 /* FROM has other uses, and a statement may name its own parts. */
 static void what_only_looks_like_a_table_is_left_out(void **state)
 {
@@ -89,6 +103,7 @@ int main(void)
 		cmocka_unit_test(the_columns_of_set_lists_are_named_and_no_others),
 		cmocka_unit_test(a_remedy_without_a_set_list_needs_a_column_to_lock_by),
 		cmocka_unit_test(other_tables_are_found_where_statements_name_them),
+		cmocka_unit_test(a_state_in_another_table_is_also_locked),
 		cmocka_unit_test(what_only_looks_like_a_table_is_left_out),
 		cmocka_unit_test(names_behind_a_comma_that_follows_the_tables_are_columns),
 	};

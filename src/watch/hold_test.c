@@ -127,7 +127,7 @@ static struct said_of said_of(const struct store_rows *rows, int row, int col)
 /* Every cause with every owner and sign, then and now, whether the job runs or not. */
 static void compare(struct store *s, bool words, const char *running)
 {
-	struct hold_sql names = {"h", "h.job_owner", "h.job_sign", running, words};
+	struct hold_sql names = {"h", "h.job_owner", "h.job_sign", running, words, NULL};
 	struct arena a = ARENA_INIT;
 	struct store_rows rows;
 	struct failure f = {0};

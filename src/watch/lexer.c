@@ -208,6 +208,68 @@ bool sql_names(const char *text, enum store_engine engine, const char *name)
 	return false;
 }
 
+static bool is_one_of(struct sql_token t, const char *const *words)
+{
+	for (; *words; words++)
+		if (sql_is_word(t, *words))
+			return true;
+	return false;
+}
+
+/* From behind its first word to its closing parenthesis, or to the end. */
+static void read_subselect(struct sql_lexer *lx, struct buf *rows, bool *apart)
+{
+	static const char *const behind[] = {"group", "having", "order", "limit", "offset",
+	                                     "fetch", "window", "for",   NULL};
+	static const char *const several[] = {"union", "intersect", "except", NULL};
+	struct sql_token t, before = {SQL_END, NULL, 0};
+	const char *from = NULL, *end = NULL;
+	int depth = 0;
+	for (t = sql_next(lx); t.type != SQL_END; t = sql_next(lx)) {
+		if (sql_is_mark(t, ')') && depth-- == 0)
+			break;
+		depth += sql_is_mark(t, '(');
+		if (t.type == SQL_SPACE)
+			continue;
+		bool top = depth == 0;
+		if (top && !from && sql_is_word(t, "from") && !sql_is_word(before, "distinct"))
+			from = t.text;
+		if (top && from && !end && is_one_of(t, behind))
+			end = t.text;
+		*apart = *apart || (top && is_one_of(t, several));
+		before = t;
+	}
+	end = end ? end : t.text;
+	if (from)
+		buf_add(rows, "SELECT 1 ");
+	if (from)
+		buf_addn(rows, from, end ? (size_t)(end - from) : strlen(from));
+}
+
+bool sql_next_subselect(const char **at, enum store_engine engine, struct buf *rows, bool *apart)
+{
+	static const char *const lists[] = {"in", "any", "some", "all", NULL};
+	struct sql_lexer lx;
+	struct sql_token t, open = {SQL_END, NULL, 0}, before = open;
+	sql_lexer_init(&lx, *at, engine);
+	buf_clear(rows);
+	*apart = false;
+	for (t = sql_next(&lx); t.type != SQL_END; t = sql_next(&lx)) {
+		if (t.type == SQL_SPACE)
+			continue;
+		bool with = sql_is_word(t, "with");
+		if (sql_is_mark(open, '(') && (with || sql_is_word(t, "select"))) {
+			*apart = with || is_one_of(before, lists);
+			read_subselect(&lx, rows, apart);
+			*at = lx.at;
+			return true;
+		}
+		before = open;
+		open = t;
+	}
+	return false;
+}
+
 defib_err sql_check(const char *text, enum store_engine engine, struct failure *f)
 {
 	struct sql_lexer lx;

@@ -45,6 +45,15 @@ char *sql_name(struct arena *a, struct sql_token t);
 bool sql_names(const char *text, enum store_engine engine, const char *name);
 
 /*
+ * The next sub-select of an expression, up to its closing parenthesis; those inside it belong to
+ * it. `*at` moves past it; false at the end. `rows` gets a SELECT of the rows that it reads, to
+ * which a lock can be added: its FROM and WHERE, without aggregates, order and limit. "": it reads
+ * no table. *apart: its rows are not those of one job, or no lock can name them: `x IN (SELECT …)`,
+ * WITH, UNION.
+ */
+bool sql_next_subselect(const char **at, enum store_engine engine, struct buf *rows, bool *apart);
+
+/*
  * Check that text is one expression, SET list or statement: everything
  * closed, parentheses balanced, no `;` except at the very end of a statement.
  */

@@ -387,6 +387,42 @@ static void random_text_comes_back_as_it_was(void **state)
 	}
 }
 
+/* Each sub-select of `text` as its rows, in angle brackets; "apart" if no lock can name them. */
+static void reads(const char *text, const char *want)
+{
+	AUTO_BUF all = BUF_INIT, rows = BUF_INIT;
+	bool apart;
+	while (sql_next_subselect(&text, STORE_POSTGRES, &rows, &apart))
+		buf_addf(&all, "<%s>%s", buf_text(&rows), apart ? "apart" : "");
+	assert_string_equal(buf_text(&all), want);
+}
+
+static void a_subselect_is_known_by_the_rows_that_it_reads(void **state)
+{
+	(void)state;
+	reads("a = 1 AND (b OR c)", "");
+	reads("(SELECT b.at FROM beats b WHERE b.job = t.id)",
+	      "<SELECT 1 FROM beats b WHERE b.job = t.id>");
+	reads("EXISTS (SELECT 1 FROM s WHERE s.id = t.id) AND t.a > (select max(x) from b)",
+	      "<SELECT 1 FROM s WHERE s.id = t.id><SELECT 1 from b>");
+	reads("(SELECT max(at) FROM b WHERE b.id IN (SELECT c FROM d) GROUP BY e)",
+	      "<SELECT 1 FROM b WHERE b.id IN (SELECT c FROM d) >");
+	reads("(SELECT at FROM b ORDER BY at DESC LIMIT 1)", "<SELECT 1 FROM b >");
+	reads("(SELECT extract(epoch FROM now()))", "<>");
+	reads("(SELECT a IS DISTINCT FROM b FROM c)", "<SELECT 1 FROM c>");
+	reads("' (SELECT 1 FROM a)' = b", "");
+}
+
+static void rows_that_no_lock_can_name_are_apart(void **state)
+{
+	(void)state;
+	reads("t.id IN (SELECT job FROM s)", "<SELECT 1 FROM s>apart");
+	reads("t.id = ANY (SELECT job FROM s)", "<SELECT 1 FROM s>apart");
+	reads("EXISTS (SELECT 1 FROM a UNION SELECT 1 FROM b)",
+	      "<SELECT 1 FROM a UNION SELECT 1 FROM b>apart");
+	reads("EXISTS (WITH x AS (SELECT 1) SELECT 1 FROM x)", "<SELECT 1 FROM x>apart");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -419,6 +455,8 @@ int main(void)
 		cmocka_unit_test(commas_and_comparisons_in_values_start_no_target),
 		cmocka_unit_test(what_is_no_set_list_is_refused),
 		cmocka_unit_test(hostile_text_stays_what_it_is),
+		cmocka_unit_test(a_subselect_is_known_by_the_rows_that_it_reads),
+		cmocka_unit_test(rows_that_no_lock_can_name_are_apart),
 		cmocka_unit_test(random_text_comes_back_as_it_was),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

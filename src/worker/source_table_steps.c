@@ -131,7 +131,7 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 		log_event(LOG_WARN, "job is held: its finished steps are unknown",
 		          LOG_STR("watch", src->watch->name), LOG_STR("job", rows[i]->job));
 	}
-	defib_err err = n ? ledger_hold(s, &ctx, holds, n, a, f) : DEFIB_OK;
+	defib_err err = n ? ledger_hold(s, &ctx, src->sql.binding.table_key, holds, n, a, f) : DEFIB_OK;
 	return err || n == 0 ? err : ledger_append(s, &ctx, entries, n, a, f);
 }
 

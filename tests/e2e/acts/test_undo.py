@@ -168,6 +168,38 @@ def test_undo_of_a_hold_lets_go(jobs):
 
 
 @pytest.mark.covers("F10")
+def test_a_job_whose_hold_was_undone_is_held_again_and_not_requeued(db, defib):
+    """A batch with a hold in it: what led to the hold still counts."""
+    jobs = Jobs(db, defib, attempts="attempts", max_attempts="3")
+    spent, _ = jobs.add("running", "running")
+    db.sql("UPDATE jobs SET attempts = 3 WHERE id = %s", spent)
+    batch = jobs("scan", "--fix", "--json").json["watches"][0]["batch"]
+    assert (jobs.statuses(), jobs.held()) == (["running", "queued"], [str(spent)])
+    says = "1 of them was only put on hold. The hold "
+    assert says + "would end" in jobs("undo", batch, "--dry-run").err
+    ran = jobs("undo", batch, "--yes")
+    assert ran.code == 0 and says + "ended" in ran.err, ran.out + ran.err
+    assert jobs.statuses() == ["running", "running"]
+    jobs("scan", "--fix")
+    assert jobs.statuses() == ["running", "running"]
+    assert str(spent) in jobs.held()
+
+
+@pytest.mark.covers("F10")
+def test_undo_brings_back_the_hold_that_an_act_ended(jobs):
+    job = jobs.add("failed")
+    jobs("hold", job, "--reason", "looking", "--yes")
+    batch = batch_of(jobs("cancel", job, "--yes"))
+    assert (jobs.status(job), jobs.held()) == ("cancelling", [])
+    assert jobs("undo", batch, "--yes").code == 0
+    assert (jobs.status(job), jobs.held()) == ("failed", [str(job)])
+    shown = jobs("show", f"jobs/{job}", "--json").json
+    assert (shown["held"], shown["hold"]["reason"]) == ("by hand", "looking")
+    ran = jobs("release", job, "--yes")
+    assert (ran.code, jobs.held()) == (0, []), ran.out + ran.err
+
+
+@pytest.mark.covers("F10")
 def test_a_dry_run_changes_nothing(requeued):
     jobs, job, _, batch = requeued
     dump = jobs.dump()

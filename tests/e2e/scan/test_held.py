@@ -248,13 +248,15 @@ def test_the_function_in_the_database_does_not_hold_again_what_a_person_let_go(p
     assert jobs.held() == [str(job)]
 
 
-def test_a_hold_that_was_undone_is_not_made_again_for_the_same_facts(db, defib):
+def test_a_hold_that_was_undone_is_made_again_for_the_same_facts(db, defib):
+    """An undo is no release: what led to the hold still counts, and the job is not requeued."""
     jobs = Jobs(db, defib, **RELEASES["our-table"][0])
     job = spent(jobs)
     assert jobs("scan", "--fix").code == 1
     assert jobs("undo", f"jobs/{job}", "--yes").code == 0
-    assert jobs("scan", "--fix").code == 0
-    assert jobs.status(job) == "queued" and jobs.held() == []
+    assert jobs.held() == []
+    assert jobs("scan", "--fix").code == 1
+    assert jobs.status(job) == "running" and jobs.held() == [str(job)]
 
 
 def test_the_end_of_a_hold_takes_nothing_from_a_living_worker(db, defib):
@@ -340,3 +342,35 @@ def test_a_poison_job_s_release_warns_over_http(lite, defib):
         assert (found["held"], found["hold_reason"][:8]) == ("poison", "Held for")
         got = web.post(f"/api/v1/watches/jobs/jobs/{job}/release", {"dry_run": True})
         assert POISON in got.json["watches"][0]["jobs"][0]["warning"]
+
+
+# ---- several watches on one table ----
+
+@pytest.mark.covers("E5")
+@pytest.mark.parametrize("sign", ["alive_at: updated_at", "started_at: updated_at"])
+def test_a_hold_of_one_watch_keeps_the_others_on_its_table_away(db, defib, sign):
+    jobs = Jobs(db, defib, owner="owner")
+    second = stuck_jobs.WATCH.format(requeue=stuck_jobs.REQUEUE, reason="freed by the other")
+    limit = "stuck_after" if sign.startswith("alive") else "overdue_after"
+    jobs.config += second.replace("name: jobs", "name: others").replace(
+        "alive_at: updated_at", sign).replace("stuck_after", limit)
+    job = jobs.add("running")
+    assert jobs("hold", f"jobs/{job}", "--yes").code == 0
+    assert jobs("scan", "others", "--fix").code in (0, 1)
+    assert (jobs.status(job), jobs.held()) == ("running", [str(job)])
+    # Released by either, it is released for both.
+    ran = jobs("release", f"others/{job}", "--yes")
+    assert ran.code == 0 and jobs.held() == [], ran.out + ran.err
+
+
+def test_a_hold_of_another_watch_is_over_when_the_job_was_heard_of_since(db, defib):
+    jobs = Jobs(db, defib, owner="owner")
+    second = stuck_jobs.WATCH.format(requeue=stuck_jobs.REQUEUE, reason="freed by the other")
+    jobs.config += second.replace("name: jobs", "name: others").replace("stuck_after: 1h",
+                                                                        "stuck_after: 1s")
+    job = jobs.add("running")
+    jobs("hold", f"jobs/{job}", "--yes")
+    now = "clock_timestamp()" if db.engine == "postgres" else "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+    db.sql(f"UPDATE jobs SET updated_at = {now} WHERE id = %s", job)
+    eventually(lambda: jobs("scan", "others", "--fix").code in (0, 1)
+               and jobs.status(job) == "queued")
