@@ -170,3 +170,17 @@ bool serves_watch(const char *serves, const char *watch)
 	}
 	return false;
 }
+
+bool serves_other(const char *serves, const char *const *watches, int n)
+{
+	for (const char *line = serves; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		size_t len = strcspn(line, "\n");
+		int i = 0;
+		while (i < n && (strlen(watches[i]) != len || strncmp(watches[i], line, len) != 0))
+			i++;
+		if (i == n)
+			return true;
+	}
+	return !serves;
+}

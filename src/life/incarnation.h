@@ -74,5 +74,7 @@ struct death {
 
 /* Whether a name is in the lines of `serves`; NULL (not known) matches any. */
 bool serves_watch(const char *serves, const char *watch);
+/* Whether there is a name that is none of these; NULL (not known): yes. */
+bool serves_other(const char *serves, const char *const *watches, int n);
 
 #endif

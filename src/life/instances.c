@@ -23,7 +23,8 @@ struct instance_seen {
 };
 
 /* Declare those dead whose process is gone. */
-static defib_err bury(struct store *s, const struct instance_seen *all, int n, struct failure *f)
+static defib_err bury(struct store *s, const char *watch, const struct instance_seen *all, int n,
+                      struct failure *f)
 {
 	static const struct death death = {.cause = "exit seen", .ago_us = ENDED_UNSEEN};
 	defib_err err = DEFIB_OK;
@@ -31,6 +32,8 @@ static defib_err bury(struct store *s, const struct instance_seen *all, int n, s
 		bool won = false;
 		if (all[i].process == PROCESS_GONE)
 			err = registry_declare_dead(s, all[i].row->id, &death, &won, f);
+		if (won && serves_other(all[i].row->serves, &watch, 1))
+			registry_announce_death(s);
 		if (won)
 			log_event(LOG_WARN, "worker is dead", LOG_INT("worker", all[i].row->id),
 			          LOG_STR("cause", death.cause));
@@ -92,7 +95,7 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 	for (int i = 0; !err && i < n; i++)
 		seen[i] = (struct instance_seen){&all[i], process_life(&all[i].who, &here, NULL)};
 	if (!err)
-		err = bury(s, seen, n, f);
+		err = bury(s, watch, seen, n, f);
 	if (!err && n > 0)
 		err = read_sessions(s, &a, &open, f);
 	for (int i = 0; !err && i < n; i++) {

@@ -154,6 +154,7 @@ static void looked(struct life *l, const struct life_event *e, int64_t now_ms)
 	l->judging = l->set_fellows = true;
 	l->judge_at = 0;
 	l->left = l->left || seen.gone > 0;
+	l->died = l->died || seen.gone > 0;
 	set_remote(l);
 }
 
@@ -215,6 +216,7 @@ static void declared(struct life *l, bool won, int64_t now_ms)
 	if (!won && asked)
 		return;
 	l->left = l->left || !won;
+	l->died = l->died || !won;
 	part_forget(&l->part, id);
 	l->set_fellows = true;
 	set_remote(l);
@@ -347,6 +349,10 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 		break;
 	case LIFE_NEWCOMER:
 		l->look_ms = now_ms;
+		break;
+	case LIFE_DEATH:
+		l->look_ms = now_ms;
+		l->look_whole = true;
 		break;
 	case LIFE_STARTED:
 		l->starting = false;
@@ -482,14 +488,18 @@ static struct life_action jobs(struct life *l, int64_t now_ms)
 	if (l->pass_ms == 0)
 		l->pass_ms = now_ms + PASS_MS;
 	bool queue = l->found || (first && now_ms >= l->pass_ms);
-	if (!queue && now_ms < l->sweep_ms)
+	/* Whoever declared it dead may not know the watches that it worked on. */
+	bool died = l->died && l->rules.tables, due = queue || now_ms >= l->sweep_ms;
+	l->died = false;
+	if (!due && !died)
 		return (struct life_action){.what = LIFE_WAIT};
 	if (queue)
 		l->pass_ms = now_ms + PASS_MS;
+	if (due)
+		l->sweep_ms = now_ms + SWEEP_MS;
 	l->found = false;
-	l->sweep_ms = now_ms + SWEEP_MS;
-	return DO(.what = LIFE_SWEEP, .queue = queue, .tables = l->rules.tables, .upkeep = first,
-	          .dead_only = silence_holds(&l->silence));
+	return DO(.what = LIFE_SWEEP, .queue = queue, .tables = l->rules.tables, .died = died,
+	          .upkeep = first, .dead_only = !due || silence_holds(&l->silence));
 }
 
 static int64_t wait_ms(struct life *l, int64_t now_ms)

@@ -52,6 +52,7 @@ struct life_action {
 	struct death death; /* DECLARE */
 	bool mass;          /* RECOVER: several died at once, which is not the jobs' fault */
 	bool queue, tables; /* SWEEP: which watches */
+	bool died;          /* SWEEP: because another worker declared one dead */
 	bool upkeep;        /* SWEEP: and the upkeep that one worker does for all */
 	bool dead_only;     /* SWEEP: silence proves nothing at the moment */
 };
@@ -64,6 +65,7 @@ enum life_happened {
 	LIFE_ENDED,    /* the session was lost */
 	LIFE_EXIT,     /* a watched process exited */
 	LIFE_NEWCOMER, /* a worker registered */
+	LIFE_DEATH,    /* a worker was declared dead by one that cannot recover all of its jobs */
 	LIFE_STARTED,  /* the start-up is over: until then we only renew */
 };
 
@@ -101,7 +103,7 @@ struct life {
 	int64_t left_ms, pass_ms, sweep_ms;
 	bool starting, returning, closed, look_whole, judging, set_fellows, compare, can_lock, locked,
 		leads;
-	bool left, found, recover, mass;
+	bool left, died, found, recover, mass;
 	int judge_at, mismatches;
 	struct life_end ends[LIFE_PENDING];
 	int nends;

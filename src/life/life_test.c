@@ -439,6 +439,55 @@ static void a_newcomer_is_looked_at_when_it_is_told_of(void **state)
 	life_release(&w.life);
 }
 
+/* ---- deaths that others declare ---- */
+
+/* Its tables are swept, for lost jobs only, and its own sweep is not put off. */
+static void swept_for_the_dead(struct world *w)
+{
+	int64_t due_ms = w->life.sweep_ms;
+	assert_int_equal(w->done[LIFE_SWEEP], 1);
+	assert_true(w->last_sweep.died && w->last_sweep.tables && w->last_sweep.dead_only);
+	assert_false(w->last_sweep.queue);
+	assert_true(due_ms > w->now_ms);
+}
+
+static void begin_with_tables(struct world *w, int n)
+{
+	live(w, n);
+	w->life.rules.tables = true;
+	/* Right after a sweep that was due. */
+	do
+		run(w, 100);
+	while (w->done[LIFE_SWEEP] == 0);
+	w->done[LIFE_SWEEP] = 0;
+}
+
+static void an_exit_that_another_declared_first_sweeps_tables(void **state)
+{
+	struct world w;
+	(void)state;
+	begin_with_tables(&w, 6);
+	w.gone[4] = true;
+	ends(&w, 5);
+	run(&w, 0);
+	assert_int_equal(w.ndead, 0);
+	swept_for_the_dead(&w);
+	life_release(&w.life);
+}
+
+static void a_death_that_is_told_of_sweeps_tables(void **state)
+{
+	struct world w;
+	(void)state;
+	begin_with_tables(&w, 100);
+	w.gone[49] = true; /* none of its neighbours */
+	tell(&w, &(struct life_event){.what = LIFE_DEATH});
+	run(&w, 0);
+	assert_false(part_knows(&w.life.part, 50));
+	swept_for_the_dead(&w);
+	life_release(&w.life);
+}
+
 /* ---- jobs ---- */
 
 static void the_first_asks_now_and_then_for_jobs_of_nobody(void **state)
@@ -494,6 +543,8 @@ int main(void)
 		cmocka_unit_test(three_that_end_within_half_a_second_are_one_event),
 		cmocka_unit_test(newcomers_that_die_one_after_the_other_are_no_mass_event),
 		cmocka_unit_test(a_newcomer_is_looked_at_when_it_is_told_of),
+		cmocka_unit_test(an_exit_that_another_declared_first_sweeps_tables),
+		cmocka_unit_test(a_death_that_is_told_of_sweeps_tables),
 		cmocka_unit_test(the_first_asks_now_and_then_for_jobs_of_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,11 @@ bool part_knows(const struct part *p, int64_t id)
 	return at < p->n && p->members[at].id == id;
 }
 
+const char *part_serves(const struct part *p, int64_t id)
+{
+	return part_knows(p, id) ? p->members[place_of(p, id)].serves : NULL;
+}
+
 void part_forget(struct part *p, int64_t id)
 {
 	int at = place_of(p, id);

@@ -48,6 +48,8 @@ struct part_seen {
 struct part_seen part_look(struct part *p, const struct registered *rows, int n, bool whole);
 /* This worker is gone. */
 void part_forget(struct part *p, int64_t id);
+/* What it said that it works on; NULL: not known. */
+const char *part_serves(const struct part *p, int64_t id);
 bool part_knows(const struct part *p, int64_t id);
 /*
  * The workers whose processes we watch: ids and incarnations, room for 2 * PART_SIDE. Returns how

@@ -226,6 +226,16 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 	return err;
 }
 
+void registry_announce_death(struct store *s)
+{
+	bool told;
+	struct failure unheard = {0};
+	/* Where it is not heard, they find out by their next look. */
+	if (store_dialect(s)->can_notify)
+		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', 'dead')", NULL, 0, &told, NULL,
+		           &unheard);
+}
+
 defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f)
 {
 	struct store_param params[] = {P_INT(REGISTRY_LOCK_CLASS), P_INT(worker_nonce(id))};

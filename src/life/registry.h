@@ -49,6 +49,8 @@ MUST_CHECK defib_err registry_near(struct store *s, int64_t self, int side, stru
  * behind a pooler.
  */
 MUST_CHECK defib_err registry_listen(struct store *s, struct failure *f);
+/* PostgreSQL: let those recover its jobs who can; they hear it as a notification with a payload. */
+void registry_announce_death(struct store *s);
 /* Declare a worker dead. *won is false if it was no longer alive, or was heard from. */
 MUST_CHECK defib_err registry_declare_dead(struct store *s, int64_t id, const struct death *death,
                                            bool *won, struct failure *f);

@@ -355,6 +355,7 @@ static bool pg_notified(struct store *s)
 {
 	struct pg *p = (struct pg *)s;
 	bool any = false;
+	s->told = false;
 	if (!p->conn)
 		return false;
 	if (!PQconsumeInput(p->conn)) {
@@ -363,8 +364,9 @@ static bool pg_notified(struct store *s)
 		return true;
 	}
 	for (PGnotify *n = PQnotifies(p->conn); n; n = PQnotifies(p->conn)) {
-		PQfreemem(n);
+		s->told = s->told || n->extra[0] != '\0';
 		any = true;
+		PQfreemem(n);
 	}
 	return any;
 }

@@ -176,6 +176,7 @@ struct store {
 	int64_t within_ms; /* limit for a statement of the open transaction; 0: the session's */
 	bool tx_failed;    /* a statement of the open transaction failed: only rollback is left */
 	bool lost;         /* the session is gone: close and open again */
+	bool told;         /* the last store_notified() received a payload */
 	/*
 	 * A write was refused because the session can only read, or it was opened for writing on a
 	 * standby. This does not change when the server recovers: the setting is read once, and a

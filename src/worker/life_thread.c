@@ -181,10 +181,22 @@ static defib_err read_locks(struct life_thread *w, struct life_event *e, struct 
 	return err;
 }
 
+/* It worked on a watch that we do not know. */
+static bool works_elsewhere(struct life_thread *w, int64_t worker)
+{
+	const struct life_thread_options *o = &w->options;
+	const char **ours = ARENA_ARRAY(&w->arena, const char *, o->nwatches);
+	for (int i = 0; i < o->nwatches; i++)
+		ours[i] = o->watches[i]->name;
+	return serves_other(part_serves(&w->life.part, worker), ours, o->nwatches);
+}
+
 static defib_err declare_dead(struct life_thread *w, const struct life_action *a,
                               struct life_event *e, struct failure *f)
 {
 	defib_err err = registry_declare_dead(w->session.store, a->worker, &a->death, &e->yes, f);
+	if (!err && e->yes && works_elsewhere(w, a->worker))
+		registry_announce_death(w->session.store);
 	if (!err && e->yes)
 		log_event(LOG_WARN, "worker is dead", LOG_INT("worker", a->worker),
 		          LOG_STR("cause", a->death.cause));
@@ -205,7 +217,7 @@ static void sweep(struct life_thread *w, const struct life_action *a)
 	which[0] = a->queue;
 	for (int i = 1; i < o->nwatches; i++)
 		which[i] = a->tables && part_sweeps(&w->life.part, &w->life.silence, o->watches[i]->name);
-	sweeper_sweep(w->sweeper, which, a->dead_only, a->upkeep);
+	sweeper_sweep(w->sweeper, &(struct sweep_order){which, a->died, a->dead_only, a->upkeep});
 }
 
 /* Actions that need the database. */
@@ -305,7 +317,9 @@ static bool hear_session(struct life_thread *w)
 	struct store *s = w->session.store;
 	if (!s || !store_notified(s))
 		return false;
-	tell(w, &(struct life_event){.what = s->lost ? LIFE_ENDED : LIFE_NEWCOMER});
+	tell(w, &(struct life_event){.what = s->lost   ? LIFE_ENDED
+	                                     : s->told ? LIFE_DEATH
+	                                               : LIFE_NEWCOMER});
 	return true;
 }
 

@@ -28,7 +28,7 @@ struct lost_owner {
 struct sweep {
 	struct lost_owner owner; /* id 0: a sweep */
 	bool *which;             /* of the watches */
-	bool dead_only, upkeep;
+	bool died, dead_only, upkeep;
 };
 
 struct swept {
@@ -61,7 +61,7 @@ struct sweeper {
 	struct lost_owner owners[OWNERS_MAX];
 	int nowners;
 	bool *which; /* marked for a sweep */
-	bool sweep, dead_only, upkeep, away, stop;
+	bool sweep, died, dead_only, upkeep, away, stop;
 	struct lost_jobs logged; /* private to the thread */
 };
 
@@ -213,7 +213,7 @@ static void recover(struct sweeper *s, const struct sweep *t)
 	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
 		struct swept *x = &s->swept[i];
 		bool led = !t->owner.id && daemon_leads(s, x->watch->name);
-		if (x->paused || led || (!t->owner.id && !t->which[i]))
+		if (x->paused || (led && !t->died) || (!t->owner.id && !t->which[i]))
 			continue;
 		/* No guard holds the jobs of a dead worker, so no time is lost. */
 		bool dead = i == 0 && t->owner.id;
@@ -222,11 +222,13 @@ static void recover(struct sweeper *s, const struct sweep *t)
 		x->scan.absence = dead ? NULL : &s->absence;
 		x->scan.mass = t->owner.mass;
 		/* There, a silent worker is declared dead first: if it comes back, it must not continue. */
-		x->scan.dead_only = i == 0 || t->dead_only;
+		x->scan.dead_only = i == 0 || led || t->dead_only;
 		s->parts[n] = (struct group_part){x->watch, sweep_one(s, x)};
 		any = s->parts[n++].recovered > 0 || any;
 	}
 	groups_tell(s->parts, n);
+	/* Where a dead worker's row is ready again by itself, nothing was recovered: it is claimed. */
+	any = any || t->owner.id || t->died;
 	if (any && s->session.store) {
 		wake_send(s->session.store, s->options.store.url);
 		s->options.wake(s->options.ctx);
@@ -263,7 +265,7 @@ static bool next(struct sweeper *s, struct sweep *t)
 	bool go = !s->stop;
 	t->owner = (struct lost_owner){0};
 	t->dead_only = s->dead_only;
-	t->upkeep = false;
+	t->upkeep = t->died = false;
 	if (s->away)
 		absence_begins(&s->absence, "the worker was away from the database");
 	s->away = false;
@@ -274,6 +276,8 @@ static bool next(struct sweeper *s, struct sweep *t)
 			s->owners[i] = s->owners[i + 1];
 	} else {
 		t->upkeep = s->upkeep;
+		t->died = s->died;
+		s->died = false;
 		for (int i = 0; i < s->options.nwatches; i++) {
 			t->which[i] = s->which[i];
 			s->which[i] = false;
@@ -390,13 +394,14 @@ void sweeper_recover(struct sweeper *s, int64_t owner, bool mass)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool upkeep)
+void sweeper_sweep(struct sweeper *s, const struct sweep_order *order)
 {
 	pthread_mutex_lock(&s->lock);
 	for (int i = 0; i < s->options.nwatches; i++)
-		s->which[i] = s->which[i] || which[i];
-	s->dead_only = dead_only;
-	s->upkeep = upkeep;
+		s->which[i] = s->which[i] || order->which[i];
+	s->died = s->died || order->died;
+	s->dead_only = order->dead_only;
+	s->upkeep = order->upkeep;
 	s->sweep = true;
 	pthread_cond_signal(&s->asked);
 	pthread_mutex_unlock(&s->lock);

@@ -39,11 +39,15 @@ MUST_CHECK defib_err sweeper_run(struct sweeper *s, struct failure *f);
  * fault.
  */
 void sweeper_recover(struct sweeper *s, int64_t owner, bool mass);
-/*
- * Sweep the marked watches soon. `dead_only`: silence proves nothing at the moment. `upkeep`: also
- * apply retention to defib's own tables.
- */
-void sweeper_sweep(struct sweeper *s, const bool *which, bool dead_only, bool upkeep);
+struct sweep_order {
+	const bool *which; /* of the watches */
+	bool died;         /* a worker was declared dead by one that may not know them: do not leave it
+	                      to a daemon's next pass */
+	bool dead_only;    /* silence proves nothing at the moment */
+	bool upkeep;       /* also apply retention to defib's own tables */
+};
+/* Sweep the marked watches soon. */
+void sweeper_sweep(struct sweeper *s, const struct sweep_order *order);
 /* We were away: silence that began then is not held against any worker. */
 void sweeper_doubt(struct sweeper *s);
 void sweeper_stop(struct sweeper *s); /* ends the thread after its current batch */
