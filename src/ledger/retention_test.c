@@ -176,6 +176,13 @@ static void leases_leave_their_epoch_as_a_floor(enum store_engine engine)
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 1);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @lease WHERE job = 'old'"), 0);
 	assert_int_equal(number(&p, "SELECT count(*) FROM @lease"), 3);
+	/* The floor never falls, whatever is left after a step: these are more than one removes. */
+	run(&p,
+	    both(&p, "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= "
+	             "1000) INSERT INTO @lease (watch, job, epoch, claimed_at) SELECT 'w', 'later-' "
+	             "|| i, 5, {90} FROM n"));
+	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 1001);
+	assert_int_equal(number(&p, "SELECT value FROM @meta WHERE name = 'lease_floor'"), 7);
 	close_place(&p);
 }
 

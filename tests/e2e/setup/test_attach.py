@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import types
 
 import psycopg2
 import pytest
@@ -400,6 +401,28 @@ def test_what_a_forked_worker_has_waits_for_its_end(run, attached):
     os.kill(pid, signal.SIGKILL)
     assert wrapper.wait() == 128 + signal.SIGKILL
     assert state(attached, 1) == "queued"
+
+
+def test_a_session_that_the_role_may_not_see_counts_as_open(attached, defib):
+    """Without pg_read_all_stats, a role does not learn when the session of another one began."""
+    assert defib("init", db=attached).code == 0
+    attached.sql("CREATE ROLE runner LOGIN; GRANT USAGE ON SCHEMA defib TO runner; "
+                 "GRANT ALL ON ALL TABLES IN SCHEMA defib TO runner; "
+                 "GRANT ALL ON ALL SEQUENCES IN SCHEMA defib TO runner; "
+                 "GRANT SELECT, UPDATE ON jobs TO runner")
+    runs = Runs(defib, types.SimpleNamespace(url=attached.server.url(attached.name, "runner")))
+    try:
+        wrapper, pid = runs.stranger(1, "fork", url=attached.url)
+        leader, = wrapper.children()
+        os.kill(leader, signal.SIGKILL)
+        wrapper.wait_log("still running; waiting")
+        assert state(attached, 1) == "running", wrapper.log
+        os.kill(pid, signal.SIGKILL)
+        wrapper.wait()
+        assert state(attached, 1) == "queued", wrapper.log
+    finally:
+        runs.close()
+        attached.sql("DROP OWNED BY runner; DROP ROLE runner")
 
 
 def many_jobs(pg, count):
