@@ -51,9 +51,8 @@ def test_a_paused_worker_settles_no_job_of_new_tables(queue):
     assert numbers(queue, job) == was, "the numbers differ: the test shows nothing"
     (queue.program.dir / "go").touch()
     paused.signal(signal.SIGCONT)
-    # Its renewal is refused, or its end, whichever comes first: it has been told by then.
-    paused.wait_log("LEASE_LOST: this worker")
-    paused.wait_log("job ended")
+    # The renewal may be refused before the end, which then is that of a stopped job.
+    eventually(lambda: "its result was refused" in paused.log or queue.state(job) != "running")
     assert queue.state(job) == "running" and numbers(queue, job) == was
 
 
