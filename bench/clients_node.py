@@ -60,6 +60,7 @@ watches:
       ready: status = 'queued'
       claim: status = 'running', beat_at = :now
       done: status = 'done'
+      failed: status = 'failed'
       release: status = 'queued'
 """
 

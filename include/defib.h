@@ -192,7 +192,7 @@ typedef struct defib_job defib_job;
 typedef enum defib_outcome {
 	DEFIB_DONE = 100, /* done; the result of defib_job_result() is stored */
 	DEFIB_FAILED,     /* an error: retried after a backoff while attempts are left */
-	DEFIB_RETRY,      /* retry later, regardless of attempts */
+	DEFIB_RETRY,      /* retry later; only of a watch's rows do attempts limit this */
 	DEFIB_PERMANENT,  /* an error that a retry cannot fix */
 	DEFIB_STOPPED,    /* it was asked to stop and did: cancelled or released */
 	DEFIB_SETTLED,    /* settled by defib_job_settle_…() in the handler's own transaction */

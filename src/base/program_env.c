@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program_env.h"
 
-#include "base/text.h"
-
 #include <unistd.h>
 
 static const char *const always[] = {"PATH",   "HOME", "USER", "LOGNAME",  "SHELL",
@@ -68,6 +66,21 @@ void program_env_pass(struct program_env *e, const char *const *entries)
 			program_env_put(e, arena_strdup(e->arena, *entries));
 		else
 			pass_ours(e, *entries);
+}
+
+static bool has(const struct program_env *e, const char *name)
+{
+	for (int i = 0; i < e->n; i++)
+		if (same_name(e->entries[i], name))
+			return true;
+	return false;
+}
+
+void program_env_withheld(const struct program_env *e, const char *begin, struct buf *out)
+{
+	for (char **ours = environ; ours && *ours; ours++)
+		if (text_starts(*ours, begin) && !has(e, *ours))
+			buf_addf(out, "%s%.*s", out->len ? ", " : "", (int)name_length(*ours), *ours);
 }
 
 bool program_env_entry_ok(const char *entry)

@@ -9,6 +9,7 @@
 #define BASE_PROGRAM_ENV_H
 
 #include "base/mem.h"
+#include "base/text.h"
 
 struct program_env {
 	char **entries; /* ends with NULL */
@@ -22,6 +23,8 @@ void program_env_init(struct program_env *e, struct arena *a);
 void program_env_put(struct program_env *e, char *entry);
 /* Entries from a configuration, up to NULL. A NAME that is not set is left out. */
 void program_env_pass(struct program_env *e, const char *const *entries);
+/* Those of our own variables that begin so and are not passed on: "PGHOST, PGPORT". */
+void program_env_withheld(const struct program_env *e, const char *begin, struct buf *out);
 /* Whether an entry begins with a name: letters, digits and _, not a digit first. */
 bool program_env_entry_ok(const char *entry);
 

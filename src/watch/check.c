@@ -3,6 +3,7 @@
  * beat, every rule can be applied, and every piece of SQL is closed and uses known parameters.
  */
 #include "base/clock.h"
+#include "watch/certain.h"
 #include "watch/lexer.h"
 #include "watch/settings.h"
 #include "watch/watch.h"
@@ -257,6 +258,74 @@ static void check_end(struct check *c)
 		cfg_warning(c->r, w->end_when.at, "watch %s: end_when without end ends nothing", w->name);
 }
 
+#define TAKES_NONE " (or enabled: false, if defib's workers take no jobs from this table)"
+
+/* What a worker needs to write: otherwise the same row would run again and again, or never. */
+static void check_lists_given(struct check *c)
+{
+	const struct work *k = &c->w->work;
+	bool apart = certain_apart(k->ready.text, c->w->running.text, c->engine);
+	if (!k->claim.text && apart)
+		problem(c, k->ready.at,
+		        "work.claim is missing: a row that matches work.ready does not match running, so "
+		        "nothing would show that a worker has it; add claim:" TAKES_NONE);
+	else if (!k->done.text)
+		problem(c, k->ready.at,
+		        "work.done is missing: a row whose job is done would run again; add done:, the SET "
+		        "list of a success" TAKES_NONE);
+	else if (!k->failed.text)
+		problem(c, k->ready.at,
+		        "work.failed is missing: a row whose job failed would stay as it is; add failed:, "
+		        "the SET list of an error" TAKES_NONE);
+	else if (k->claim.text && !watch_worker_releases_by(c->w)->text)
+		problem(c, k->claim.at,
+		        "work.release is missing: a row that a worker releases, or tries again, would "
+		        "stay claimed; add release:, the SET list that makes it ready again" TAKES_NONE);
+}
+
+/* What each list makes of a row, as far as that can be seen without the table. */
+static void check_lists_mean(struct check *c)
+{
+	const struct watch *w = c->w;
+	const struct work *k = &w->work;
+	const struct {
+		const char *option;
+		const struct sql_text *set;
+		bool success, again;
+	} ends[] = {
+		{"work.done", &k->done, true, false},
+		{"work.failed", &k->failed, false, false},
+		{"work.timed_out", &k->timed_out, false, false},
+		{"work.rolled_back", &k->rolled_back, true, false},
+		{"work.release", &k->release, false, true},
+		{"work.retry", &k->retry, false, true},
+		{"work.step", &k->step, false, true},
+	};
+	const char *running = w->running.text, *ready = k->ready.text;
+	if (k->claim.text && certain_ends(running, k->claim.text, c->engine))
+		problem(c, k->claim.at,
+		        "work.claim makes a row that does not match running: nothing would show that a "
+		        "worker has it");
+	if (k->claim.text && certain_makes(ready, k->claim.text, c->engine))
+		problem(c, k->claim.at,
+		        "work.claim leaves a row that still matches work.ready: it would be taken again");
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		const struct sql_text *set = ends[i].set;
+		if (!set->text)
+			continue;
+		if ((!ends[i].again || k->claim.text) && certain_makes(running, set->text, c->engine))
+			cfg_problem(c->r, set->at,
+			            "watch %s: %s leaves a row that still matches running: its end would not "
+			            "show, and it would be found stuck",
+			            w->name, ends[i].option);
+		else if (ends[i].success && certain_makes(ready, set->text, c->engine))
+			cfg_problem(c->r, set->at,
+			            "watch %s: %s makes a row that matches work.ready: it would run again and "
+			            "again",
+			            w->name, ends[i].option);
+	}
+}
+
 static void check_work(struct check *c)
 {
 	const struct work *k = &c->w->work;
@@ -271,12 +340,12 @@ static void check_work(struct check *c)
 	if ((k->rollback_ready.text || k->step.text) && !runs_steps(c->w))
 		problem(c, k->step.text ? k->step.at : k->rollback_ready.at,
 		        "work.step and work.rollback_ready need work.workflow, whose steps are run");
-	if (k->workflow && k->claim.text && !k->step.text && !k->release.text)
-		problem(c, k->claim.at,
-		        "work.workflow needs work.step or work.release: otherwise a row stays claimed "
-		        "between two steps");
 	if (k->beat.n && !c->w->beat_us)
 		problem(c, k->beat.items[0].at, "work.beat needs beat:, which says how often");
+	if (k->given && k->enabled && c->w->running.text && k->ready.text) {
+		check_lists_given(c);
+		check_lists_mean(c);
+	}
 }
 
 static void check_key(struct check *c)

@@ -181,6 +181,9 @@ static void an_expression_cannot_break_out_of_its_parentheses(void **state)
 	assert_accepted(STORE_SQLITE, PLAIN "owner: \"a || ';'\"\n");
 }
 
+/* Of work: the lists that every watch with work has. */
+#define ENDS "done: a = 2, failed: a = 3, "
+
 static void set_lists_must_be_set_lists(void **state)
 {
 	static const struct demand demands[] = {
@@ -189,11 +192,12 @@ static void set_lists_must_be_set_lists(void **state)
 		{PLAIN "retry: {now: a = 1, then: b}\n", "retry.then: not a SET list"},
 		{PLAIN "end_when: a\nend: x\n", "end: not a SET list"},
 		{PLAIN "cancel: x\n", "cancel: not a SET list"},
-		{PLAIN "work: {ready: a, claim: x}\n", "work.claim: not a SET list"},
-		{PLAIN "work: {ready: a, done: x}\n", "work.done: not a SET list"},
-		{PLAIN "work: {ready: a, failed: x}\n", "work.failed: not a SET list"},
-		{PLAIN "work: {ready: a, timed_out: x}\n", "work.timed_out: not a SET list"},
-		{PLAIN "work: {ready: a, release: x}\n", "work.release: not a SET list"},
+		{PLAIN "work: {" ENDS "ready: a, release: a = 0, claim: x}\n",
+	     "work.claim: not a SET list"},
+		{PLAIN "work: {ready: a, done: x, failed: a = 2}\n", "work.done: not a SET list"},
+		{PLAIN "work: {ready: a, done: a = 2, failed: x}\n", "work.failed: not a SET list"},
+		{PLAIN "work: {" ENDS "ready: a, timed_out: x}\n", "work.timed_out: not a SET list"},
+		{PLAIN "work: {" ENDS "ready: a, release: x}\n", "work.release: not a SET list"},
 	};
 	(void)state;
 	REFUSED(STORE_SQLITE, demands);
@@ -205,7 +209,8 @@ static void unknown_parameters_are_refused_with_the_nearest(void **state)
 		{PLAIN "requeue: 'a = :raeson'\n", "unknown parameter :raeson; did you mean :reason?"},
 		{PLAIN "requeue: 'a = :worker'\n", "unknown parameter :worker"},
 		{PLAIN "hold: {call: 'f(:idd)'}\n", "hold: unknown parameter :idd; did you mean :id?"},
-		{PLAIN "work: {ready: a, claim: 'w = :workre'}\n", "did you mean :worker?"},
+		{PLAIN "work: {" ENDS "ready: a, release: a = 0, claim: 'w = :workre'}\n",
+	     "did you mean :worker?"},
 	};
 	(void)state;
 	REFUSED(STORE_SQLITE, demands);
@@ -219,7 +224,7 @@ static void predicates_and_statements_take_no_parameters(void **state)
 	     "requeue: unknown parameter :now"},
 		{PLAIN "also: ['DELETE FROM a WHERE b = :now']\n", "also: unknown parameter :now"},
 		{PLAIN "remedies: [{when: 'a = :now', do: report}]\n", "remedies.when: unknown parameter"},
-		{PLAIN "work: {ready: 'a = :now'}\n", "work.ready: unknown parameter :now"},
+		{PLAIN "work: {" ENDS "ready: 'a = :now'}\n", "work.ready: unknown parameter :now"},
 	};
 	(void)state;
 	REFUSED(STORE_SQLITE, demands);
@@ -231,9 +236,10 @@ static void every_promised_parameter_is_known_where_it_is_promised(void **state)
 	assert_accepted(STORE_SQLITE,
 	                PLAIN "requeue: 'a = f(:id, :owner, :kind, :attempt, :alive_at, :verdict, "
 	                      ":reason, :retry_at, :evidence, :now)'\n");
-	assert_accepted(STORE_SQLITE,
-	                PLAIN "work: {ready: a, claim: 'a = f(:id, :worker, :now, :epoch)', "
-	                      "done: 'a = :result, b = :result.text', failed: 'a = :error'}\n");
+	assert_accepted(
+		STORE_SQLITE,
+		PLAIN "work: {ready: a, claim: 'a = f(:id, :worker, :now, :epoch)', "
+			  "release: a = 0, done: 'a = :result, b = :result.text', failed: 'a = :error'}\n");
 }
 
 static void sql_is_read_as_its_engine_does(void **state)
@@ -249,8 +255,12 @@ static void sql_is_read_as_its_engine_does(void **state)
 	assert_accepted(STORE_SQLITE, PLAIN "owner: '[a b] || `c d`'\n");
 }
 
+#define READY "      ready: a = 0\n"
+#define DONE "      done: a = 2\n"
+#define FAILED "      failed: a = 3\n"
+
 /* Under `work:`, in a document that has the workflow `order`. */
-static void assert_work(const char *more, const char *words)
+static void assert_lists(const char *more, const char *words)
 {
 	struct buf yaml = BUF_INIT;
 	struct reading r;
@@ -259,7 +269,7 @@ static void assert_work(const char *more, const char *words)
 	         "workflows: [{name: order, steps: [{name: a, run: [x]}]}]\n"
 	         "watches:\n  - name: pages\n    table: pages\n    key: id\n    running: a = 1\n"
 	         "    alive_at: u\n    stuck_after: 60m\n    requeue: a = 0\n    work:\n"
-	         "      ready: a = 0\n%s",
+	         "%s",
 	         more);
 	reading_open(&r, buf_text(&yaml));
 	if (r.reader.nerrors != (words ? 1 : 0) || (words && !reading_said(&r, words, false))) {
@@ -268,6 +278,63 @@ static void assert_work(const char *more, const char *words)
 	}
 	reading_release(&r);
 	buf_release(&yaml);
+}
+
+/* The same, with all that a worker needs. */
+static void assert_work(const char *more, const char *words)
+{
+	AUTO_BUF lists = BUF_INIT;
+	buf_add(&lists, READY "      claim: a = 1\n" DONE FAILED);
+	buf_add(&lists, more);
+	assert_lists(buf_text(&lists), words);
+}
+
+static void each_end_of_a_job_must_be_given(void **state)
+{
+	(void)state;
+	assert_lists(READY, "work.claim is missing");
+	assert_lists(READY "      claim: a = 1\n" FAILED, "work.done is missing");
+	assert_lists(READY "      claim: a = 1\n" DONE, "work.failed is missing");
+	assert_lists(READY "      claim: a = 1\n" DONE FAILED, NULL);
+	assert_lists(READY "      enabled: false\n", NULL);
+	assert_lists("      ready: a = 1\n" DONE FAILED, NULL);
+}
+
+static void a_row_that_nobody_makes_ready_again_needs_release(void **state)
+{
+	static const struct demand demands[] = {
+		{ALIVE "stuck_after: 1h\nremedies: [{do: report}]\nwork: {" ENDS
+	           "ready: a = 0, claim: a = 1}\n",
+	     "work.release is missing"},
+	};
+	(void)state;
+	REFUSED(STORE_SQLITE, demands);
+}
+
+/* What a list writes is compared with running and ready, as far as the text alone says it. */
+static void lists_that_do_the_opposite_are_seen(void **state)
+{
+	(void)state;
+	assert_lists(READY "      claim: a = 2\n" DONE FAILED, "does not match running");
+	assert_lists("      ready: b = 5\n      claim: a = 1, b = '5'\n" DONE FAILED,
+	             "still matches work.ready");
+	assert_lists(READY "      claim: a = 1\n      done: A = 1\n" FAILED, "work.done leaves a row");
+	assert_lists(READY "      claim: a = 1\n      done: a = 0, b = 7\n" FAILED,
+	             "run again and again");
+	assert_lists(READY "      claim: a = 1\n" DONE "      failed: b = f(1, 2), \"A\" = 1\n",
+	             "work.failed leaves a row");
+	assert_work("      timed_out: a = 1\n", "work.timed_out leaves a row");
+	assert_work("      release: a = 1\n", "work.release leaves a row");
+	assert_work("      retry: a = 1\n", "work.retry leaves a row");
+	/* Ready again after an error is the user's own way to try again. */
+	assert_lists(READY "      claim: a = 1\n" DONE "      failed: a = 0\n", NULL);
+	/* Nothing is certain about these. */
+	assert_lists("      ready: a = 1 OR a = 0\n      claim: a = 1\n" DONE FAILED, NULL);
+	assert_lists("      ready: NOT a = 1\n      claim: a = 1\n" DONE FAILED, NULL);
+	assert_lists(READY "      claim: a = 1\n      done: a = 1 + 1\n" FAILED, NULL);
+	assert_lists(
+		"      ready: a = 0 AND b < 3\n      claim: a = 1\n      done: a = 0, b = 3\n" FAILED,
+		NULL);
 }
 
 static void steps_and_beats_of_a_table_need_what_they_are_about(void **state)
@@ -281,15 +348,15 @@ static void steps_and_beats_of_a_table_need_what_they_are_about(void **state)
 	            "work.rollback_ready needs work.rolled_back");
 	assert_work("      workflow: order\n      rolled_back: a = 2\n",
 	            "work.rolled_back needs work.rollback_ready");
-	assert_work("      workflow: order\n      claim: a = 1\n", "needs work.step or work.release");
-	assert_work("      workflow: order\n      claim: a = 1\n      release: a = 0\n", NULL);
+	assert_work("      workflow: order\n      release: a = 0\n", NULL);
 	assert_work("      beat: [UPDATE b SET at = 1]\n", "work.beat needs beat:");
 }
 
 static void own_workers_beat_three_times_before_they_are_silent(void **state)
 {
-	static const char yaml[] = "beat: 30s\nstuck_after: %ds\nwork:\n  ready: a = 0\n"
-							   "  beat: [UPDATE b SET at = 1]\n";
+	static const char yaml[] =
+		"beat: 30s\nstuck_after: %ds\nwork:\n  enabled: false\n  ready: a = 0\n"
+		"  beat: [UPDATE b SET at = 1]\n";
 	struct buf keys = BUF_INIT;
 	(void)state;
 	buf_add(&keys, ALIVE);
@@ -348,6 +415,9 @@ int main(void)
 		cmocka_unit_test(predicates_and_statements_take_no_parameters),
 		cmocka_unit_test(every_promised_parameter_is_known_where_it_is_promised),
 		cmocka_unit_test(sql_is_read_as_its_engine_does),
+		cmocka_unit_test(each_end_of_a_job_must_be_given),
+		cmocka_unit_test(a_row_that_nobody_makes_ready_again_needs_release),
+		cmocka_unit_test(lists_that_do_the_opposite_are_seen),
 		cmocka_unit_test(steps_and_beats_of_a_table_need_what_they_are_about),
 		cmocka_unit_test(own_workers_beat_three_times_before_they_are_silent),
 		cmocka_unit_test(a_brake_must_be_able_to_hold_and_to_let_go),

@@ -127,12 +127,16 @@ void key_column(const struct binding *b, int k, struct buf *out)
 	buf_add(out, untyped ? " AS TEXT)" : "");
 }
 
+/*
+ * Each with a name of ours: an output column called like the table's, `id::text`, would hide that
+ * one from the user's expressions in ORDER BY, and sort as text.
+ */
 void key_list(const struct binding *b, const char *alias, struct buf *out)
 {
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_addf(out, "%s%s", k ? ", " : "", alias);
 		sql_ident(out, b->watch->key.items[k]);
-		buf_add(out, dialect_of(b->engine)->as_text);
+		buf_addf(out, "%s AS defib_key%d", dialect_of(b->engine)->as_text, k + 1);
 	}
 }
 

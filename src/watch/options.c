@@ -233,7 +233,11 @@ const struct opt_row work_rows[] = {
 	OPTION(SET, "done", W(done), "SET list of a success"),
 	OPTION(SET, "failed", W(failed), "SET list of an error"),
 	OPTION(SET, "timed_out", W(timed_out), "SET list of a time-out"),
-	OPTION(SET, "release", W(release), "SET list that releases an unfinished job"),
+	OPTION(SET, "release", W(release),
+           "SET list that releases an unfinished job; requeue if not given"),
+	OPTION(SET, "retry", W(retry),
+           "SET list of a failed attempt that is followed by another; if not given: release, with "
+           "what failed writes of :error"),
 	OPTION(TEXT, "workflow", W(workflow), "run the steps of this workflow instead of a command"),
 	OPTION(SET, "step", W(step),
            "SET list of a finished step that is not the last; release if not given"),

@@ -68,6 +68,13 @@ bool watch_writes_hold(const struct watch *w)
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;
 }
 
+const struct sql_text *watch_worker_releases_by(const struct watch *w)
+{
+	const struct action *requeue = &w->actions[REMEDY_REQUEUE];
+	bool lent = !w->work.release.text && w->work.claim.text && requeue->form == ACTION_SET;
+	return lent ? &requeue->set : &w->work.release;
+}
+
 int watch_releases_by(const struct watch *w)
 {
 	static const int ways[] = {ACT_RELEASE, REMEDY_REQUEUE, ACT_THEN, REMEDY_RETRY};

@@ -140,7 +140,7 @@ struct backoff {
 	int64_t base_us, cap_us;
 	double factor;
 	bool jitter;
-	bool given; /* given by the user: failed jobs of our own workers are retried */
+	bool given; /* given by the user; else our own workers wait as for the built-in queue */
 };
 
 struct crash_budget {
@@ -208,7 +208,9 @@ struct work {
 	bool enabled;
 	struct sql_text ready, order, priority;
 	struct sql_text claim, done, failed, timed_out, release;
-	const char *workflow;           /* its steps are run instead of a command */
+	struct sql_text retry;  /* SET list of a failed attempt that is followed by another */
+	struct sql_text chosen; /* of jobs chosen by key: what is claimed, instead of what is ready */
+	const char *workflow;   /* its steps are run instead of a command */
 	struct workflow_list workflows; /* all of the configuration: a row's kind may name one */
 	struct sql_text step;           /* SET list of a step that was done, when more follow */
 	struct sql_text rollback_ready,
@@ -316,6 +318,11 @@ bool watch_writes_hold(const struct watch *w);
  * ACT_RELEASE, which then writes nothing.
  */
 int watch_releases_by(const struct watch *w);
+/*
+ * What a worker writes to a row that it releases: work.release, else requeue, which makes the
+ * rows of lost workers ready again. Its text is NULL if there is neither.
+ */
+const struct sql_text *watch_worker_releases_by(const struct watch *w);
 
 /* ---- parameters ---- */
 

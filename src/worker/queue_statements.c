@@ -146,7 +146,6 @@ static defib_err settle_by_rule(struct store *s, const struct settlement *e,
 	const struct settle_facts facts = {
 		.as = e->as,
 		.cancelling = row_bool(rows, 0, 0),
-		.retried = true,
 		.attempts = row_int(rows, 0, 1, 0),
 		.max_attempts = row_int(rows, 0, 2, 0),
 		.delay_ms = e->delay_ms,

@@ -204,7 +204,8 @@ static void race(void **state, const char *alive_at)
 	const struct watch *w = rig_watch(g, alive_at,
 	                                  "    batch: 10\n" RIG_REQUEUE "    work:\n"
 	                                  "      ready: status = 'running' AND kind = 'c'\n"
-	                                  "      done: status = 'done'\n");
+	                                  "      done: status = 'done'\n"
+	                                  "      failed: status = 'failed'\n");
 	race_init(&r, g, &beside);
 	hire(&r, w, claimers);
 	race_run(&r, w);

@@ -22,7 +22,7 @@
 /* Exit codes with a meaning beyond success or failure. */
 enum child_exit_code {
 	CHILD_EXIT_DONE = 0,
-	CHILD_EXIT_RETRY = 75,     /* EX_TEMPFAIL: retry later, regardless of attempts */
+	CHILD_EXIT_RETRY = 75,     /* EX_TEMPFAIL: retry later */
 	CHILD_EXIT_PERMANENT = 65, /* EX_DATAERR: do not retry */
 	CHILD_EXIT_UNSERVED = 69,  /* EX_UNAVAILABLE: it got no database session */
 };

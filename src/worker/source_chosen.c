@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_chosen.c: see source.h. A table's source does everything except claims: for each
- * claim a new one is made with a narrower `ready`, so that it can only find the next jobs of the
- * list.
+ * claim a new one is made that claims only the next jobs of the list.
  */
 #include "recover/look.h"
 #include "watch/lease_sql.h"
@@ -55,7 +54,7 @@ static struct watch narrowed(const struct watch *w, const struct aged *jobs, int
 	buf_add(&ready, ")) AND (");
 	add_keys(w, jobs, n, &ready);
 	buf_add(&ready, ")");
-	own.work.ready.text = arena_strdup(a, buf_text(&ready));
+	own.work.chosen.text = arena_strdup(a, buf_text(&ready));
 	own.work.rollback_ready.text = NULL;
 	own.work.batch = n;
 	return own;

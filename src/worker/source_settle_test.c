@@ -16,7 +16,6 @@ static struct settle_facts nth_facts(int n)
 		.as = (enum settle_as)(n % SETTLE_COUNT),
 		.cancelling = n / SETTLE_COUNT % 2,
 		.delay_ms = n / (2 * SETTLE_COUNT) % 2 ? DELAY_MS : -1,
-		.retried = true,
 		.attempts = n / (4 * SETTLE_COUNT) + 2,
 		.max_attempts = MAX_ATTEMPTS,
 	};

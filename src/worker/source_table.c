@@ -234,11 +234,29 @@ static bool has_claim_list(const struct table_source *src)
 	return src->sql.lists[LIST_CLAIM].sql != NULL;
 }
 
-static defib_err not_running(const struct watch *w, const struct work_row *row, struct failure *f)
+/*
+ * A claimed row must be running, so that a scan sees it if its worker is gone, and not ready, so
+ * that nothing else that reads the table takes it too. Without a claim list a row runs from the
+ * moment it is ready, and only the lease says who has it.
+ */
+static defib_err check_claimed(const struct table_source *src, const struct work_row *row,
+                               bool running, bool ready, struct failure *f)
 {
-	fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", w->name, row->job);
-	fail_next(f,
-	          "work.claim must make the row match running:, and no trigger may prevent the write");
+	const char *watch = src->watch->name;
+	bool writes = has_claim_list(src);
+	if (row->undoing || (running && !(ready && writes)))
+		return DEFIB_OK;
+	if (writes && running)
+		fail(f, DEFIB_CONFIG, "watch %s: job %s still matches work.ready after work.claim", watch,
+		     row->job);
+	else if (writes)
+		fail(f, DEFIB_CONFIG, "watch %s: job %s is not running after work.claim", watch, row->job);
+	else
+		fail(f, DEFIB_CONFIG,
+		     "watch %s: job %s is ready but not running, and the watch has no work.claim", watch,
+		     row->job);
+	fail_next(f, "work.claim must make the row match running and no longer work.ready, and no "
+	             "trigger may prevent the write");
 	return DEFIB_CONFIG;
 }
 
@@ -278,12 +296,15 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 		assert(row != NULL);
 		while (c->rows[at] != row)
 			at++;
-		if (has_claim_list(c->src) && !row->undoing && !row_bool(&rows, i, col + WORK_RUNNING))
-			return not_running(w, row, f);
+		err = check_claimed(c->src, row, row_bool(&rows, i, col + WORK_RUNNING),
+		                    row_bool(&rows, i, col + WORK_READY), f);
+		if (err)
+			return err;
 		out[at].epoch = row->epoch;
 		/* The row's own attempts count its runs. */
 		if (!row->undoing)
-			row->attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+			row->attempt = work_attempts(q, row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt),
+			                             row->attempt);
 		out[at].attempt = row->attempt;
 		out[at].max_attempts = row_int(&rows, i, col + WORK_MAX, 0);
 		out[at].timeout_ms = w->work.timeout_us / 1000;

@@ -22,6 +22,7 @@
 	X(FAILED, failed, "work.failed")                                                               \
 	X(TIMED_OUT, timed_out, "work.timed_out")                                                      \
 	X(RELEASE, release, "work.release")                                                            \
+	X(RETRY, retry, "work.retry")                                                                  \
 	X(STEP, step, "work.step")                                                                     \
 	X(ROLLED_BACK, rolled_back, "work.rolled_back")
 
@@ -32,6 +33,8 @@ enum work_list {
 		LIST_NONE
 };
 
+extern const char *const work_list_options[LIST_NONE];
+
 /* Columns of `claimed` and `facts` after the key. */
 enum work_column {
 	WORK_KIND,
@@ -39,7 +42,8 @@ enum work_column {
 	WORK_MAX,
 	WORK_RUNNING,
 	WORK_CANCEL,
-	WORK_UNDO, /* the row must be undone */
+	WORK_UNDO,  /* the row must be undone */
+	WORK_READY, /* it may be claimed */
 	WORK_NOW,
 	WORK_PAYLOAD
 };
@@ -69,6 +73,7 @@ struct table_sql {
 	const char *record_undos;          /* the same */
 	const char *record_attempts;       /* relation of attempts */
 	const char *drop_attempts;         /* the same */
+	bool counts_runs;                  /* the row's own attempts rise with each claim */
 	int nbeat, nafter;
 	struct write_sql *beat, *after;
 };
@@ -184,6 +189,15 @@ MUST_CHECK defib_err steps_report(const struct table_sql *q, struct store *s, co
                                   const struct step_marks *marks, struct arena *a,
                                   struct undo_report *out, struct failure *f);
 
+/*
+ * The attempts of a job, the current one included. Where claims do not raise the row's own number,
+ * the lease, which counts the claims since the job last came to an end, may know of more.
+ */
+static inline int64_t work_attempts(const struct table_sql *q, int64_t of_row, int64_t of_lease)
+{
+	return q->counts_runs || of_row > of_lease ? of_row : of_lease;
+}
+
 /* source_table.c */
 /* Make the source in memory that the caller allocated; a failure frees that memory. */
 MUST_CHECK defib_err table_open(struct table_source *t, const struct watch *w, const char *kind,
@@ -203,6 +217,7 @@ struct ending {
 	bool found;  /* the row exists, and is as the claim left it */
 	bool cancelled;
 	bool undoing; /* the row is being undone */
+	bool limited; /* max_attempts is known */
 	int64_t lease_attempts, max_attempts;
 	int64_t pause_ms;          /* before it may be claimed again */
 	bool retry;                /* it will be retried */
@@ -246,5 +261,9 @@ static inline bool is_step(const struct ending *e)
 
 /* Decide the outcome of each, without database or clock. */
 void decide_endings(struct settling *z);
+/* Whether this was the last attempt that the watch allows. */
+bool attempts_exhausted(const struct table_source *src, const struct ending *e);
+/* An ended job whose row is ready nevertheless. */
+void wait_if_failed(struct settling *z, struct ending *e);
 
 #endif

@@ -124,6 +124,7 @@ static void take_facts(const struct table_sql *q, struct ending *e, const struct
 	row->kind = row_text(rows, i, col + WORK_KIND);
 	row->attempt = row_int(rows, i, col + WORK_ATTEMPTS, e->lease_attempts);
 	row->now_us = row_int(rows, i, col + WORK_NOW, 0);
+	e->limited = row_text(rows, i, col + WORK_MAX) != NULL;
 	e->max_attempts = row_int(rows, i, col + WORK_MAX, 0);
 	e->undoing = side == STEP_SIDE_UNDO || (side == STEP_SIDE_NONE && undo && !running);
 	e->cancelled = !e->undoing && row_bool(rows, i, col + WORK_CANCEL);
@@ -401,6 +402,75 @@ static defib_err run_after(struct settling *z, struct failure *f)
 	return work_run(q, z->store, q->after, q->nafter, rows, n, z->arena, f);
 }
 
+/* ---- the rows after the writes ---- */
+
+static bool written(const struct ending *e)
+{
+	return writable(e) && e->given->accepted && (!e->undoing || e->after == AFTER_ROLLED_BACK);
+}
+
+/* The row as all statements and triggers have left it. */
+struct left {
+	bool running, ready, undo;
+};
+
+/*
+ * Why it would be found stuck, or run again, although this end is recorded; NULL: it would not.
+ * Without a claim list a row that is to run again stays as it was; after an error, the user's own
+ * list may make the row ready again while attempts are left.
+ */
+static const char *not_ended(const struct table_source *src, const struct ending *e,
+                             const struct left *now)
+{
+	bool again = e->after == AFTER_RETRY || e->after == AFTER_RELEASED || e->after == AFTER_NEXT;
+	bool failed = e->after == AFTER_FAILED || e->after == AFTER_TIMED_OUT;
+	bool success = e->after == AFTER_DONE || e->after == AFTER_ROLLED_BACK;
+	if (now->running && (!again || src->sql.lists[LIST_CLAIM].sql))
+		return "running";
+	if (now->ready && (success || (failed && attempts_exhausted(src, e))))
+		return "ready";
+	return now->undo && e->after == AFTER_ROLLED_BACK ? "rollback_ready" : NULL;
+}
+
+static defib_err still(const struct table_source *src, const struct ending *e, const char *what,
+                       struct failure *f)
+{
+	const char *option = work_list_options[e->list];
+	bool runs = text_eq(what, "running");
+	fail(f, DEFIB_CONSTRAINT, "watch %s: after %s job %s still matches %s%s", src->watch->name,
+	     option, e->row.job, runs ? "" : "work.", what);
+	if (src->sql.lists[e->list].sql)
+		fail_next(f, "change %s, or what prevents its write, so that the row no longer matches",
+		          option);
+	else
+		fail_next(f, "add %s to the watch: the SET list that ends a job this way", option);
+	return DEFIB_CONSTRAINT;
+}
+
+/* The rows after all writes: an end that does not show would be recorded again and again. */
+static defib_err check_ended(struct settling *z, struct failure *f)
+{
+	struct store_rows back;
+	int n, col = z->src->watch->key.n;
+	struct work_row **rows = settling_rows(z, written, &n);
+	if (n == 0)
+		return DEFIB_OK;
+	defib_err err = settling_facts(z, rows, n, &back, f);
+	const struct work_index *x = work_index(&z->src->sql, rows, n, z->arena);
+	for (int i = 0; !err && i < back.nrows; i++) {
+		struct work_row *row = work_find(x, &back, i, z->arena);
+		const struct left now = {.running = row_bool(&back, i, col + WORK_RUNNING),
+		                         .ready = row_bool(&back, i, col + WORK_READY),
+		                         .undo = row_bool(&back, i, col + WORK_UNDO)};
+		const char *what = row ? not_ended(z->src, ending_of(row), &now) : NULL;
+		if (what)
+			err = still(z->src, ending_of(row), what, f);
+		else if (row && now.ready)
+			wait_if_failed(z, ending_of(row));
+	}
+	return err;
+}
+
 static defib_err write_all(struct settling *z, struct failure *f)
 {
 	defib_err err = report_rollbacks(z, f);
@@ -410,6 +480,8 @@ static defib_err write_all(struct settling *z, struct failure *f)
 		err = record_steps(z, f);
 	if (!err)
 		err = run_after(z, f);
+	if (!err)
+		err = check_ended(z, f);
 	if (!err)
 		err = end_leases(z, f);
 	if (!err)
@@ -480,20 +552,41 @@ static bool went_wrong(const struct ending *e)
 	       e->given->as == SETTLE_CRASHED;
 }
 
-/*
- * The lease counts the attempts at this step. The row counts its runs, which does not limit how
- * often they are undone. Whether a failed row is rolled back depends on its own predicate.
- */
-static enum step_after after_step(const struct watch *w, const struct ending *e)
+static int64_t attempts_of(const struct table_source *src, const struct ending *e)
 {
-	bool left =
-		e->lease_attempts < e->max_attempts && (e->undoing || e->row.attempt < e->max_attempts);
+	return work_attempts(&src->sql, e->row.attempt, e->lease_attempts);
+}
+
+/*
+ * Of a step, the lease counts the attempts at it, and the row its own runs, which do not limit how
+ * often steps are undone.
+ */
+bool attempts_exhausted(const struct table_source *src, const struct ending *e)
+{
+	if (!e->limited)
+		return false;
+	if (is_step(e))
+		return e->lease_attempts >= e->max_attempts ||
+		       (!e->undoing && e->row.attempt >= e->max_attempts);
+	return attempts_of(src, e) >= e->max_attempts;
+}
+
+/* A job that asks to be run again has attempts like any other. */
+static enum settle_as ended_as(const struct ending *e, bool is_exhausted)
+{
+	return e->given->as == SETTLE_RETRY && is_exhausted ? SETTLE_FAILED : e->given->as;
+}
+
+/* Whether a failed row is rolled back depends on its own predicate. */
+static enum step_after after_end(const struct table_source *src, const struct ending *e)
+{
+	bool is_exhausted = attempts_exhausted(src, e);
 	const struct step_facts facts = {
-		.as = e->given->as,
-		.more = e->given->step.more,
+		.as = ended_as(e, is_exhausted),
+		.more = is_step(e) && e->given->step.more,
 		.undoing = e->undoing,
 		.cancelling = e->cancelled,
-		.attempts_left = w->backoff.given && left,
+		.attempts_left = e->limited && !is_exhausted,
 	};
 	return step_after(&facts);
 }
@@ -507,7 +600,7 @@ static enum work_list list_for(const struct table_sql *q, const struct ending *e
 	static const enum work_list lists[] = {
 		[AFTER_NEXT] = LIST_STEP,
 		[AFTER_RELEASED] = LIST_RELEASE,
-		[AFTER_RETRY] = LIST_RELEASE,
+		[AFTER_RETRY] = LIST_RETRY,
 		[AFTER_ROLLBACK] = LIST_FAILED,
 		[AFTER_DONE] = LIST_DONE,
 		[AFTER_FAILED] = LIST_FAILED,
@@ -520,41 +613,28 @@ static enum work_list list_for(const struct table_sql *q, const struct ending *e
 		return LIST_NONE;
 	if (q->lists[list].sql)
 		return list;
-	return list == LIST_STEP                                              ? LIST_RELEASE
-	       : list == LIST_TIMED_OUT                                       ? LIST_FAILED
-	       : list == LIST_RELEASE && e->retry && q->lists[LIST_CLAIM].sql ? LIST_FAILED
-	                                                                      : list;
+	return list == LIST_STEP ? LIST_RELEASE : list == LIST_TIMED_OUT ? LIST_FAILED : list;
 }
 
+/* As for the built-in queue. */
+static const struct backoff usual_backoff = {
+	.base_us = US_PER_S, .factor = 2, .cap_us = 3600 * US_PER_S, .jitter = true};
+
+/* The attempt that just failed is already counted: the first wait is the base. */
 static int64_t pause_ms(struct table_source *src, const struct ending *e)
 {
 	const struct backoff *b = &src->watch->backoff;
-	if (!e->retry && !(went_wrong(e) && !b->given))
-		return 0;
+	int64_t attempts = is_step(e) ? e->lease_attempts : attempts_of(src, e);
 	if (e->given->delay_ms >= 0)
 		return e->given->delay_ms;
-	/* The attempt that just failed is already counted: the first wait is the base. */
-	int64_t attempt = is_step(e) ? e->lease_attempts : e->row.attempt;
-	int64_t before = attempt > 0 ? attempt - 1 : 0;
-	return b->given ? backoff_us(b, before, chance_draw(&src->chance)) / 1000 : 0;
-}
-
-static enum step_after after_job(const struct watch *w, const struct ending *e)
-{
-	const struct settle_facts facts = {
-		.as = e->given->as,
-		.cancelling = e->cancelled,
-		.retried = w->backoff.given,
-		.attempts = e->row.attempt,
-		.max_attempts = e->max_attempts,
-	};
-	return settle_after(&facts).after;
+	return backoff_us(b->given ? b : &usual_backoff, attempts > 0 ? attempts - 1 : 0,
+	                  chance_draw(&src->chance)) /
+	       1000;
 }
 
 static void decide_one(const struct table_source *src, struct ending *e)
 {
-	const struct watch *w = src->watch;
-	e->after = (is_step(e) ? after_step : after_job)(w, e);
+	e->after = after_end(src, e);
 	e->retry = e->after == AFTER_RETRY;
 	e->list = list_for(&src->sql, e);
 	e->over = e->after != AFTER_RETRY && e->after != AFTER_RELEASED;
@@ -562,8 +642,18 @@ static void decide_one(const struct table_source *src, struct ending *e)
 	 * Finished attempts do not count against the job when it is started again. If we do not retry,
 	 * someone else does: then those attempts count.
 	 */
-	if (!is_step(e) && went_wrong(e) && !w->backoff.given && !e->cancelled)
+	if (!is_step(e) && went_wrong(e) && !e->limited && !e->cancelled)
 		e->over = false;
+}
+
+/* The user's own list made a failed job ready again: that attempt counts, and the next one waits.
+ */
+void wait_if_failed(struct settling *z, struct ending *e)
+{
+	if (e->after != AFTER_FAILED && e->after != AFTER_TIMED_OUT)
+		return;
+	e->over = false;
+	e->pause_ms = pause_ms(z->src, e);
 }
 
 void decide_endings(struct settling *z)
@@ -573,7 +663,7 @@ void decide_endings(struct settling *z)
 		if (!writable(e))
 			continue;
 		decide_one(z->src, e);
-		e->pause_ms = pause_ms(z->src, e);
+		e->pause_ms = e->retry ? pause_ms(z->src, e) : 0;
 		if (e->pause_ms > 0)
 			e->row.retry_us = e->row.now_us + e->pause_ms * 1000;
 		if (e->cancelled && !e->row.error && e->given->as != SETTLE_DONE)

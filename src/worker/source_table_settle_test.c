@@ -9,6 +9,11 @@
 
 /* ---- settling ---- */
 
+static void wait_is_over(struct bench *b)
+{
+	bench_sql(b, "UPDATE " LEASES " SET run_at = NULL");
+}
+
 static void done_writes_both_contents_at_once(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -45,6 +50,7 @@ static void attempts_are_counted_at_claim_and_bound_it(void **state)
 		                              "SELECT count(*) FROM extraction_queue WHERE status_id = 3 "
 		                              "AND ocr_error = 'no text' AND ocr_worker_id IS NULL"),
 		                 1);
+		wait_is_over(b);
 	}
 	assert_int_equal(bench_claim(b, w, 9, &jobs), 0);
 }
@@ -113,9 +119,10 @@ static void failure_waits_for_its_backoff_and_ends_at_the_maximum(void **state)
 	struct claimed *jobs;
 	fill_labs(b);
 	bench_sql(b, "DELETE FROM labs WHERE id > 1");
-	labs_with("    max_attempts: 2\n    backoff: {base: 1h, factor: 2}\n"
-	          "    work: {ready: \"status = 'ending'\", failed: \"status = 'failed', error = "
-	          ":error\"}\n");
+	labs_with(
+		"    max_attempts: 2\n    backoff: {base: 1h, factor: 2}\n"
+		"    work: {ready: \"status = 'ending'\", done: status = 'x', failed: \"status = 'failed', "
+		"error = :error\"}\n");
 	open_source(b, "labs", NULL);
 	int64_t w = bench_worker(b);
 	struct claimed job = bench_one(b, w);
@@ -149,7 +156,7 @@ static void job_that_only_kills_its_workers_is_left_for_a_person(void **state)
 	fill_labs(b);
 	bench_sql(b, "DELETE FROM labs WHERE id > 1");
 	labs_with("    max_attempts: 2\n    backoff: {base: 60s}\n"
-	          "    work: {ready: \"status = 'ending'\"}\n");
+	          "    work: {" ENDS "ready: \"status = 'ending'\"}\n");
 	open_source(b, "labs", NULL);
 	for (int attempt = 1; attempt <= 2; attempt++) {
 		int64_t w = bench_worker(b);
@@ -186,6 +193,7 @@ static void released_job_stays_settled_after_another_claims_it(void **state)
 	int64_t one = bench_worker(b), two = bench_worker(b);
 	struct claimed job = bench_one(b, one);
 	assert_true(bench_settle(b, one, &job, SETTLE_RETRY, NULL, "again"));
+	wait_is_over(b);
 	assert_string_equal(bench_one(b, two).key, "2");
 	assert_true(bench_settle(b, one, &job, SETTLE_RETRY, NULL, "again"));
 	assert_int_equal(bench_number(b, "SELECT owner FROM " LEASES " WHERE job = '2'"), two);
@@ -239,8 +247,238 @@ static void any_bytes_can_be_settled(void **state)
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM extraction_queue WHERE ocr_error LIKE "
 	                                 "'bad %byte'"),
 	                 1);
+	wait_is_over(b);
 	job = bench_one(b, w);
 	assert_true(bench_settle(b, w, &job, SETTLE_DONE, "\"\\u0000\"", NULL));
+}
+
+/* ---- attempts ---- */
+
+#define TRIES 8
+
+/* Rows that wait to be tried, of a watch that counts attempts in them and gives no backoff. */
+static void open_tries(struct bench *b, const char *more, const char *work)
+{
+	struct buf yaml = BUF_INIT;
+	bench_sql(b, "CREATE TABLE tries (id PG(bigint|INTEGER) PRIMARY KEY, status TEXT, n INTEGER "
+	             "DEFAULT 0, error TEXT, at " TIME ")");
+	for (int i = 1; i <= TRIES; i++) {
+		char sql[128];
+		snprintf(sql, sizeof sql, "INSERT INTO tries (id, status) VALUES (%d, 'queued')", i);
+		bench_sql(b, sql);
+	}
+	buf_addf(&yaml,
+	         "databases: [{name: main, url: 'sqlite:jobs.db'}]\nwatches:\n  - name: tries\n"
+	         "    table: tries\n    key: id\n    running: status = 'running'\n    alive_at: at\n"
+	         "    stuck_after: 1h\n    requeue: status = 'queued'\n%s"
+	         "    work:\n      ready: status = 'queued'\n%s",
+	         more, work);
+	read_yaml(buf_text(&yaml));
+	open_source(b, "tries", NULL);
+	buf_release(&yaml);
+}
+
+#define COUNTED "    attempts: n\n    max_attempts: 3\n"
+#define TRY_LISTS                                                                                  \
+	"      claim: status = 'running', n = n + 1, error = NULL\n      done: status = 'done'\n"      \
+	"      failed: status = 'failed', error = :error\n"
+
+/* All rows once more; each ends with the attempt's number as its error. */
+static void try_all(struct bench *b, int64_t w, enum settle_as as, int attempt)
+{
+	struct claimed *jobs;
+	char error[8];
+	snprintf(error, sizeof error, "e%d", attempt);
+	assert_int_equal(bench_claim(b, w, TRIES, &jobs), TRIES);
+	for (int i = 0; i < TRIES; i++) {
+		assert_int_equal(jobs[i].attempt, attempt);
+		assert_int_equal(jobs[i].max_attempts, 3);
+		assert_true(bench_settle(b, w, &jobs[i], as, NULL, error));
+	}
+}
+
+static int64_t rows_with(struct bench *b, const char *status, int attempt)
+{
+	char sql[160];
+	snprintf(sql, sizeof sql,
+	         "SELECT count(*) FROM tries WHERE status = '%s' AND error = 'e%d' AND n = %d", status,
+	         attempt, attempt);
+	return bench_number(b, sql);
+}
+
+/* Of the waits for the next attempt; one of several is long, however they are drawn. */
+static int64_t longest_wait_ms(struct bench *b)
+{
+	return bench_number(
+		b, b->rig.engine == STORE_POSTGRES
+			   ? "SELECT (extract(epoch FROM max(run_at) - clock_timestamp()) * 1000)::bigint FROM "
+				 "defib.lease"
+			   : "SELECT max(run_at) - " SQLITE_NOW " FROM defib_lease");
+}
+
+static void each_bad_end_is_tried_again(struct bench *b, const char *work)
+{
+	static const enum settle_as ends[] = {SETTLE_FAILED, SETTLE_TIMED_OUT, SETTLE_CRASHED,
+	                                      SETTLE_RETRY};
+	struct claimed *jobs;
+	open_tries(b, COUNTED, work);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		int64_t w = bench_worker(b);
+		bench_sql(b, "UPDATE tries SET status = 'queued', n = 0");
+		for (int attempt = 1; attempt < 3; attempt++) {
+			try_all(b, w, ends[i], attempt);
+			assert_int_equal(rows_with(b, "queued", attempt), TRIES);
+			assert_in_range(longest_wait_ms(b), 50, 1000 << (attempt - 1));
+			wait_is_over(b);
+		}
+		try_all(b, w, ends[i], 3);
+		assert_int_equal(rows_with(b, "failed", 3), TRIES);
+		assert_int_equal(bench_claim(b, w, TRIES, &jobs), 0);
+	}
+}
+
+static void attempts_are_honoured_without_a_backoff(void **state)
+{
+	each_bad_end_is_tried_again(bench_of(state), TRY_LISTS "      release: status = 'queued'\n");
+}
+
+/* A release takes the attempt back and clears the error; an attempt that failed does neither. */
+static void a_release_that_uncounts_does_not_uncount_a_failure(void **state)
+{
+	each_bad_end_is_tried_again(bench_of(state), TRY_LISTS
+	                            "      release: status = 'queued', n = n - 1, error = NULL\n");
+}
+
+static void without_a_release_a_retry_is_written_as_requeue_does(void **state)
+{
+	each_bad_end_is_tried_again(bench_of(state), TRY_LISTS);
+}
+
+static void a_retry_list_of_one_s_own_is_written(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_tries(b, COUNTED,
+	           TRY_LISTS "      retry: status = 'queued', error = 'again ' || :error\n");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	assert_true(bench_settle(b, w, &job, SETTLE_FAILED, NULL, "x"));
+	assert_int_equal(
+		bench_number(b, "SELECT count(*) FROM tries WHERE status = 'queued' AND error = 'again x'"),
+		1);
+}
+
+/* Without a limit an error is final, as ever, and only a job that asks for it runs again. */
+static void without_max_attempts_an_error_is_final(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_tries(b, "    backoff: {base: 1h}\n", TRY_LISTS);
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w), other = bench_one(b, w);
+	assert_true(bench_settle(b, w, &job, SETTLE_FAILED, NULL, "e1"));
+	assert_int_equal(rows_with(b, "failed", 1), 1);
+	assert_true(bench_settle(b, w, &other, SETTLE_RETRY, NULL, "e1"));
+	assert_int_equal(rows_with(b, "queued", 1), 1);
+	assert_in_range(longest_wait_ms(b), 3000 * 1000, 3600 * 1000);
+}
+
+static void the_lease_counts_where_the_claim_does_not(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_tries(b, COUNTED,
+	           "      claim: status = 'running'\n      done: status = 'done'\n"
+	           "      failed: status = 'failed', error = :error\n");
+	bench_sql(b, "DELETE FROM tries WHERE id > 1");
+	int64_t w = bench_worker(b);
+	for (int attempt = 1; attempt <= 3; attempt++) {
+		struct claimed job = bench_one(b, w);
+		assert_int_equal(job.attempt, attempt);
+		assert_true(bench_settle(b, w, &job, SETTLE_RETRY, NULL, "x"));
+		wait_is_over(b);
+	}
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM tries WHERE status = 'failed'"), 1);
+}
+
+/* The user's own way to try again: the row is ready at once, but its next attempt waits. */
+static void a_row_that_failed_lists_make_ready_again_waits(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct claimed *jobs;
+	open_tries(b, "",
+	           "      claim: status = 'running'\n      done: status = 'done'\n"
+	           "      failed: status = 'queued', error = :error\n");
+	int64_t w = bench_worker(b);
+	for (int attempt = 1; attempt <= 4; attempt++) {
+		assert_int_equal(bench_claim(b, w, TRIES, &jobs), TRIES);
+		for (int i = 0; i < TRIES; i++)
+			assert_true(bench_settle(b, w, &jobs[i], SETTLE_FAILED, NULL, "x"));
+		assert_in_range(longest_wait_ms(b), 50, 1000 << (attempt - 1));
+		wait_is_over(b);
+	}
+}
+
+static void a_job_that_others_recovered_is_claimed_beyond_the_lease_s_count(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_tries(b, "    max_attempts: 2\n",
+	           "      claim: status = 'running'\n"
+	           "      done: status = 'done'\n"
+	           "      failed: status = 'failed', error = :error\n");
+	bench_sql(b, "DELETE FROM tries WHERE id > 1");
+	for (int i = 0; i < 3; i++) {
+		int64_t w = bench_worker(b);
+		bench_one(b, w);
+		bench_dies(b, w);
+		bench_sql(b, "UPDATE tries SET status = 'queued'"); /* as a remedy or a person does */
+	}
+}
+
+/* ---- ends that do not show ---- */
+
+/* The row, its lease and the steps are as before. */
+static void refuses(struct bench *b, int64_t w, const struct claimed *job, enum settle_as as,
+                    const char *said)
+{
+	struct failure f = {0};
+	struct settlement one = {.key = job->key, .epoch = job->epoch, .as = as, .delay_ms = -1};
+	assert_int_equal(b->source->ops->settle(b->source, b->rig.other, w, &one, 1, &b->arena, &f),
+	                 DEFIB_CONSTRAINT);
+	if (!strstr(f.what, said))
+		fail_msg("%s, not %s", f.what, said);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM tries WHERE status = 'running'"), 1);
+	assert_int_equal(bench_number(b, "SELECT owner FROM " LEASES " WHERE owner IS NOT NULL"), w);
+}
+
+static void an_end_that_leaves_the_row_running_is_refused(void **state)
+{
+	static const struct {
+		enum settle_as as;
+		const char *said;
+	} ends[] = {
+		{SETTLE_DONE, "after work.done job 1 still matches running"},
+		{SETTLE_PERMANENT, "after work.failed job 1 still matches running"},
+		{SETTLE_FAILED, "after work.retry job 1 still matches running"},
+		{SETTLE_RELEASED, "after work.release job 1 still matches running"},
+	};
+	struct bench *b = bench_of(state);
+	open_tries(b, COUNTED,
+	           "      claim: status = 'running'\n      done: error = 'x'\n"
+	           "      failed: error = :error\n      release: error = NULL\n");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+		refuses(b, w, &job, ends[i].as, ends[i].said);
+}
+
+static void an_end_after_which_it_would_run_again_for_ever_is_refused(void **state)
+{
+	struct bench *b = bench_of(state);
+	open_tries(b, COUNTED,
+	           "      claim: status = 'running', n = 3\n"
+	           "      done: status = lower('QUEUED')\n      failed: status = 'queued'\n");
+	int64_t w = bench_worker(b);
+	struct claimed job = bench_one(b, w);
+	refuses(b, w, &job, SETTLE_DONE, "after work.done job 1 still matches work.ready");
+	refuses(b, w, &job, SETTLE_FAILED, "after work.failed job 1 still matches work.ready");
 }
 
 /* ---- recovery ---- */
@@ -379,6 +617,16 @@ int main(void)
 		BOTH(several_endings_settle_in_one_call),
 		BOTH(failure_waits_for_its_backoff_and_ends_at_the_maximum),
 		BOTH(job_that_only_kills_its_workers_is_left_for_a_person),
+		BOTH(attempts_are_honoured_without_a_backoff),
+		BOTH(a_release_that_uncounts_does_not_uncount_a_failure),
+		BOTH(without_a_release_a_retry_is_written_as_requeue_does),
+		BOTH(a_retry_list_of_one_s_own_is_written),
+		BOTH(without_max_attempts_an_error_is_final),
+		BOTH(the_lease_counts_where_the_claim_does_not),
+		BOTH(a_row_that_failed_lists_make_ready_again_waits),
+		BOTH(a_job_that_others_recovered_is_claimed_beyond_the_lease_s_count),
+		BOTH(an_end_that_leaves_the_row_running_is_refused),
+		BOTH(an_end_after_which_it_would_run_again_for_ever_is_refused),
 		BOTH(repeated_settlement_is_accepted_and_writes_nothing),
 		BOTH(released_job_stays_settled_after_another_claims_it),
 		BOTH(end_of_an_earlier_claim_of_the_same_worker_is_refused),

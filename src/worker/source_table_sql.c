@@ -15,6 +15,12 @@
 
 #include <assert.h>
 
+const char *const work_list_options[LIST_NONE] = {
+#define X(id, member, option) option,
+	WORK_LISTS(X)
+#undef X
+};
+
 /* The prefix of our tables. */
 static const char *own(const struct binding *b)
 {
@@ -40,7 +46,10 @@ static bool typed(const struct binding *b)
 	return dialect_of(b->engine)->has_types;
 }
 
-/* A further column of a SELECT. */
+/*
+ * A further column of a SELECT. Where the user's expressions order the rows, each needs a name of
+ * ours: see key_list().
+ */
 static void value(const struct binding *b, const struct sql_text *sql, const char *type,
                   struct buf *out)
 {
@@ -58,7 +67,7 @@ static void side(const struct work *work, bool undoing, struct buf *out)
 	if (undoing)
 		buf_addf(out, "(%s) AND (%s) IS NOT TRUE", work->rollback_ready.text, work->ready.text);
 	else
-		buf_addf(out, "(%s)", work->ready.text);
+		buf_addf(out, "(%s)", work->chosen.text ? work->chosen.text : work->ready.text);
 }
 
 /* The owner and the sign of life of a row, as a hold stores them. */
@@ -117,17 +126,19 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 	if (w->work.workflows.n)
 		not_held(b, out);
 	/*
-	 * If we count the retries, a job that only ever killed its worker is left to an operator; a
-	 * rollback that was begun is not left half done.
+	 * If only the lease counts the attempts, a job that only ever killed its worker is left to an
+	 * operator, as a scan shows it: it is still running. One that a remedy made ready was decided
+	 * about, and a rollback that was begun is not left half done.
 	 */
-	if (w->backoff.given && w->max_attempts.text && !w->attempts.text && !undoing) {
+	if (w->max_attempts.text && !w->attempts.text && !undoing) {
 		buf_addf(out,
-		         "\n  AND ((%s) > coalesce((SELECT defib_l.attempts FROM %slease AS defib_l WHERE ",
-		         w->max_attempts.text, own(b));
+		         "\n  AND ((%s) IS NOT TRUE OR ((%s) > coalesce((SELECT defib_l.attempts FROM "
+		         "%slease AS defib_l WHERE ",
+		         w->running.text, w->max_attempts.text, own(b));
 		sql_of_watch(b, "defib_l", out);
 		buf_add(out, " AND defib_l.job = ");
 		sql_job_text(b, JOB_OF_ROW, out);
-		buf_add(out, "), 0)) IS NOT FALSE");
+		buf_add(out, "), 0)) IS NOT FALSE)");
 	}
 }
 
@@ -150,11 +161,12 @@ static void picked_facts(const struct binding *b, struct buf *out)
 	}
 	buf_add(out, ",\n  ");
 	sql_steps_done(b, out);
-	buf_addf(out, ",\n  EXISTS (SELECT 1 FROM %slease AS defib_l WHERE ", own(b));
+	buf_addf(out, " AS defib_steps_done,\n  EXISTS (SELECT 1 FROM %slease AS defib_l WHERE ",
+	         own(b));
 	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
-	buf_add(out, ")");
+	buf_add(out, ") AS defib_leased");
 	said_of(b, out);
 }
 
@@ -166,6 +178,7 @@ static const char *compile_pick(const struct binding *b, const char *kind, bool 
 	buf_add(&sql, "SELECT ");
 	key_list(b, "t.", &sql);
 	value(b, &b->watch->kind, "text", &sql);
+	buf_add(&sql, " AS defib_kind");
 	picked_facts(b, &sql);
 	claimable(b, kind, undoing, &sql);
 	buf_add(&sql, "\nORDER BY ");
@@ -264,10 +277,10 @@ static const char *compile_facts(const struct binding *b, bool with_payload, str
 	value(b, &w->kind, "text", &sql);
 	value(b, &w->attempts, "bigint", &sql);
 	value(b, &w->max_attempts, "bigint", &sql);
-	buf_addf(&sql, ",\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  %s", w->running.text,
-	         cancel.len ? buf_text(&cancel) : "false",
+	buf_addf(&sql, ",\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  (%s) IS TRUE,\n  %s",
+	         w->running.text, cancel.len ? buf_text(&cancel) : "false",
 	         w->work.rollback_ready.text ? w->work.rollback_ready.text : "false",
-	         sql_now_us(b->engine));
+	         w->work.ready.text, sql_now_us(b->engine));
 	if (with_payload) {
 		buf_add(&sql, ",\n  ");
 		payload(b, &sql);
@@ -341,15 +354,96 @@ static const struct sql_text *list_text(const struct watch *w, enum work_list li
 	return texts[list];
 }
 
+static bool uses_error(const char *assignment, enum store_engine engine)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	sql_lexer_init(&lx, assignment, engine);
+	while ((t = sql_next(&lx)).type != SQL_END)
+		if (t.type == SQL_PARAM && t.len == strlen(":error") && text_starts(t.text, ":error"))
+			return true;
+	return false;
+}
+
+/* Whether a SET list assigns this column with `:error`. */
+static bool writes_error(const char *set, enum store_engine engine, const char *wanted)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const char *column, *text;
+	while (set && sql_next_assignment(&set, engine, &a, &column, &text))
+		if (column && strcasecmp(column, wanted) == 0 && uses_error(text, engine))
+			return true;
+	return false;
+}
+
+/* The assignments of a SET list that `keep` accepts are added to another. */
+static void add_assignments(const struct binding *b, const struct sql_text *from,
+                            bool (*keep)(const struct binding *, const char *, const char *),
+                            struct buf *out)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const char *set = from->text, *column, *text;
+	while (set && sql_next_assignment(&set, b->engine, &a, &column, &text))
+		if (keep(b, column, text))
+			buf_addf(out, "%s%s", out->len ? ",\n" : "", text);
+}
+
+/* What counts attempts would take this one back, and a last error would be cleared. */
+static bool kept_of_release(const struct binding *b, const char *column, const char *text)
+{
+	const struct watch *w = b->watch;
+	(void)text;
+	return !column || (!(w->attempts.text && sql_names(w->attempts.text, b->engine, column)) &&
+	                   !writes_error(w->work.failed.text, b->engine, column));
+}
+
+static bool kept_of_failed(const struct binding *b, const char *column, const char *text)
+{
+	return column && uses_error(text, b->engine);
+}
+
+/* The SET list of a failed attempt that is followed by another: it counts, and its error stays. */
+static struct sql_text retry_list(const struct binding *b, struct arena *a)
+{
+	const struct work *work = &b->watch->work;
+	const struct sql_text *release = watch_worker_releases_by(b->watch);
+	AUTO_BUF set = BUF_INIT;
+	if (work->retry.text)
+		return work->retry;
+	add_assignments(b, release, kept_of_release, &set);
+	add_assignments(b, &work->failed, kept_of_failed, &set);
+	return (struct sql_text){.text = set.len ? arena_strdup(a, buf_text(&set)) : NULL,
+	                         .at = release->text ? release->at : work->failed.at};
+}
+
+/* Whether a claim writes what the watch reads the attempts from. */
+static bool counts_runs(const struct binding *b, struct arena *a)
+{
+	const struct watch *w = b->watch;
+	const char **targets;
+	struct failure f = {0};
+	int n = 0;
+	if (!w->attempts.text || !w->work.claim.text ||
+	    sql_set_targets(w->work.claim.text, b->engine, a, &targets, &n, &f))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (sql_names(w->attempts.text, b->engine, targets[i]))
+			return true;
+	return false;
+}
+
 static defib_err compile_lists(const struct binding *b, struct arena *a, struct table_sql *out,
                                struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < LIST_NONE && !err; i++) {
-		const struct sql_text *set = list_text(b->watch, (enum work_list)i);
-		if (set->text)
-			err = compile_set(b, set, a, &out->lists[i], f);
+		const struct sql_text set = i == LIST_RETRY     ? retry_list(b, a)
+		                            : i == LIST_RELEASE ? *watch_worker_releases_by(b->watch)
+		                                                : *list_text(b->watch, (enum work_list)i);
+		if (set.text)
+			err = compile_set(b, &set, a, &out->lists[i], f);
 	}
+	out->counts_runs = counts_runs(b, a);
 	return err;
 }
 
@@ -383,11 +477,6 @@ static defib_err prepare_one(const struct table_sql *q, struct store *s, const c
 static defib_err prepare(const struct table_sql *q, struct store *s, struct arena *a,
                          struct failure *f)
 {
-	static const char *const options[] = {
-#define X(id, member, option) option,
-		WORK_LISTS(X)
-#undef X
-	};
 	const struct watch *w = q->binding.watch;
 	const struct work *k = &w->work;
 	const struct {
@@ -404,8 +493,8 @@ static defib_err prepare(const struct table_sql *q, struct store *s, struct aren
 	for (size_t i = 0; i < sizeof all / sizeof *all && !err; i++)
 		err = prepare_one(q, s, all[i].option, all[i].sql, all[i].at, a, f);
 	for (int i = 0; i < LIST_NONE && !err; i++)
-		err = prepare_one(q, s, options[i], q->lists[i].sql, list_text(w, (enum work_list)i)->at, a,
-		                  f);
+		err = prepare_one(q, s, work_list_options[i], q->lists[i].sql,
+		                  list_text(w, (enum work_list)i)->at, a, f);
 	for (int i = 0; i < q->nbeat && !err; i++)
 		err = prepare_one(q, s, "work.beat", q->beat[i].sql, k->beat.items[i].at, a, f);
 	for (int i = 0; i < q->nafter && !err; i++)

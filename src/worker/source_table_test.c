@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_test.c: which worker gets which rows of a user's table, and what does not fit it.
  */
+#include "worker/source_table_inside.h"
 #include "worker/tables_test.h"
 
 #include <pthread.h>
@@ -217,14 +218,50 @@ static void claim_that_does_not_make_a_row_running_is_refused(void **state)
 	struct failure f = {0};
 	int n = 0;
 	fill_labs(b);
-	labs_with("    work: {ready: \"status = 'running'\", claim: \"status = 'other'\"}\n");
+	labs_with("    work: {" ENDS HANDS_BACK
+	          "ready: \"status = 'running'\", claim: \"status = lower('X')\"}\n");
 	open_source(b, "labs", NULL);
 	int64_t w = bench_worker(b);
 	assert_int_equal(b->source->ops->claim(b->source, b->two, w, 9, &b->arena, &jobs, &n, &f),
 	                 DEFIB_CONFIG);
 	assert_non_null(strstr(f.what, "work.claim"));
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " LEASES), 0);
-	assert_int_equal(bench_number(b, "SELECT count(*) FROM labs WHERE status = 'other'"), 0);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM labs WHERE status = 'x'"), 0);
+}
+
+static void refuses_to_claim(struct bench *b, const char *work, const char *said)
+{
+	struct claimed *jobs;
+	struct failure f = {0};
+	int n = 0;
+	labs_with(work);
+	open_source(b, "labs", NULL);
+	int64_t w = bench_worker(b);
+	assert_int_equal(b->source->ops->claim(b->source, b->two, w, 9, &b->arena, &jobs, &n, &f),
+	                 DEFIB_CONFIG);
+	if (!strstr(f.what, said))
+		fail_msg("%s", f.what);
+	assert_int_equal(n, 0);
+	assert_int_equal(bench_number(b, "SELECT count(*) FROM " LEASES), 0);
+}
+
+/* Otherwise whatever else reads the table would take it too. */
+static void a_claim_that_leaves_a_row_ready_is_refused(void **state)
+{
+	struct bench *b = bench_of(state);
+	fill_labs(b);
+	refuses_to_claim(b,
+	                 "    work: {" ENDS HANDS_BACK "ready: \"status <> 'failed'\", claim: "
+	                 "\"status = lower('ENDING')\"}\n",
+	                 "still matches work.ready after work.claim");
+}
+
+static void ready_rows_that_no_claim_makes_running_are_refused(void **state)
+{
+	struct bench *b = bench_of(state);
+	fill_labs(b);
+	refuses_to_claim(b, "    work: {" ENDS "ready: \"status <> 'ending'\"}\n",
+	                 "ready but not running, and the watch has no work.claim");
 }
 
 /* ---- owning ---- */
@@ -288,12 +325,12 @@ static void composite_keys_are_one_job(void **state)
 		b, "CREATE TABLE tasks (name TEXT, part PG(bigint|INTEGER), attempts INTEGER, owner TEXT, "
 		   "at " TIME ", PRIMARY KEY (name, part))");
 	bench_sql(b, "INSERT INTO tasks VALUES ('a \"b\" \\ ''c'' \xc3\xa9', 7, 0, NULL, NULL)");
-	read_yaml(
-		"databases: [{name: main, url: 'sqlite:jobs.db'}]\nwatches:\n  - name: it's tasks\n"
-		"    table: tasks\n    key: [name, part]\n    running: owner IS NOT NULL\n"
-		"    alive_at: at\n    stuck_after: 1h\n    cancel: attempts = 9, at = :now\n"
-		"    requeue: owner = NULL\n    work:\n      ready: owner IS NULL\n"
-		"      claim: owner = :worker, at = :now\n      done: owner = NULL, attempts = 100\n");
+	read_yaml("databases: [{name: main, url: 'sqlite:jobs.db'}]\nwatches:\n  - name: it's tasks\n"
+	          "    table: tasks\n    key: [name, part]\n    running: owner > ''\n"
+	          "    alive_at: at\n    stuck_after: 1h\n    cancel: attempts = 9, at = :now\n"
+	          "    requeue: owner = NULL\n    work:\n      ready: owner IS NULL\n"
+	          "      claim: owner = :worker, at = :now\n      done: owner = '', attempts = 100\n"
+	          "      failed: owner = NULL\n");
 	open_source(b, "it's tasks", NULL);
 	int64_t one = bench_worker(b), two = bench_worker(b);
 	struct claimed job = bench_one(b, one);
@@ -313,23 +350,87 @@ static void composite_keys_are_one_job(void **state)
 	assert_int_equal(bench_number(b, "SELECT attempts FROM tasks"), 100);
 }
 
+/* ---- the order of work ---- */
+
+/* Texts of these sort differently: 1, 10, 100, 2. */
+static void open_numbered(struct bench *b, const char *order, int n)
+{
+	struct buf yaml = BUF_INIT, sql = BUF_INIT;
+	bench_sql(b, "CREATE TABLE numbered (id PG(bigint|INTEGER) PRIMARY KEY, kind INTEGER, status "
+	             "TEXT DEFAULT 'queued', at " TIME ")");
+	buf_addf(&sql,
+	         "INSERT INTO numbered (id, kind) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
+	         "+ 1 FROM n WHERE i < %d) SELECT i, i / 4 FROM n",
+	         n);
+	bench_sql(b, buf_text(&sql));
+	buf_addf(&yaml,
+	         "databases: [{name: main, url: 'sqlite:jobs.db'}]\nwatches:\n  - name: numbered\n"
+	         "    table: numbered\n    key: id\n    kind: kind\n    running: status = 'running'\n"
+	         "    alive_at: at\n    stuck_after: 1h\n    requeue: status = 'queued'\n    work:\n"
+	         "      ready: status = 'queued'\n      claim: status = 'running'\n"
+	         "      done: status = 'done'\n      failed: status = 'failed'\n      order: %s\n",
+	         order);
+	read_yaml(buf_text(&yaml));
+	open_source(b, "numbered", NULL);
+	buf_release(&yaml);
+	buf_release(&sql);
+}
+
+static void the_order_of_work_is_that_of_the_columns_not_of_their_texts(void **state)
+{
+	static const char *const orders[] = {"id", "kind, id", "(id)", "t.id", "\"id\""};
+	struct bench *b = bench_of(state);
+	for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+		struct claimed *jobs;
+		open_numbered(b, orders[i], 111);
+		assert_int_equal(bench_claim(b, bench_worker(b), 111, &jobs), 111);
+		for (int k = 0; k < 111; k++)
+			assert_string_equal(jobs[k].key, arena_printf(&b->arena, "%d", k + 1));
+		bench_sql(b, "DROP TABLE numbered");
+		bench_sql(b, "DELETE FROM " LEASES);
+	}
+}
+
+/* PostgreSQL: what its index gives in order is not sorted, and only a few rows are read. */
+static void the_order_of_work_is_served_by_the_index_of_the_key(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct store_param limit = P_INT(5);
+	struct store_rows rows;
+	struct failure f = {0};
+	open_numbered(b, "id", 20000);
+	bench_sql(b, "ANALYZE numbered");
+	const char *pick = ((struct table_source *)b->source)->sql.pick[false];
+	const char *sql = arena_printf(&b->arena, "EXPLAIN %s", pick);
+	if (store_exec(b->two, sql, &limit, 1, &b->arena, &rows, &f))
+		fail_msg("%s", f.what);
+	bool index = false;
+	for (int i = 0; i < rows.nrows; i++) {
+		const char *line = row_text(&rows, i, 0);
+		index = index || strstr(line, "Index Scan using numbered_pkey");
+		if (strstr(line, "Sort") || strstr(line, "Seq Scan on numbered"))
+			fail_msg("%s", line);
+	}
+	assert_true(index);
+}
+
 /* ---- what does not fit ---- */
 
 static void bad_sql_of_the_work_part_is_named(void **state)
 {
 	struct bench *b = bench_of(state);
 	static const char *const parts[][2] = {
-		{"work: {ready: nothing = 1}", "work.ready"},
-		{"work: {ready: \"true\", order: nothing}", "work.order"},
-		{"work: {ready: \"true\", priority: nothing}", "work.priority"},
-		{"work: {ready: \"true\", done: nothing = 1}", "work.done"},
-		{"work: {ready: \"true\", claim: status = nothing}", "work.claim"},
+		{"work: {" ENDS "ready: nothing = 1}", "work.ready"},
+		{"work: {" ENDS "ready: \"true\", order: nothing}", "work.order"},
+		{"work: {" ENDS "ready: \"true\", priority: nothing}", "work.priority"},
+		{"work: {ready: \"true\", done: nothing = 1, failed: status = NULL}", "work.done"},
+		{"work: {" ENDS HANDS_BACK "ready: \"true\", claim: status = nothing}", "work.claim"},
 	};
 	fill_labs(b);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		struct source *none;
 		struct failure f = {0};
-		char more[128];
+		char more[256];
 		snprintf(more, sizeof more, "    %s\n", parts[i][0]);
 		labs_with(more);
 		assert_int_equal(source_table(named("labs"), NULL, b->rig.other, &none, &f), DEFIB_CONFIG);
@@ -344,7 +445,7 @@ static void what_is_missing_is_said(void **state)
 	struct source *none;
 	struct failure f = {0};
 	fill_labs(b);
-	labs_with("    work: {ready: \"true\"}\n");
+	labs_with("    work: {" ENDS "ready: \"true\"}\n");
 	assert_int_equal(source_table(named("labs"), "a", b->rig.other, &none, &f), DEFIB_CONFIG);
 	assert_non_null(strstr(f.what, "kind"));
 	bench_sql(b, "DROP TABLE " LEASES);
@@ -370,9 +471,14 @@ int main(void)
 		BOTH(a_job_that_two_workers_in_a_row_died_with_runs_alone),
 		BOTH(idle_look_takes_no_lock),
 		BOTH(claim_that_does_not_make_a_row_running_is_refused),
+		BOTH(a_claim_that_leaves_a_row_ready_is_refused),
+		BOTH(ready_rows_that_no_claim_makes_running_are_refused),
 		BOTH(cancelled_job_is_told_and_ends_failed),
 		BOTH(owned_and_progress_follow_the_lease),
 		BOTH(composite_keys_are_one_job),
+		BOTH(the_order_of_work_is_that_of_the_columns_not_of_their_texts),
+		{"the_order_of_work_is_served_by_the_index_of_the_key",
+	     the_order_of_work_is_served_by_the_index_of_the_key, setup_postgres, teardown, NULL},
 		BOTH(bad_sql_of_the_work_part_is_named),
 		BOTH(what_is_missing_is_said),
 	};

@@ -37,6 +37,11 @@ static inline void open_source(struct bench *b, const char *watch, const char *k
 		fail_msg("%s", f.what);
 }
 
+/* Of work: the lists that every watch with work has. */
+#define ENDS "done: \"status = 'done'\", failed: \"status = 'failed'\", "
+/* Of work: hands a lab back, so that a claim list may be given. */
+#define HANDS_BACK "release: \"status = 'running'\", "
+
 /* A watch of ours over the table of the labs: `more` are lines of it. */
 static inline void labs_with(const char *more)
 {

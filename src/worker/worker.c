@@ -8,6 +8,7 @@
 #include "worker/worker_inside.h"
 
 #include "base/log.h"
+#include "base/program_env.h"
 
 #include <assert.h>
 #include <sys/epoll.h>
@@ -348,9 +349,33 @@ static void say_end(struct worker *w)
 		lines_end(w->lines, &counts);
 }
 
+/*
+ * libpq takes what is missing from its defaults: a program that relied on PGHOST would quietly work
+ * on another database.
+ */
+static void log_withheld(const struct worker_pool *p)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF names = BUF_INIT;
+	struct program_env env;
+	if (!p->command && !p->workflows)
+		return;
+	program_env_init(&env, &a);
+	program_env_pass(&env, p->pass_environment.items);
+	for (int i = 0; p->workflows && i < p->workflows->n; i++)
+		program_env_pass(&env, p->workflows->items[i].pass_environment.items);
+	program_env_withheld(&env, "PG", &names);
+	if (names.len)
+		log_event(LOG_WARN, "variables of this worker are not passed on to its programs",
+		          LOG_STR("names", buf_text(&names)), LOG_STR("source", p->source->name),
+		          LOG_STR("next", "name those that the programs need in pass_environment"));
+}
+
 void worker_run(struct worker *w)
 {
 	struct failure f = {0};
+	for (int i = 0; i < w->options.npools; i++)
+		log_withheld(&w->options.pools[i]);
 	if (turn_thread_start(w, &f)) {
 		log_event(LOG_CRITICAL, f.what);
 		return;

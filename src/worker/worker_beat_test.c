@@ -62,7 +62,7 @@ static struct bench *open_lab(void **state)
 	bench_sql(b, "DELETE FROM labs WHERE id > 1");
 	bench_sql(b, "CREATE TABLE beats (id INTEGER, worker TEXT)");
 	labs_with("    beat: 100ms\n    work:\n      ready: status = 'ending'\n"
-	          "      done: status = 'finished'\n"
+	          "      done: status = 'finished'\n      failed: status = 'failed'\n"
 	          "      beat: [\"INSERT INTO beats SELECT id, worker FROM work\"]\n");
 	open_source(b, "labs", NULL);
 	return b;

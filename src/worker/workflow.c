@@ -234,7 +234,7 @@ struct settle_result settle_after(const struct settle_facts *f)
 	const struct step_facts facts = {
 		.as = f->as,
 		.cancelling = f->cancelling,
-		.attempts_left = f->retried && f->attempts < f->max_attempts,
+		.attempts_left = f->attempts < f->max_attempts,
 	};
 	bool kept = f->as == SETTLE_RELEASED || f->as == SETTLE_STOPPED;
 	enum step_after after = step_after(&facts);

@@ -129,7 +129,6 @@ enum step_after step_after(const struct step_facts *f);
 struct settle_facts {
 	enum settle_as as;
 	bool cancelling;                /* it was asked to stop */
-	bool retried;                   /* failures are retried while attempts are left */
 	int64_t attempts, max_attempts; /* including this one */
 	int64_t delay_ms;               /* of the settlement; -1: not given */
 };

@@ -34,7 +34,7 @@ class Cancelled extends Error {
 	}
 }
 
-// Thrown by a handler: run the job again later, regardless of attempts.
+// Thrown by a handler: run the job again later. Attempts limit rows of a watch, not the queue.
 class Retry extends Error {
 	constructor(message, { afterMs = null } = {}) {
 		super(message)

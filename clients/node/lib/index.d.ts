@@ -42,7 +42,7 @@ export class LostLease extends DefibError {}
 export class Cancelled extends Error {
 	because: 'cancelled' | 'timeout' | 'shutdown'
 }
-/** Thrown by a handler: run the job again later, regardless of attempts. */
+/** Thrown by a handler: run the job again later. Attempts limit rows of a watch, not the queue. */
 export class Retry extends Error {
 	constructor(message: string, options?: { afterMs?: number | null })
 	afterMs: number | null

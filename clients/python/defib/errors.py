@@ -63,7 +63,7 @@ class Cancelled(Exception):
 
 
 class Retry(Exception):
-    """Raised by a handler: run the job again later, regardless of attempts."""
+    """Raised by a handler: run the job again later. Attempts limit rows of a watch, not the queue."""
 
     def __init__(self, why: str, after: float | None = None) -> None:
         super().__init__(why)

@@ -228,7 +228,8 @@ def test_the_reference_names_every_parameter_of_a_set_list(defib):
             for line in section(defib, "Parameters").splitlines() if line.startswith("| `")]
     sets = {"remedies": PLAIN + "    requeue: error = :%s\n",
             "work": PLAIN + "    requeue: status = 'queued'\n    work: {ready: \"status = 'queued'\", "
-                            "claim: \"status = 'running'\", done: \"error = :%s\"}\n"}
+                            "claim: \"status = 'running'\", done: \"error = :%s\", "
+                            "failed: \"status = 'failed'\"}\n"}
     for name, recovers, works, meaning in rows:
         assert meaning
         for where, said in (("remedies", recovers), ("work", works)):

@@ -176,6 +176,7 @@ def test_a_heartbeat_has_step_and_metadata(package, jobs, script):
         "owner: worker", "owner: (SELECT worker_id FROM beats WHERE job = t.id)") + """
     beat: 30s
     work:
+      enabled: false
       ready: status = 'queued'
       beat:
         - INSERT INTO beats SELECT id, worker, now, step, metadata FROM work ON CONFLICT (job) DO

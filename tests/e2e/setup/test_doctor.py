@@ -552,7 +552,8 @@ def test_doctor_says_what_a_poison_job_looks_like_without_words_for_a_hold(db, d
 def test_a_release_that_leaves_used_up_attempts_is_warned_about(db, doctor):
     make_jobs(db)
     words = {"attempts": "attempts", "max_attempts": "3", "hold": "status = 'failed'",
-             "work": "{ready: \"status = 'queued' AND attempts < 3\", claim: status = 'running'}"}
+             "work": "{ready: \"status = 'queued' AND attempts < 3\", claim: status = 'running', "
+                     "done: status = 'done', failed: status = 'failed'}"}
     warned, = doctor(config=config(db.url, **words)).of("hold", "warn")
     fix = warned["fix"]
     assert fix.startswith("add to the watch: release: ") and fix.endswith(", attempts = 0")

@@ -154,7 +154,8 @@ def test_a_sign_of_life_in_another_table_that_is_being_written_keeps_the_job(def
 
 @pytest.mark.covers("A13")
 def test_a_job_that_a_worker_of_ours_has_in_hand_is_left_alone(defib, jobs):
-    work = "    work: {ready: state = 'queued', claim: state = 'running', done: state = 'done'}\n"
+    work = ("    work: {ready: state = 'queued', claim: state = 'running', done: state = 'done', "
+            "failed: state = 'failed'}\n")
     ran = defib("install", "jobs", "--dry-run", config=config(jobs, work))
     assert ran.code == 5 and "defib init" in ran.err
     install(defib, jobs, more=work)

@@ -49,9 +49,25 @@ def test_what_the_command_line_names_is_passed_on(queue):
                         run=DUMP.format("out"), env=SECRETS, wait=False)
     assert worker.wait() == 0, worker.log
     seen = environment(queue.program.dir / "out")
+    assert "variables of this worker are not passed on to its programs names=" in worker.log
+    assert "PGUSER" in worker.log and "PGPASSWORD" in worker.log
     assert foreign(seen) == {"DATABASE_URL", "MODE"}
     assert seen["DATABASE_URL"] == SECRETS["DATABASE_URL"] and seen["MODE"] == "a b$c"
     assert "a variable for programs is not set name=NOT_THERE" in worker.log
+
+
+def test_a_worker_says_which_variables_of_the_database_it_keeps(queue):
+    """A program of psql's kind would quietly work on another database."""
+    env = {"PGHOST": "elsewhere", "PGPORT": "1", "PGDATABASE": "jobs"}
+    def said(*options, run="true"):
+        worker = queue.work("--drain", *options, run=run, env=env, wait=False)
+        assert worker.wait() == 0, worker.log
+        return [line.split("names=")[1] for line in worker.log.splitlines() if "names=" in line]
+    line, = said()
+    assert all(name in line for name in env) and "pass_environment" in line
+    line, = said("--pass-environment", "PGHOST", "--pass-environment", "PGPORT=2")
+    assert "PGDATABASE" in line and "PGHOST" not in line and "PGPORT" not in line
+    assert not said(*(word for name in env for word in ("--pass-environment", name)))
 
 
 def test_a_name_that_is_none_is_refused(queue):

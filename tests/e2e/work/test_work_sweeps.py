@@ -37,6 +37,7 @@ WATCH = """
       ready: status = 'never' AND lane = '{lane}'
       claim: status = 'running'
       done: status = 'done'
+      failed: status = 'failed'
       poll: 1h
       command: ["true"]
 """
