@@ -84,7 +84,7 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 	on_postgres(&x, PAGES);
 	assert_string_equal(
 		x.sql.look_first,
-		"SELECT t.\"id\"::text,\n"
+		"SELECT t.\"id\"::text AS defib_key1,\n"
 		"  NULL AS defib_owner,\n"
 		"  NULL AS defib_owner_alive,\n"
 		"  NULL AS defib_kind,\n"
@@ -135,8 +135,9 @@ static void a_requeue_is_one_update_from_the_jobs(void **state)
 	assert_holds(w->sql, "UPDATE \"pages\" AS t\nSET page_processing_status = 'Queued', "
 	                     "page_processing_error = (defib_s.defib_reason), updated_at = "
 	                     "(timestamptz 'epoch' + defib_s.defib_now_us * interval '1 microsecond')");
-	assert_holds(w->sql, "\nWHERE t.\"id\" = defib_s.defib_k1\nRETURNING t.\"id\"::text, "
-	                     "jsonb_build_object('page_processing_status', ");
+	assert_holds(w->sql,
+	             "\nWHERE t.\"id\" = defib_s.defib_k1\nRETURNING t.\"id\"::text AS defib_key1, "
+	             "jsonb_build_object('page_processing_status', ");
 	assert_true(w->returns);
 	assert_true(w->uses[STUCK_REASON] && w->uses[STUCK_NOW]);
 	assert_false(w->uses[STUCK_OWNER] || w->uses[STUCK_EVIDENCE]);

@@ -21,15 +21,16 @@ static struct settle_facts nth_facts(int n)
 	};
 }
 
-static void add_job(struct bench *b, int id, const struct settle_facts *f)
+static void add_job(struct bench *b, int id, int64_t worker, const struct settle_facts *f)
 {
 	char sql[512];
 	snprintf(sql, sizeof sql,
 	         "INSERT INTO " JOBS_TABLE
 	         " (id, queue, kind, created_at, run_at, epoch, owner, attempts, "
 	         "max_attempts, state, cause, error) VALUES (%d, 'q', 'k', "
-	         "PG('2001-01-01'|0), PG('2001-01-01'|0), 4, 1, %lld, %d, '%s', 'lost', 'before')",
-	         id, (long long)f->attempts, MAX_ATTEMPTS, f->cancelling ? "cancelling" : "running");
+	         "PG('2001-01-01'|0), PG('2001-01-01'|0), 4, %lld, %lld, %d, '%s', 'lost', 'before')",
+	         id, (long long)worker, (long long)f->attempts, MAX_ATTEMPTS,
+	         f->cancelling ? "cancelling" : "running");
 	bench_sql(b, sql);
 }
 
@@ -76,17 +77,17 @@ static void ends_are_written_as_the_rule_says(void **state)
 	struct settlement ends[ENDS];
 	struct failure f = {0};
 	b->source = source_queue("q", NULL);
-	assert_int_equal(bench_worker(b), 1);
+	int64_t w = bench_worker(b);
 	for (int i = 0; i < ENDS; i++) {
 		const struct settle_facts facts = nth_facts(i);
-		add_job(b, i + 1, &facts);
+		add_job(b, i + 1, w, &facts);
 		ends[i] = (struct settlement){.key = arena_printf(&b->arena, "%d", i + 1),
 		                              .epoch = 4,
 		                              .as = facts.as,
 		                              .error = "after",
 		                              .delay_ms = facts.delay_ms};
 	}
-	assert_int_equal(b->source->ops->settle(b->source, b->two, 1, ends, ENDS, &b->arena, &f), 0);
+	assert_int_equal(b->source->ops->settle(b->source, b->two, w, ends, ENDS, &b->arena, &f), 0);
 	for (int i = 0; i < ENDS; i++) {
 		const struct settle_facts facts = nth_facts(i);
 		assert_true(ends[i].accepted);
@@ -100,10 +101,10 @@ static void plain_ends_are_written_as_the_rule_says(void **state)
 	struct bench *b = bench_of(state);
 	struct settlement ends[2];
 	b->source = source_queue("q", NULL);
-	assert_int_equal(bench_worker(b), 1);
+	int64_t w = bench_worker(b);
 	for (int i = 0; i < 2; i++) {
 		struct settle_facts facts = {.as = SETTLE_DONE, .cancelling = i, .attempts = 1};
-		add_job(b, i + 1, &facts);
+		add_job(b, i + 1, w, &facts);
 		ends[i] = (struct settlement){.key = i ? "2" : "1", .epoch = 4, .delay_ms = -1};
 	}
 	struct turn_part p = {.worker = 1, .ends = ends, .nends = 2};

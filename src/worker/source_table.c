@@ -302,7 +302,9 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 			return err;
 		out[at].epoch = row->epoch;
 		/* The row's own attempts count its runs. */
-		if (!row->undoing)
+		if (!row->undoing && row->workflow)
+			row->attempt = row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt);
+		else if (!row->undoing)
 			row->attempt = work_attempts(q, row_int(&rows, i, col + WORK_ATTEMPTS, row->attempt),
 			                             row->attempt);
 		out[at].attempt = row->attempt;

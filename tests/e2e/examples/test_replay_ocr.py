@@ -203,7 +203,9 @@ def test_success_is_3_to_6_to_5_and_completion_is_one_write(ocr, writes):
 @pytest.mark.covers("E5", "E6")
 def test_failure_goes_back_with_its_error_and_at_max_attempts_is_skipped(ocr):
     ocr.add("bad", mark="fail")
-    ocr.drain("ocr", "--poll", "50ms")
+    worker = ocr.work("ocr", "--poll", "50ms")
+    ocr.until("SELECT status_id * 10 + ocr_attempts FROM extraction_queue", 33)
+    assert worker.stop() == 0
     assert len(ocr.begun("bad")) == 3, "ocr_max_attempts, default 3"
     row = ocr.row("extraction_queue", ["status_id", "ocr_worker_id", "ocr_attempts", "ocr_error"])
     assert (row.status_id, row.ocr_worker_id, row.ocr_attempts) == (3, None, 3)

@@ -49,8 +49,10 @@ def test_a_claim_counts_the_attempt_and_names_the_worker(ocr):
 @pytest.mark.covers("E5", "E6")
 def test_a_failure_goes_back_with_its_error_until_the_maximum(ocr):
     add_document(ocr)
-    ocr.drain("ocr", "--poll", "20ms",
-              run='echo "$DEFIB_ATTEMPT of $DEFIB_MAX_ATTEMPTS" >>tries; echo unreadable >&2; exit 1')
+    worker = ocr.work("ocr", "--poll", "20ms", run='echo "$DEFIB_ATTEMPT of $DEFIB_MAX_ATTEMPTS" '
+                      '>>tries; echo unreadable >&2; exit 1')
+    ocr.until("SELECT status_id * 10 + ocr_attempts FROM extraction_queue", 33)
+    assert worker.stop() == 0
     row = document(ocr)
     assert ocr.lines("tries") == ["1 of 3", "2 of 3", "3 of 3"]
     # Left for a person: visible by its error, and no longer claimed.
@@ -70,8 +72,9 @@ def test_a_document_s_own_maximum_counts(ocr):
 @pytest.mark.covers("E6", "E1")
 def test_a_later_attempt_that_succeeds_clears_the_error(ocr):
     add_document(ocr)
-    ocr.drain("ocr", "--poll", "20ms",
-              run='[ "$DEFIB_ATTEMPT" = 2 ] || { echo blurred >&2; exit 1; }; ' + READS)
+    ocr.work("ocr", "--poll", "20ms",
+             run='[ "$DEFIB_ATTEMPT" = 2 ] || { echo blurred >&2; exit 1; }; ' + READS)
+    ocr.until("SELECT status_id FROM extraction_queue", 5)
     row = document(ocr)
     assert (row.status_id, row.ocr_attempts, row.ocr_error) == (5, 2, None)
     assert row.boosted_file_content == "better"
