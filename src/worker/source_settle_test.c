@@ -107,7 +107,7 @@ static void plain_ends_are_written_as_the_rule_says(void **state)
 		add_job(b, i + 1, w, &facts);
 		ends[i] = (struct settlement){.key = i ? "2" : "1", .epoch = 4, .delay_ms = -1};
 	}
-	struct turn_part p = {.worker = 1, .ends = ends, .nends = 2};
+	struct turn_part p = {.worker = w, .ends = ends, .nends = 2};
 	assert_int_equal(source_turn(b->source, b->two, &p, &b->arena), DEFIB_OK);
 	for (int i = 0; i < 2; i++)
 		assert_string_equal(became(b, i + 1),
