@@ -364,6 +364,7 @@ static void examine(struct doctor_run *run, const struct database *d)
 		.store = cli_store_options(d, NULL, true),
 		.open = store_open,
 		.watches = watches,
+		.configured = s->nwatches,
 		.ledger_off = s->ledger == LEDGER_OFF,
 		.trial = cli_flag(c, "try") ? TRIAL_ALL : TRIAL_CONTAINED,
 		.idle_us = run->idle_us,

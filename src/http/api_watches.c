@@ -310,6 +310,7 @@ static void examine(struct api_call *c)
 		.store = c->session->options,
 		.open = store_open,
 		.watches = watches,
+		.configured = s->nwatches,
 		.ledger_off = s->ledger == LEDGER_OFF,
 		.idle_us = IDLE_US,
 		.found = take_finding,

@@ -256,6 +256,31 @@ static void check_integrity(struct examination *x)
 		      "the file is damaged: %s", said);
 }
 
+/* Without a watch every check is "ok", and nothing is watched. */
+static void check_watches(struct examination *x)
+{
+	struct failure f = {0};
+	bool queue = false;
+	if (x->doctor->configured)
+		return;
+	defib_err err = store_begin(x->store, TX_READ, &f);
+	if (!err) {
+		err = dialect_own_table(x->store, "job", &queue, &f);
+		store_rollback(x->store); /* nothing was written */
+	}
+	if (err)
+		unclear(x, &f);
+	else if (queue)
+		found(
+			x, FINDING_OK, NULL,
+			"no watch is configured; the jobs of the built-in queue are recovered by its workers");
+	else
+		found(x, FINDING_WARN,
+		      "describe a table (defib init --detect finds candidates), or name the configuration "
+		      "with -c",
+		      "no watch is configured: nothing is found or recovered");
+}
+
 enum { ON_SERVER = 1, ON_FILE = 2, ON_BOTH = 3 };
 
 struct check {
@@ -280,6 +305,7 @@ static const struct check database_checks[] = {
 	{"sequences", ON_SERVER, STAGE_NONE, check_sequences},
 	{"daemon", ON_SERVER, STAGE_NONE, check_daemon_tables},
 	{"work", ON_SERVER, STAGE_NONE, check_work_tables},
+	{"watches", ON_BOTH, STAGE_NONE, check_watches},
 };
 
 static const struct check watch_checks[] = {

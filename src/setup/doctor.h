@@ -43,6 +43,7 @@ struct doctor {
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
 	const struct watch *const *watches; /* of this database, including those that are off */
 	int nwatches;
+	int configured;  /* watches of all databases */
 	bool ledger_off; /* by configuration */
 	enum trial trial;
 	int64_t idle_us; /* how long a transaction may be idle without a warning */

@@ -241,8 +241,8 @@ static void report_unmatched(struct examination *x, const struct unseen *u, bool
 		slip = report_column(x, &r.named[i], &text) || slip;
 	if (u->secured)
 		buf_addf(&text, "; row-level security applies to role %s and may hide rows", x->role);
-	/* If the ledger has an entry, it did run once: it is idle now. */
-	if (!u->recorded && (sure || slip))
+	/* If the ledger has an entry, it did run once: it is idle now, unless a value was mistyped. */
+	if (slip || (!u->recorded && sure))
 		found(x, FINDING_WARN,
 		      "correct running: in the watch if it can never match; if nothing is running now, run "
 		      "doctor again when something is",

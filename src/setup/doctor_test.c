@@ -98,6 +98,7 @@ static void examine(enum store_engine engine, int64_t version, struct kept *k)
 	                   .open = sham_open,
 	                   .watches = watches,
 	                   .nwatches = 2,
+	                   .configured = 2,
 	                   .found = keep,
 	                   .ctx = k};
 	sham.base = (struct store){

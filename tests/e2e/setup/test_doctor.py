@@ -601,3 +601,24 @@ def test_a_row_that_somebody_has_is_not_waited_for(pg, doctor):
     holder.cursor().execute("SELECT 1 FROM jobs WHERE status = 'running' FOR UPDATE")
     assert doctor(config=config(pg.url)).of("remedy") == []
     holder.close()
+
+
+# ---- what is not watched, and what is said of it ----
+
+def test_without_a_watch_that_is_what_doctor_says(db, defib, doctor):
+    make_jobs(db)
+    warn = doctor("--db", db.url).one("watches", "warn")
+    assert "no watch is configured" in warn["text"] and warn["fix"]
+    assert defib("init", db=db).code == 0
+    assert "built-in queue" in doctor("--db", db.url).one("watches", "ok")["text"]
+    assert not doctor(config=config(db.url)).of("watches")
+
+
+def test_a_value_that_looks_mistyped_warns_also_if_the_watch_once_recovered(db, defib, doctor):
+    make_jobs(db)
+    old = {"postgres": "now() - interval '1 day'", "sqlite": "datetime('now', '-1 day')"}[db.engine]
+    db.sql(f"UPDATE jobs SET updated_at = {old}")
+    assert defib("scan", "--fix", config=config(db.url)).code == 0
+    db.sql("UPDATE jobs SET status = 'exporting' WHERE id < 10")
+    warn = doctor(config=config(db.url, running="status = 'exportin'")).one("running", "warn")
+    assert "did you mean 'exporting'?" in warn["text"]
