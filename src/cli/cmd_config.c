@@ -15,6 +15,7 @@
 #include "cli/select.h"
 #include "daemon/metrics.h"
 #include "embedded.h"
+#include "recover/apply.h"
 #include "setup/doctor.h"
 #include "setup/propose.h"
 #include "view/installation.h"
@@ -474,6 +475,14 @@ static void print_over_jobs(const struct picked *p, const char *title, const cha
 	print_statement(p, sql);
 }
 
+/* Without these the results would look different, or the statements take another plan. */
+static void print_settings(const struct dialect *d)
+{
+	fputs(d->shell.start, stdout);
+	for (int i = 0; d->settings && d->settings[i]; i++)
+		printf("SET %s;\n", d->settings[i]);
+}
+
 static void print_script(const struct picked *p)
 {
 	const struct watch *w = p->watch;
@@ -482,11 +491,13 @@ static void print_script(const struct picked *p)
 	       "-- statements of apply take the jobs as parameters, which are empty here.\n\n"
 	       "-- look: the oldest stuck jobs (here at most 1000)\n",
 	       w->name, w->table);
-	fputs(d->shell.start, stdout);
+	print_settings(d);
 	print_params(p, 1, "1000");
 	print_statement(p, p->sql.look_first);
 	printf("\n-- apply: one transaction per batch\n%s;\n",
 	       d->one_writer ? "BEGIN IMMEDIATE" : "BEGIN");
+	if (d->by_key && apply_is_by_key(&p->sql))
+		printf("%s;\n", d->by_key);
 	print_over_jobs(p, "lock the rows, skip what others hold",
 	                p->sql.lock_signs ? p->sql.lock_signs : p->sql.lock, NULL);
 	print_over_jobs(p, "read the judged facts again; only what is unchanged is written",

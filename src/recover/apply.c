@@ -547,8 +547,7 @@ static void index_jobs(struct batch *b)
 	}
 }
 
-/* The user's own statements may join in any way, and keys without an index need a full scan. */
-static bool by_key(const struct watch_sql *q)
+bool apply_is_by_key(const struct watch_sql *q)
 {
 	for (int act = 0; act < ACT_COUNT; act++)
 		for (int i = 0; i < q->nwrites[act]; i++)
@@ -559,7 +558,7 @@ static bool by_key(const struct watch_sql *q)
 
 static enum store_tx mode_of(const struct batch *b)
 {
-	bool bulk = by_key(b->ap->sql);
+	bool bulk = apply_is_by_key(b->ap->sql);
 	if (b->stable)
 		return bulk ? TX_STABLE_BULK : TX_STABLE;
 	return bulk ? TX_BULK : TX_WRITE;

@@ -45,6 +45,11 @@ struct apply {
 MUST_CHECK defib_err apply_batch(struct apply *ap, struct candidate *batch, int n, struct arena *a,
                                  struct failure *f);
 /*
+ * Whether every statement looks up its rows by key: the user's own may join in any way, and keys
+ * without an index need a full scan.
+ */
+bool apply_is_by_key(const struct watch_sql *q);
+/*
  * What would become of one candidate: does everything except writes to our own tables, then rolls
  * back. The outcome is OUTCOME_LEFT if it would be written, otherwise as apply_batch() sets it.
  */

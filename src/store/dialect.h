@@ -166,6 +166,8 @@ struct dialect {
 		const char *set;      /* format: sets a parameter, by number and value */
 		const char *variable; /* format: a parameter in a statement; NULL: as in ours */
 	} shell;
+	/* What each of our sessions sets, for the form of values and for plans; NULL: nothing. */
+	const char *const *settings;
 	const char *by_key; /* for a transaction that looks up many rows by key; NULL: nothing to set */
 	/*
 	 * Run after the script of the built-in queue, for tables of older versions; NULL: the script is

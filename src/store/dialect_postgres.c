@@ -52,6 +52,16 @@ static const struct dialect_piece pieces[] = {
 	{NULL, NULL},
 };
 
+static const char *const settings[] = {
+	"TimeZone = 'UTC'",
+	"DateStyle = 'ISO'",
+	"IntervalStyle = 'iso_8601'",
+	"bytea_output = 'hex'",
+	"standard_conforming_strings = on",
+	"jit = off", /* compilation costs more than any statement of ours */
+	NULL,
+};
+
 /* The server resolves quoted text. */
 static void catalog_name(struct buf *out, const char *table)
 {
@@ -264,9 +274,8 @@ const struct dialect dialect_postgres = {
 	.can_attach = true,
 	.can_install = true,
 	.has_grants = true,
-	.shell = {.start = "SET TimeZone = 'UTC';\n",
-              .set = "\\set p%d '%s'\n",
-              .variable = ":'p%.*s'"},
+	.shell = {.start = "", .set = "\\set p%d '%s'\n", .variable = ":'p%.*s'"},
+	.settings = settings,
 	.by_key = "SET LOCAL enable_seqscan = off",
 	.ask =
 		{

@@ -10,6 +10,7 @@
  * (resolv.conf: timeout, attempts) apply there.
  */
 #include "base/clock.h"
+#include "store/dialect.h"
 #include "store/postgres.h"
 
 #include <assert.h>
@@ -223,16 +224,12 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 {
 	static const char *const fixed[] = {
-		"TimeZone = 'UTC'",
-		"DateStyle = 'ISO'",
-		"IntervalStyle = 'iso_8601'",
-		"bytea_output = 'hex'",
-		"standard_conforming_strings = on",
 		/* For single statements; a transaction states its level when it begins. */
 		"default_transaction_isolation = 'read committed'",
-		"jit = off", /* compilation costs more than any statement of ours */
 		"idle_in_transaction_session_timeout = 10000",
 	};
+	for (int i = 0; dialect_postgres.settings[i]; i++)
+		buf_addf(out, "%s %s;", scope, dialect_postgres.settings[i]);
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		buf_addf(out, "%s %s;", scope, fixed[i]);
 	buf_addf(out, "%s plan_cache_mode = force_%s_plan;", scope,
