@@ -24,6 +24,7 @@ struct act_report {
 	int failed;
 	defib_err first_failure;
 	struct progress progress; /* of this group */
+	bool undoable; /* in this group, something that `defib undo` can take back was done */
 };
 
 bool act_reads_stdin(const struct cli *c)
@@ -48,6 +49,7 @@ static void act_group_begin(struct act_report *r, const struct watch *w, const s
 	struct buf out = BUF_INIT;
 	r->progress = progress_begin(r->cli, w->name, r->words.done, total);
 	r->njobs = 0;
+	r->undoable = false;
 	act_rows_init(&r->rows, ACT_ROWS_MAX);
 	if (r->cli->json) {
 		buf_add(&out, r->ngroups ? ",\n" : "\n");
@@ -72,6 +74,8 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 	progress_at(&r->progress, ++r->njobs);
 	bool good = c->outcome == (r->words.dry_run ? OUTCOME_LEFT : OUTCOME_RECOVERED);
 	r->lifted += good && c->does == ACT_LIFT && text_eq(r->words.verb, "undo");
+	bool done = c->outcome == OUTCOME_RECOVERED || c->outcome == OUTCOME_HELD;
+	r->undoable = r->undoable || (done && watch_can_undo(w, c->does));
 	if (!r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED) {
 		r->kept++;
 		r->kept_watch = w->name;
@@ -85,7 +89,7 @@ static void group_end_text(const struct act_report *r, const struct watch *w,
 	act_rows_text(&r->rows, " (--json lists all)", r->cli->color_out, out);
 	act_counts_text(&r->words, w, d, result, out);
 	if (result->batch[0] && !text_eq(r->words.verb, "undo"))
-		buf_addf(out, "undo with: defib undo %s\n", result->batch);
+		undo_line(r->undoable, result->batch, out);
 }
 
 static void act_group_end(struct act_report *r, const struct watch *w, const struct database *d,

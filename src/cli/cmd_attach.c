@@ -4,6 +4,7 @@
  * again.
  */
 #include "cli/select.h"
+#include "watch/lexer.h"
 
 #include <unistd.h>
 
@@ -70,6 +71,11 @@ static int do_attach(struct cli *c, const struct picked *p)
 	          "attached: from now on table %s records which session takes a row\n"
 	          "next: defib run --watch %s -- PROGRAM, for each program that works on it\n",
 	          w->table, w->name);
+	if (sql_names(w->running.text, p->binding.engine, "select"))
+		cli_print(c,
+		          "note: running reads other tables. A claim that writes no row of %s is not "
+		          "recorded; while jobs run, defib doctor %s tells whether claims are\n",
+		          w->table, w->name);
 	return EXIT_CLEAN;
 }
 

@@ -185,7 +185,10 @@ static void print_act(const struct cli *c, const struct found_act *found)
 		background_json(found->act, found->database, &out);
 		buf_add(&out, "\n");
 	} else {
-		background_text(found->act, found->database, clock_wall_us(), c->color_out, &out);
+		const struct act_kind *kind = act_kind_named(found->act->act);
+		const struct watch *w = settings_watch(&c->settings, found->act->watch);
+		bool undoable = !kind || !w || watch_can_undo(w, kind->act);
+		background_text(found->act, found->database, clock_wall_us(), undoable, c->color_out, &out);
 	}
 	out_print(&out);
 }

@@ -35,6 +35,7 @@ struct scan_report {
 	struct scan_rows rows;                                        /* of this watch */
 	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
 	struct progress progress;                                     /* of this watch */
+	bool undoable; /* of this watch, something that `defib undo` can take back was done */
 };
 
 static void report_begin(struct scan_report *r, struct cli *c, bool fix)
@@ -49,6 +50,7 @@ static void report_watch_begin(struct scan_report *r, const struct watch *w,
 {
 	AUTO_BUF out = BUF_INIT;
 	r->njobs = 0;
+	r->undoable = false;
 	r->rows.n = 0;
 	r->rows.seen = 0;
 	r->progress = progress_begin(r->cli, w->name, r->rows.fix ? "recovered" : "found", 0);
@@ -72,6 +74,7 @@ static void report_job(void *ctx, const struct watch *w, const struct candidate 
 	} else {
 		scan_job_row(&r->rows, w, c);
 	}
+	r->undoable = r->undoable || (c->outcome == OUTCOME_RECOVERED && watch_can_undo(w, c->does));
 	r->njobs++;
 }
 
@@ -120,7 +123,7 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 		scan_head_text(w, d, s, r->rows.fix, r->cli->color_out, &out);
 		scan_rows_text(&r->rows, r->cli->color_out, &out);
 		if (r->rows.fix && s->ledger && s->batch[0] && s->outcomes[OUTCOME_RECOVERED])
-			buf_addf(&out, "undo with: defib undo %s\n", s->batch);
+			undo_line(r->undoable, s->batch, &out);
 	}
 	out_print(&out);
 	fflush(stdout);

@@ -500,6 +500,35 @@ void check_signs(struct examination *x)
 /* ---- attached: does the table record which session claims a row? Only `defib run` needs that ----
  */
 
+/* Only what was recorded shows that claims can be seen: some take a lock, or write elsewhere. */
+static void check_claims(struct examination *x)
+{
+	const struct watch *w = x->watch;
+	struct store_rows running, claims;
+	struct failure f = {0};
+	struct store_param watch = P_TEXT(w->name);
+	const char *run = arena_printf(&x->arena, "SELECT 1 FROM %s AS t WHERE (%s) LIMIT 1", x->table,
+	                               w->running.text);
+	if (ask(x, "SELECT 1 FROM defib.claimed_by WHERE watch = $1 LIMIT 1", &watch, 1, &claims, &f) ||
+	    ask_within(x, run, &running, &f))
+		unclear(x, &f);
+	else if (claims.nrows > 0)
+		found(x, FINDING_OK, NULL,
+		      "attached: claims are recorded, so defib run recovers the jobs of an ended program "
+		      "at once");
+	else if (running.nrows > 0)
+		found(x, FINDING_WARN,
+		      "if they were claimed after attach, let the claim write the row, or rely on the "
+		      "watch's thresholds",
+		      "attached, but rows are running and no claim is recorded: a claim that writes no row "
+		      "of %s (a lock, another table) is not seen, and defib run cannot recover its job at "
+		      "once",
+		      w->table);
+	else
+		found(x, FINDING_OK, NULL,
+		      "attached; no row is running, so whether claims are recorded cannot be seen now");
+}
+
 void check_attached(struct examination *x)
 {
 	struct failure f = {0};
@@ -513,8 +542,7 @@ void check_attached(struct examination *x)
 	if (err)
 		unclear(x, &f);
 	else if (is == ATTACHED_FRESH)
-		found(x, FINDING_OK, NULL,
-		      "attached: defib run recovers the jobs of an ended program at once");
+		check_claims(x);
 	else if (is == ATTACHED_NOT)
 		found(x, FINDING_OK, NULL, "not attached; only defib run needs it");
 	else

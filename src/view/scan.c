@@ -466,8 +466,19 @@ static void line(struct buf *out, const char *name, const char *text)
 		out_line(out, name, 10, text);
 }
 
+void undo_line(bool undoable, const char *batch, struct buf *out)
+{
+	if (undoable)
+		buf_addf(out, "undo with: defib undo %s\n", batch);
+	else
+		buf_addf(out,
+		         "batch %s cannot be undone: it released jobs, or the watch's own SQL ran "
+		         "(sql:, call: or also:)\n",
+		         batch);
+}
+
 void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
-                     bool color, struct buf *out)
+                     bool undoable, bool color, struct buf *out)
 {
 	AUTO_BUF jobs = BUF_INIT, terms = BUF_INIT;
 	background_sentence(act, &jobs);
@@ -488,5 +499,5 @@ void background_text(const struct background_act *act, const struct database *d,
 	if (!act->ended_us)
 		buf_addf(out, "cancel with: defib act cancel %s\n", act->id);
 	if (act->done)
-		buf_addf(out, "undo with: defib undo %s\n", act->id);
+		undo_line(undoable, act->id, out);
 }

@@ -82,6 +82,8 @@ void act_counts_text(const struct act_words *r, const struct watch *w, const str
 
 /* A complete object. */
 void background_json(const struct background_act *act, const struct database *d, struct buf *out);
+/* How to take back a batch, or that it cannot be. */
+void undo_line(bool undoable, const char *batch, struct buf *out);
 /* Jobs that were handled, whatever the outcome. */
 int64_t background_handled(const struct background_act *act);
 /* "1,204 of 4,800 requeued, 3 refused" */
@@ -93,6 +95,6 @@ void background_row(struct table *t, const struct background_act *act, const str
                     int64_t now_us);
 /* One of them with everything that is known. */
 void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
-                     bool color, struct buf *out);
+                     bool undoable, bool color, struct buf *out);
 
 #endif

@@ -63,6 +63,14 @@ bool watch_also(const struct watch *w, int act)
 	return w->also.n > 0 && act < REMEDY_COUNT && w->actions[act].form != ACTION_NONE;
 }
 
+bool watch_can_undo(const struct watch *w, int act)
+{
+	if (act == REMEDY_HOLD && !watch_writes_hold(w))
+		return true;
+	int form = w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act].form;
+	return form == ACTION_SET && !watch_also(w, act);
+}
+
 bool watch_writes_hold(const struct watch *w)
 {
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;

@@ -311,6 +311,11 @@ bool raise_factor_ok(double factor);
 bool watch_has_attempts(const struct watch *w);
 /* True if `also` statements run with this act: with each remedy that writes to the table. */
 bool watch_also(const struct watch *w, int act);
+/*
+ * Whether `defib undo` can take back what the act did. Of the user's own statements it is not known
+ * what they changed, and a hold that only ended left nothing in the row.
+ */
+bool watch_can_undo(const struct watch *w, int act);
 /* True if the watch writes holds to its own table, not only to defib.hold. */
 bool watch_writes_hold(const struct watch *w);
 /*

@@ -5,6 +5,7 @@ import getpass
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import time
@@ -124,5 +125,5 @@ def _talk(controller, answer):
 
 
 def batch_of(ran):
-    """The batch that a command says to undo."""
-    return ran.out.split("undo with: defib undo ")[1].split()[0]
+    """The batch that a command names, whether or not it can be undone."""
+    return re.search(r"^(?:undo with: defib undo|batch) (\S+)", ran.out, re.M)[1]

@@ -217,7 +217,8 @@ def test_sqlite_has_no_sessions(lite, defib):
 
 
 @pytest.mark.parametrize(("change", "word"), [
-    ("SELECT 1", "attached: "),
+    ("SELECT 1", "no row is running"),
+    ("UPDATE jobs SET status = 'running' WHERE id = 3", "attached: claims are recorded"),
     ("ALTER TABLE jobs DISABLE TRIGGER defib_claimed_jobs", "disabled"),
     ("DROP TABLE defib.claimed_by", "missing"),
 ])
@@ -226,6 +227,20 @@ def test_doctor_says_how_it_is(attached, defib, change, word):
     ran = defib("doctor", "--json", config=config(attached))
     found, = [one for one in ran.json["findings"] if one["check"] == "attach"]
     assert word in found["text"]
+
+
+def test_a_claim_that_writes_no_row_is_not_called_recoverable(jobs, defib):
+    """As in Que: the claim is an advisory lock."""
+    text = config(jobs).replace("running: status = 'running'", "running: EXISTS (SELECT FROM pg_locks "
+                                "l WHERE l.locktype = 'advisory' AND l.objid = t.id)")
+    ran = defib("attach", "jobs", "--yes", config=text)
+    assert ran.code == 0 and "writes no row of jobs is not recorded" in ran.out, ran
+    session = named(jobs, "crawler")
+    do(session, "SELECT pg_advisory_lock(3)")
+    found, = [one for one in defib("doctor", "--json", config=text).json["findings"]
+              if one["check"] == "attach"]
+    assert found["level"] == "warn" and "no claim is recorded" in found["text"], found
+    session.close()
 
 
 def test_doctor_says_that_the_watch_has_changed_since(attached, defib):
