@@ -173,7 +173,7 @@ void cli_queue_hint(struct failure *f);
  * The same if a statement got a key from the user: a key that its type does not accept is a usage
  * error.
  */
-int cli_key_fail(struct failure *f);
+int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f);
 /* Print what is refused, and what to do instead (`next`; NULL: nothing). */
 int cli_refuse(const char *next, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);

@@ -170,7 +170,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 		return EXIT_CLEAN;
 	}
 	l->failed++;
-	return cli_key_fail(&f);
+	return cli_key_fail(c, g->watch, &f);
 }
 
 /* Watch by watch until the page is full; one that fails does not affect the others. */
@@ -303,7 +303,7 @@ static int show(struct shown *x, const struct selected *g)
 		err = story_read(b->store, &b->sql, &b->ledger, &c->settings.workflows, g->jobs[0],
 		                 &c->arena, &x->sheet.story, &found, &f);
 	if (err)
-		return cli_key_fail(&f);
+		return cli_key_fail(c, g->watch, &f);
 	if (!found)
 		return cli_usage("there is no job %s/%s: table %s of database %s has no such row; "
 		                 "see defib list --watch %s",
@@ -368,7 +368,7 @@ static int explain(struct explaining *x)
 		err = explain_read(b->store, &b->sql, &b->ledger, x->group->watch, x->group->jobs[0],
 		                   c->settings.ledger != LEDGER_OFF, &c->arena, &x->is, &found, &f);
 	if (err)
-		return cli_key_fail(&f);
+		return cli_key_fail(c, x->group->watch, &f);
 	if (!found)
 		return cli_usage("table %s has no row with that key; see defib list --watch %s",
 		                 x->group->watch->table, x->group->watch->name);

@@ -43,10 +43,21 @@ int cli_fail(const struct failure *f)
 	return exit_code_of(f->code);
 }
 
-int cli_key_fail(struct failure *f)
+int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f)
 {
-	if (strncmp(f->sqlstate, "22", 2) == 0)
-		f->code = DEFIB_USAGE;
+	if (strncmp(f->sqlstate, "22", 2) != 0)
+		return cli_fail(f);
+	f->code = DEFIB_USAGE;
+	if (c->nwords == 0)
+		return cli_fail(f);
+	AUTO_BUF key = BUF_INIT;
+	for (int k = 0; k < w->key.n; k++)
+		buf_addf(&key, "%s%s", k ? ", " : "", w->key.items[k]);
+	fail_prefix(f, "\"%s\" is not a key of watch %s (%s)", c->words[0], w->name, buf_text(&key));
+	if (settings_watch(&c->settings, c->words[0]))
+		fail_next(f, "to name the watch, write --watch %s", c->words[0]);
+	else
+		fail_next(f, "see defib list --watch %s", w->name);
 	return cli_fail(f);
 }
 

@@ -415,7 +415,7 @@ int select_jobs(struct cli *c, const struct select_rules *rules, struct selectio
 			more = room && g->njobs > room;
 			g->njobs = more ? (int)room : g->njobs;
 		} else if (find_jobs(c, g, room, &more, &f)) {
-			code = cli_key_fail(&f);
+			code = cli_key_fail(c, g->watch, &f);
 		}
 		out->limited = out->limited || more;
 		out->total += g->njobs;

@@ -9,6 +9,7 @@
 #include "store/dialect.h"
 #include "store/relation.h"
 #include "watch/lease_sql.h"
+#include "watch/lexer.h"
 #include "watch/timesql.h"
 
 #include <ctype.h>
@@ -268,10 +269,16 @@ static defib_err check_forms(const struct binding *b, const char *const base[TIM
 
 bool column_time(const struct binding *b, const char *column, enum time_type *time)
 {
-	for (int i = 0; dialect_of(b->engine)->has_time_types && i < b->ncolumns; i++) {
+	for (int i = 0; i < b->ncolumns; i++) {
 		const char *base = b->columns[i].base;
 		if (strcasecmp(b->columns[i].name, column) != 0)
 			continue;
+		if (b->column_times && b->column_times[i] != TIME_TYPE_AUTO) {
+			*time = b->column_times[i];
+			return true;
+		}
+		if (!dialect_of(b->engine)->has_time_types)
+			return false;
 		bool zoned = text_eq(base, "timestamptz");
 		if (!zoned && !text_eq(base, "timestamp") && !text_eq(base, "date"))
 			return false;
@@ -279,6 +286,81 @@ bool column_time(const struct binding *b, const char *column, enum time_type *ti
 		return true;
 	}
 	return false;
+}
+
+/* ---- columns of numbers that a SET list writes a time to ---- */
+
+struct written {
+	struct store *store;
+	struct arena *arena;
+	struct binding *binding;
+	struct failure *failure;
+	defib_err err;
+};
+
+static bool holds_numbers(const struct store_column *c, enum store_engine engine)
+{
+	if (!dialect_of(engine)->has_time_types)
+		return strstr(c->base, "INT") != NULL;
+	return can_hold(c->base, TIME_TYPE_EPOCH) && !can_hold(c->base, TIME_TYPE_TEXT);
+}
+
+/* A sign of life shows its own unit; so does any value of another column. */
+static void bind_written(struct written *w, int column)
+{
+	struct binding *b = w->binding;
+	const struct store_column *c = &b->columns[column];
+	AUTO_BUF name = BUF_INIT, sql = BUF_INIT;
+	struct store_rows rows;
+	for (int sign = 0; sign < SIGN_COUNT; sign++) {
+		const char *expr = b->sign_type[sign] ? watch_sign(b->watch, (enum sign)sign)->text : NULL;
+		if (expr && strcasecmp(expr, c->name) == 0) {
+			b->column_times[column] = b->sign_time[sign];
+			return;
+		}
+	}
+	sql_ident(&name, c->name);
+	buf_addf(&sql, "SELECT t.%s FROM ", buf_text(&name));
+	sql_table(&sql, b->watch->table);
+	buf_addf(&sql, " AS t WHERE t.%s IS NOT NULL LIMIT 1", buf_text(&name));
+	w->err = store_exec(w->store, buf_text(&sql), NULL, 0, w->arena, &rows, w->failure);
+	if (w->err == DEFIB_PERMISSION) /* a role may write a column that it cannot read */
+		w->err = DEFIB_OK;
+	enum time_type unit = time_of_value(row_text(&rows, 0, 0), b->engine);
+	bool wide = strcmp(c->base, "int4") != 0;
+	b->column_times[column] = wide && unit == TIME_TYPE_EPOCH_MS ? unit : TIME_TYPE_EPOCH;
+}
+
+/* Each column of numbers that is assigned :now, :retry_at or :alive_at and nothing else. */
+static void bind_assigned(void *ctx, const char *option, const struct sql_text *sql, bool set)
+{
+	struct written *w = ctx;
+	struct binding *b = w->binding;
+	const char *at = sql->text, *column, *text;
+	(void)option;
+	while (set && at && !w->err && sql_next_assignment(&at, b->engine, w->arena, &column, &text)) {
+		bool time =
+			column && sql_assigns_parameter(text) &&
+			(strstr(text, ":now") || strstr(text, ":retry_at") || strstr(text, ":alive_at"));
+		for (int i = 0; time && i < b->ncolumns; i++)
+			if (strcasecmp(b->columns[i].name, column) == 0 && !w->err &&
+			    b->column_times[i] == TIME_TYPE_AUTO && holds_numbers(&b->columns[i], b->engine))
+				bind_written(w, i);
+	}
+}
+
+static defib_err bind_column_times(struct store *s, struct arena *a, struct binding *b,
+                                   struct failure *f)
+{
+	struct written w = {.store = s, .arena = a, .binding = b, .failure = f};
+	b->column_times = ARENA_ARRAY(a, enum time_type, b->ncolumns + 1);
+	for (int i = 0; i < b->ncolumns; i++)
+		b->column_times[i] = TIME_TYPE_AUTO;
+	for (int act = 0; act < ACT_COUNT; act++)
+		if (b->watch->actions[act].form == ACTION_SET)
+			bind_assigned(&w, NULL, &b->watch->actions[act].set, true);
+	watch_each_sql(b->watch, bind_assigned, &w);
+	return w.err;
 }
 
 /* The database must know the zone. */
@@ -437,6 +519,8 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		err = bind_owner_alive(s, a, out, f);
 	if (!err)
 		err = bind_ways(s, a, out, f);
+	if (!err)
+		err = bind_column_times(s, a, out, f);
 	if (err)
 		return err;
 	bind_lost(a, out);

@@ -18,7 +18,8 @@ struct binding {
 	bool iso_t;          /* text times look like 2026-01-02T03:04:05Z, not with a blank */
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
-	const char *owner_alive; /* is a row's worker alive; NULL: cannot be known */
+	enum time_type *column_times; /* of each column that a SET list writes a time to; else AUTO */
+	const char *owner_alive;      /* is a row's worker alive; NULL: cannot be known */
 	/*
 	 * The table has triggers, which may change a row after its UPDATE returned, and other tables;
 	 * or it is a view, which may read others.
@@ -38,8 +39,9 @@ struct binding {
 MUST_CHECK defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a,
                                 struct binding *out, struct failure *f);
 /*
- * The form in which a column of the table holds time, according to its type: on PostgreSQL a
- * timestamp with or without a zone. False: the type does not say, and *time is unchanged.
+ * The form in which a column of the table holds time, according to its type: a timestamp with or
+ * without a zone, or a number, whose unit a value of the column shows. False: the type does not
+ * say, and *time is unchanged.
  */
 bool column_time(const struct binding *b, const char *column, enum time_type *time);
 

@@ -210,7 +210,10 @@ static defib_err render_set(struct resolver *r, const char *set, struct arena *a
 	defib_err err = sql_check(set, r->binding->engine, f);
 	while (!err && sql_next_assignment(&at, r->binding->engine, a, &r->column, &text)) {
 		buf_add(out, out->len ? "," : "");
-		if (!stamps && !sql_assigns_parameter(text))
+		enum time_type form = time;
+		bool number = r->column && column_time(r->binding, r->column, &form) &&
+		              (form == TIME_TYPE_EPOCH || form == TIME_TYPE_EPOCH_MS);
+		if ((!stamps || number) && !sql_assigns_parameter(text))
 			r->column = NULL;
 		err = sql_render(text, r->binding->engine, resolve, r, out, f);
 	}

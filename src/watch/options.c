@@ -65,8 +65,9 @@ const struct opt_row watch_rows[] = {
 	OPTION(SQL, "attempts", W(attempts), "expression: attempts so far"),
 	OPTION(SQL, "max_attempts", W(max_attempts), "number or expression: attempts allowed"),
 	OPTION(SQL, "epoch", W(epoch), "expression: a number that rises with every claim"),
-	OPTION(CHOICE, "time_type", W(time_type), "how the table writes time",
-           .choices = time_type_names, .standard = "auto"),
+	OPTION(CHOICE, "time_type", W(time_type),
+           "the form of times in columns whose type leaves it open", .choices = time_type_names,
+           .standard = "auto"),
 	OPTION(TEXT, "time_zone", W(time_zone),
            "the zone of columns whose type has none, such as America/New_York: times are read and "
            "written in it; not given: UTC. On PostgreSQL"),

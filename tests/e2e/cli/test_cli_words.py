@@ -40,6 +40,30 @@ def test_a_scan_that_changes_nothing_prints_no_batch(defib, stuck):
     assert "undo with" not in defib("scan", "--fix", config=stuck).out
 
 
+@pytest.mark.parametrize("own", [
+    "requeue: {sql: [\"UPDATE jobs SET status = 'queued' WHERE id IN (SELECT id FROM stuck)\"]}",
+    "requeue: status = 'queued'\n    also: [\"SELECT id FROM stuck\"]",
+])
+@pytest.mark.parametrize("command", ["scan --fix", "requeue --all --yes"])
+def test_what_undo_would_refuse_is_not_offered(defib, lite, own, command):
+    jobs.make(lite, 2)
+    text = jobs.config(lite).replace(
+        next(line for line in jobs.config(lite).splitlines() if "requeue:" in line), "    " + own)
+    ran = defib(*command.split(), config=text)
+    assert ran.code == 0 and "undo with" not in ran.out, ran
+    batch = re.search(r"batch (\S+) cannot be undone", ran.out)[1]
+    refused = defib("undo", batch, "--yes", config=text)
+    assert refused.code != 0 and "cannot undo" in refused.out + refused.err, refused
+
+
+def test_a_name_of_a_watch_where_a_key_belongs_is_one_clear_line(defib, pg):
+    jobs.make(pg, 2)
+    ran = defib("list", "jobs", config=jobs.config(pg))
+    assert ran.code == 2 and len(ran.err.splitlines()) == 1, ran
+    assert '"jobs" is not a key of watch jobs (id)' in ran.err and "--watch jobs" in ran.err
+    assert '"x" is not a key of watch jobs (id)' in defib("show", "x", config=jobs.config(pg)).err
+
+
 def test_after_an_undo_the_command_to_release_is_complete(defib, lite, stuck):
     ran = defib("scan", "--fix", config=stuck)
     batch = re.search(r"defib undo (\S+)", ran.out)[1]

@@ -62,6 +62,21 @@ def test_a_time_in_another_form_is_written_as_its_column_wants_it(pg, defib):
                   "FROM visits") == [(True,) * 4]
 
 
+def test_now_is_written_to_numbers_as_they_are_beside_a_timestamp(db, defib):
+    """In the unit that the column's values show; an expression sees a time."""
+    big, stamp = ("bigint", "timestamptz") if db.engine == "postgres" else ("INTEGER", "TEXT")
+    db.sql(f"CREATE TABLE visits (id int PRIMARY KEY, status text, updated_at {stamp}, seen_at {stamp}, "
+           f"s {big}, ms {big})")
+    db.sql("INSERT INTO visits VALUES (1, 'running', '2026-01-01 00:00:00', NULL, NULL, 1767225600000)")
+    set_list = "updated_at = :now, s = :now, ms = :now"
+    if db.engine == "postgres":
+        set_list += ", seen_at = to_timestamp(extract(epoch FROM :now))"
+    ran = defib("scan", "--fix", config=config(db).replace("updated_at = :now, seen_at = :now", set_list))
+    assert ran.code == 0, ran.err
+    (s, ms), = db.sql("SELECT s, ms FROM visits")
+    assert 1.7e9 < s < 1e10 and abs(ms / 1000 - s) < 3600
+
+
 @pytest.mark.covers("F12")
 def test_doctor_finds_by_a_round_trip_that_now_is_written_in_another_form(visits, defib):
     zone = "updated_at AT TIME ZONE 'America/New_York'"
