@@ -169,8 +169,8 @@ static void leases_leave_their_epoch_as_a_floor(enum store_engine engine)
 	put_lease(&p, "young", 9, "NULL", 10);
 	put_lease(&p, "owned", 3, "1", 90);
 	put_lease(&p, "held", 2, "NULL", 90);
-	run(&p,
-	    both(&p, "INSERT INTO @hold (watch, job, cause, batch) VALUES ('w', 'held', 'c', 'b')"));
+	run(&p, both(&p, "INSERT INTO @hold (table_key, watch, job, cause, batch) VALUES ('w', 'w', "
+	                 "'held', 'c', 'b')"));
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 0);
 	assert_int_equal(number(&p, "SELECT value FROM @meta WHERE name = 'lease_floor'"), 7);
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 1);
