@@ -7,9 +7,7 @@
 
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)
 {
-	secrets_document(out, w, r->evidence);
-	secrets_document(out, w, r->before);
-	secrets_document(out, w, r->after);
+	secrets_entry(out, w, r->evidence, r->before, r->after);
 }
 
 void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out)

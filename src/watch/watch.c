@@ -94,7 +94,28 @@ int watch_releases_by(const struct watch *w)
 
 bool watch_hides(const struct watch *w, const char *column)
 {
-	return text_list_find(&w->mask, column) >= 0;
+	for (int i = 0; i < w->mask.n; i++)
+		if (strcasecmp(w->mask.items[i], column) == 0)
+			return true;
+	return false;
+}
+
+bool watch_hides_value(const struct watch *w, const char *expression)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	/* By PostgreSQL's rules, as watch_running_names(). */
+	sql_lexer_init(&lx, expression ? expression : "", STORE_POSTGRES);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		AUTO_BUF name = BUF_INIT;
+		bool quoted = (t.type == SQL_NAME || t.type == SQL_STRING) && t.len > 1;
+		if (!quoted && t.type != SQL_WORD)
+			continue;
+		buf_addn(&name, t.text + quoted, t.len - 2 * quoted);
+		if (watch_hides(w, buf_text(&name)))
+			return true;
+	}
+	return false;
 }
 
 bool watch_running_names(const struct watch *w, const char *column)
