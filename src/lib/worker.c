@@ -326,6 +326,7 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_worker *w = mem_alloc(sizeof *w);
+	w->process = getpid();
 	defib_err err = read_options(w, options, &f);
 	if (!err)
 		err = lib_read_pools(w, pools, npools, &f);
@@ -347,7 +348,7 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 void defib_worker_run(defib_worker *worker)
 {
 	struct worker_counts counts;
-	if (!worker->inner)
+	if (!worker->inner || lib_forked(worker->process))
 		return;
 	worker_run(worker->inner);
 	worker_counts(worker->inner, &counts);
@@ -356,7 +357,7 @@ void defib_worker_run(defib_worker *worker)
 
 void defib_worker_stop(defib_worker *worker)
 {
-	if (!worker->inner)
+	if (!worker->inner || lib_forked(worker->process))
 		return;
 	log_event(LOG_INFO, "stopping: no new claims", LOG_STR("name", worker->options.name));
 	worker_stop(worker->inner);
@@ -390,7 +391,7 @@ defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 
 void defib_worker_free(defib_worker *worker)
 {
-	if (!worker)
+	if (!worker || lib_forked(worker->process))
 		return;
 	if (worker->inner)
 		worker_close(worker->inner);
