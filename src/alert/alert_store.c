@@ -64,7 +64,7 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 	/* A message waits behind an unfinished one of its topic, even if that one is not due. */
 	static const char sql[] =
 		"UPDATE defib.delivery SET tries = CASE WHEN tries BETWEEN 0 AND 1000 THEN tries ELSE 0 "
-	    "END "
+		"END "
 		"+ 1, due_at = {now} + {span $2::bigint} WHERE "
 		"seq = (SELECT d.seq FROM defib.delivery AS d WHERE d.sink = $1 AND d.ended IS NULL AND "
 		"d.due_at <= {now} AND NOT EXISTS (SELECT 1 FROM defib.delivery AS e WHERE e.sink = d.sink "

@@ -330,7 +330,7 @@ struct head {
 	const char *why;   /* the first problem */
 	int hosts, lengths, encodings;
 	unsigned seen; /* of `once` */
-	bool old; /* HTTP/1.0 */
+	bool old;      /* HTTP/1.0 */
 };
 
 static bool is_token(const char *text, size_t n)
@@ -390,8 +390,9 @@ static bool follows(struct head *h, const char *name, size_t nname, const char *
  * token, for example, and this server.
  */
 static const char *const once[] = {
-	"Authorization", "Content-Type",  "Last-Event-ID",    WORKER_SECRET_HEADER, "Origin",
-	"If-None-Match", "Sec-Fetch-Site", "Expect", NULL,
+	"Authorization",      "Content-Type", "Last-Event-ID",
+	WORKER_SECRET_HEADER, "Origin",       "If-None-Match",
+	"Sec-Fetch-Site",     "Expect",       NULL,
 };
 
 static void judge_once(struct head *h, const char *name)

@@ -8,11 +8,11 @@ static const char refusal_sql[] =
 	"WITH r AS (SELECT oid, rolsuper, rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = "
 	"$1::text), n AS (SELECT x.\"table\" AS name, x.privilege, x.\"column\" AS part, "
 	"to_regclass(x.\"table\") AS oid FROM json_to_recordset($2::json) AS x(\"table\" text, "
-    "privilege "
+	"privilege "
 	"text, \"column\" text)), "
 	"lacks AS (SELECT CASE WHEN n.part IS NULL THEN format('%s on %s', n.privilege, n.name) ELSE "
 	"format('%s on column %I of %s', n.privilege, n.part, n.name) END AS what FROM n, r WHERE "
-    "(CASE "
+	"(CASE "
 	"WHEN n.part IS NULL THEN has_table_privilege(r.oid, n.oid, n.privilege) ELSE "
 	"has_column_privilege(r.oid, n.oid, n.part, n.privilege) END) IS NOT TRUE UNION ALL SELECT "
 	"format('USAGE on schema %I', s.nspname) FROM n, r, pg_catalog.pg_class c, "
@@ -24,12 +24,12 @@ static const char refusal_sql[] =
 	"WHEN $1::text IS NULL THEN 'it names no role' "
 	"WHEN NOT EXISTS (SELECT FROM r) THEN format('role %s does not exist', $1::text) "
 	"WHEN $3::bigint = 0 THEN format('role %s may not order it: remedies of the watch are more "
-    "than "
+	"than "
 	"SET lists', $1::text) "
 	"WHEN EXISTS (SELECT FROM lacks) THEN format('role %s lacks %s', $1::text, (SELECT what FROM "
 	"lacks ORDER BY what LIMIT 1)) "
 	"WHEN EXISTS (SELECT FROM policed) THEN format('role %s may not order it: %s has row "
-    "security', "
+	"security', "
 	"$1::text, (SELECT name FROM policed ORDER BY name LIMIT 1)) END";
 
 static void add_need(void *ctx, const char *table, const char *privilege, const char *column)

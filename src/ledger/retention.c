@@ -446,7 +446,7 @@ defib_err retention_look(struct store *s, const struct retention *p, int64_t old
 defib_err retention_read(struct store *s, struct retention_state *out, struct failure *f)
 {
 	static const char sql[] = "SELECT rule, {us {now}} - {us at}, removed, rows, {us {now}} - {us "
-	                          "oldest} FROM defib.kept";
+							  "oldest} FROM defib.kept";
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	bool there = false;

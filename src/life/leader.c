@@ -97,7 +97,7 @@ defib_err leader_read(struct store *s, struct arena *a, struct leader_row **out,
 	defib_err err = dialect_exec(
 		s,
 		"SELECT watch, holder, {us since}, {us {now}} - {us since}, expires_at > {now}, {us "
-	    "expires_at} "
+		"expires_at} "
 		"FROM (SELECT watch, holder, since, max(expires_at) OVER (PARTITION BY holder) AS "
 		"expires_at FROM defib.leader) AS l ORDER BY watch",
 		NULL, 0, a, &rows, f);

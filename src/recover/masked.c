@@ -179,7 +179,8 @@ void secrets_entry(struct secrets *s, const struct watch *w, const char *evidenc
 	json_auto_t *said = w && w->mask.n && evidence ? json_read(evidence, 0) : NULL;
 	const json_t *repeats = json_object_get(said, "masked");
 	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
-		json_auto_t *value = json_array_size(repeats) && documents[i] ? json_read(documents[i], 0) : NULL;
+		json_auto_t *value =
+			json_array_size(repeats) && documents[i] ? json_read(documents[i], 0) : NULL;
 		for (size_t k = 0; k < json_array_size(repeats); k++) {
 			const char *name = json_string_value(json_array_get(repeats, k));
 			keep(s, name ? json_string_value(json_object_get(value, name)) : NULL);
@@ -352,7 +353,8 @@ void masked_failure(const struct watch *w, struct failure *f)
 	masked_free_text(w, NULL, f->what, &shown);
 	char *end = strrchr(shown.data, '"'), *begin = strchr(shown.data, '"');
 	if (quotes && begin < end)
-		snprintf(f->what, sizeof f->what, "%.*s\"****%s", (int)(begin - shown.data), shown.data, end);
+		snprintf(f->what, sizeof f->what, "%.*s\"****%s", (int)(begin - shown.data), shown.data,
+		         end);
 	else
 		snprintf(f->what, sizeof f->what, "%s", buf_text(&shown));
 }

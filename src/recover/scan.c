@@ -431,8 +431,8 @@ static void report_unreadable(struct scanner *p)
 		                      .outcome = OUTCOME_REFUSED};
 		memcpy(c.facts.key, all[i].key, sizeof c.facts.key);
 		c.facts.job = all[i].job;
-		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign],
-		                         all[i].value);
+		c.refusal =
+			arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign], all[i].value);
 		report(p, &c, 1);
 	}
 	arena_clear(&p->page);

@@ -32,10 +32,12 @@ void spawned_close(struct spawned *s);
 
 /*
  * The output of a child, bounded: each line of stdout up to a limit, for the log; the whole result
- * up to a limit, the tail of stderr, the latest line of progress. Bytes are added as they are read, in pieces of any size; no I/O here.
+ * up to a limit, the tail of stderr, the latest line of progress. Bytes are added as they are read,
+ * in pieces of any size; no I/O here.
  *
- * Stdout goes to the log, which people read in terminals; stderr and progress are stored in text columns of databases, so they are returned as well-formed
- * UTF-8 without NUL. The result is passed on unchanged.
+ * Stdout goes to the log, which people read in terminals; stderr and progress are stored in text
+ * columns of databases, so they are returned as well-formed UTF-8 without NUL. The result is passed
+ * on unchanged.
  */
 
 #define CHILD_LINE_MAX 8192     /* bytes of a line on stdout; the rest is dropped */

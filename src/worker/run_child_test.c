@@ -5,8 +5,8 @@
 #include "worker/run_child.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/test.h"
 
 #include <dirent.h>
