@@ -363,11 +363,11 @@ static void check_key(struct check *c)
 }
 
 /* The column that tells a row's state if no option does: the first word of `running`. */
-static void add_state_column(const struct watch *w, struct buf *out)
+static void add_state_column(const struct watch *w, enum store_engine engine, struct buf *out)
 {
 	struct sql_lexer lx;
 	struct sql_token t;
-	sql_lexer_init(&lx, w->running.text, STORE_POSTGRES);
+	sql_lexer_init(&lx, w->running.text, engine);
 	do
 		t = sql_next(&lx);
 	while (t.type == SQL_SPACE || sql_is_mark(t, '('));
@@ -387,7 +387,7 @@ static void check_mask(struct check *c, const char *option, const struct text_li
 	const struct watch *w = c->w, hiding = {.mask = *mask};
 	AUTO_BUF state = BUF_INIT;
 	if (!w->state.text && w->running.text)
-		add_state_column(w, &state);
+		add_state_column(w, c->engine, &state);
 	const struct {
 		const char *name, *sql;
 	} shown[] = {

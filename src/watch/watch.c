@@ -92,6 +92,9 @@ int watch_releases_by(const struct watch *w)
 	return ACT_RELEASE;
 }
 
+/* PostgreSQL's rules also find a name inside SQLite's other quotes. */
+static const enum store_engine any_quotes = STORE_POSTGRES;
+
 bool watch_hides(const struct watch *w, const char *column)
 {
 	for (int i = 0; i < w->mask.n; i++)
@@ -104,8 +107,7 @@ bool watch_hides_value(const struct watch *w, const char *expression)
 {
 	struct sql_lexer lx;
 	struct sql_token t;
-	/* By PostgreSQL's rules, as watch_running_names(). */
-	sql_lexer_init(&lx, expression ? expression : "", STORE_POSTGRES);
+	sql_lexer_init(&lx, expression ? expression : "", any_quotes);
 	while ((t = sql_next(&lx)).type != SQL_END) {
 		AUTO_BUF name = BUF_INIT;
 		bool quoted = (t.type == SQL_NAME || t.type == SQL_STRING) && t.len > 1;
@@ -120,8 +122,7 @@ bool watch_hides_value(const struct watch *w, const char *expression)
 
 bool watch_running_names(const struct watch *w, const char *column)
 {
-	/* By PostgreSQL's rules, which also find a name inside SQLite's other quotes. */
-	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
+	return w->running.text && sql_names(w->running.text, any_quotes, column);
 }
 
 /* ---- names of verdicts, remedies and time types ---- */
