@@ -265,6 +265,20 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 	assert_int_equal(both[1].err, DEFIB_OK);
 }
 
+/* The engine may only hear of it after the session has been opened once more. */
+static void a_fail_over_is_not_forgotten_when_the_session_is_opened_again(void **state)
+{
+	(void)state;
+	w.turn_thread.timeline = 41; /* of the previous server */
+	turns_do(&w, &turn);
+	assert_int_equal(part.err, DEFIB_CONNECTION);
+	w.turn_thread.session.opened++; /* again, on the same server */
+	turns_do(&w, &turn);
+	assert_int_equal(part.err, DEFIB_CONNECTION);
+	assert_true(w.turn_thread.failed_over);
+	assert_int_equal(base.nseen, 0);
+}
+
 /* Claimed again they have the same epochs: they would be taken for the ends of later claims. */
 static void set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped(void **state)
 {
@@ -322,6 +336,7 @@ int main(void)
 		TEST(a_job_whose_end_is_kept_is_not_said_to_be_ours),
 		TEST(progress_that_is_refused_is_told),
 		TEST(after_a_fail_over_no_part_is_done_before_the_engine_knows),
+		TEST(a_fail_over_is_not_forgotten_when_the_session_is_opened_again),
 		TEST(set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped),
 		TEST(set_aside_ends_stay_when_jobs_are_compared_without_a_fail_over),
 		TEST(set_aside_ends_of_another_worker_stay_after_a_fail_over),
