@@ -83,7 +83,7 @@ static const char *zone_of_server(struct examination *x)
 static bool would_scan(struct examination *x, const struct watch *changed)
 {
 	struct binding binding;
-	struct watch_sql q;
+	struct watch_sql q = {0};
 	struct store_rows rows;
 	struct failure f = {0};
 	struct store_param limit = P_INT(1);

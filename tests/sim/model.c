@@ -193,13 +193,14 @@ static bool is_repeated(const struct row *row, const struct end *e)
 	       (row->state == ROW_READY && row->cause == CAUSE_ERROR);
 }
 
-/* Whether it is accepted; a repeated settlement that was accepted before is accepted again. */
+/* Whether it is accepted. A repeated settlement that was accepted before is accepted again, but not
+ * that of a worker that a fail-over lost: its job may have run as another one since. */
 static bool job_settle(struct sim *s, const struct end *e)
 {
 	struct row *row = &s->db.jobs[e->job];
 	bool kept = e->as == SETTLE_RELEASED || e->as == SETTLE_STOPPED;
 	if (row->state != ROW_RUNNING || row->owner != e->worker || row->epoch != e->epoch) {
-		bool again = is_repeated(row, e);
+		bool again = member_of(s, e->worker) && is_repeated(row, e);
 		s->marks[again ? MARK_again : MARK_stale] = true;
 		return again;
 	}
