@@ -429,7 +429,8 @@ void check_ledger(struct examination *x)
 	}
 }
 
-/* Our tables whose ids come from a sequence, and where the sequence is. */
+/* Our tables whose ids come from a sequence, and where the sequence is. Ids of workers contain a
+ * nonce besides: none is ever taken. */
 static const char sequences_sql[] =
 	"SELECT quote_ident(c.relname), quote_ident(a.attname), coalesce(s.last_value, 0), "
 	"to_regclass(q.name)::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
@@ -438,8 +439,8 @@ static const char sequences_sql[] =
 	"pg_get_serial_sequence('defib.' || c.relname, a.attname) END AS name) q "
 	"JOIN pg_sequences s ON to_regclass(format('%I.%I', s.schemaname, s.sequencename)) = "
 	"to_regclass(q.name) WHERE c.relnamespace = to_regnamespace('defib') AND "
-	"(c.relname, a.attname) IN (('job', 'id'), ('ledger', 'id'), ('worker', 'id'), "
-	"('delivery', 'seq')) AND has_table_privilege(c.oid, 'SELECT') "
+	"(c.relname, a.attname) IN (('job', 'id'), ('ledger', 'id'), ('delivery', 'seq')) AND "
+	"has_table_privilege(c.oid, 'SELECT') "
 	"AND has_sequence_privilege(to_regclass(q.name), 'USAGE, SELECT') ORDER BY 1";
 
 /* The last id of one table; false: it could not be read, which is reported. */

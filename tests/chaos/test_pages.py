@@ -205,8 +205,7 @@ def incarnation_of(queue, worker):
     """Of the host of a living worker; the rest is not that of any process."""
     text = queue.db.sql(f"SELECT incarnation FROM {queue.table('worker')} WHERE name = %s",
                         worker)[0][0]
-    host, boot, namespace = text.split("/")[:3]
-    return f"{host}/{boot}/{namespace}/4194303/1/"
+    return "/".join(text.split("/")[:4]) + "/4194303/1/"
 
 
 def give(queue, n, owners):

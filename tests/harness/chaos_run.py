@@ -373,7 +373,7 @@ class Chaos:
         seen = {pid: us for worker in self.workers for pid, us in worker.seen.items()}
         last = {}
         for _, incarnation in self.sql("SELECT id, incarnation FROM defib.worker ORDER BY id"):
-            _, _, ns, pid, start, _ = incarnation.split("/")
+            _, _, ns, _, pid, start, _ = incarnation.split("/")
             if int(ns) == namespace and (int(pid), int(start)) in seen:
                 last[incarnation] = seen[int(pid), int(start)]
         return last

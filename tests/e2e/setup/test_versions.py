@@ -89,7 +89,8 @@ def test_the_job_of_a_killed_worker_runs_elsewhere(empty, defib):
         assert [row[0] for row in queue.ledger("REQUEUED")] == [job]
     finally:
         queue.close()
-    assert defib("doctor", db=empty).code == 0
+    examined = defib("doctor", db=empty)
+    assert examined.code == 0, examined.out
 
 
 def test_a_foreign_row_is_found_recovered_and_put_back(jobs):
