@@ -351,10 +351,9 @@ void masked_failure(const struct watch *w, struct failure *f)
 	if (!f->code || !w || (w->mask.n == 0 && w->viewer_mask.n == 0))
 		return;
 	masked_free_text(w, NULL, f->what, &shown);
-	char *end = strrchr(shown.data, '"'), *begin = strchr(shown.data, '"');
-	if (quotes && begin < end)
-		snprintf(f->what, sizeof f->what, "%.*s\"****%s", (int)(begin - shown.data), shown.data,
-		         end);
+	const char *text = buf_text(&shown), *begin = strchr(text, '"'), *end = strrchr(text, '"');
+	if (quotes && begin && begin < end)
+		snprintf(f->what, sizeof f->what, "%.*s\"****%s", (int)(begin - text), text, end);
 	else
-		snprintf(f->what, sizeof f->what, "%s", buf_text(&shown));
+		snprintf(f->what, sizeof f->what, "%s", text);
 }
