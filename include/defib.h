@@ -202,8 +202,6 @@ typedef enum defib_outcome {
 /*
  * Called by threads of the worker, several at once. It should call
  * defib_job_should_stop() now and then, because a thread cannot be killed.
- * If it forks, the child may return from it, which ends the child with code 0:
- * job and worker are the parent's.
  */
 typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
 /*

@@ -190,8 +190,6 @@ static int start(struct program *p, char **env)
 	posix_spawn_file_actions_adddup2(&files, p->input, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&files, p->output[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&files, p->output[1], STDERR_FILENO);
-	/* Sockets and files that a library opened without close-on-exec: of clients, of databases. */
-	posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
 	int failed = posix_spawnp(&p->pid, argv[0], &files, &attr, argv, env);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attr);

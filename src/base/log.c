@@ -89,24 +89,10 @@ static void add_pairs(struct buf *line, const struct log_field *fields)
 	}
 }
 
-/* What a person reads in a terminal must not steer it. */
-static void add_clean(struct buf *line, const char *text)
-{
-	while (*text) {
-		size_t n = utf8_len(text);
-		if (n == 0 || utf8_is_control(text))
-			buf_addch(line, '?');
-		else
-			buf_addn(line, text, n);
-		text += n ? n : 1;
-	}
-}
-
 static void line_plain(struct buf *line, const char *level, const char *msg,
                        const struct log_field *fields)
 {
-	buf_addf(line, "defib: %s: ", level);
-	add_clean(line, msg);
+	buf_addf(line, "defib: %s: %s", level, msg);
 	add_pairs(line, fields);
 }
 
@@ -148,8 +134,10 @@ static line_writer *const writers[] = {
 	[LOG_JSON] = line_json,
 };
 
-static void put(enum log_level level, const char *msg, const struct log_field *fields)
+void log_write(enum log_level level, const char *msg, const struct log_field *fields)
 {
+	if (!log_enabled(level))
+		return;
 	AUTO_BUF line = BUF_INIT;
 	writers[atomic_load(&log_format)](&line, level_names[level], msg, fields);
 	if (diverted) {
@@ -160,16 +148,4 @@ static void put(enum log_level level, const char *msg, const struct log_field *f
 	/* A log that cannot be written must not stop the work it reports. */
 	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);
 	(void)written;
-}
-
-void log_write(enum log_level level, const char *msg, const struct log_field *fields)
-{
-	if (log_enabled(level))
-		put(level, msg, fields);
-}
-
-void log_output(const char *job, const char *line)
-{
-	const struct log_field fields[] = {LOG_STR("job", job), LOG_STR("line", line), {NULL, NULL, 0}};
-	put(LOG_INFO, "output of a job", job ? fields : fields + 1);
 }

@@ -349,21 +349,12 @@ static void read_service(struct cfg_reader *r, const struct cfg_node *node, void
 	}
 }
 
-/* Each watch knows what viewers of it do not see. */
-static void tell_watches(struct cfg_reader *r, const struct settings *s)
-{
-	(void)r;
-	for (int i = 0; i < s->nwatches; i++)
-		s->watches[i].viewer_mask = settings_http(s)->mask;
-}
-
 const struct section http_section = {
 	.id = SECTION_HTTP,
 	.row = OPTION(CUSTOM, "http", 0, "how the daemon serves over HTTP; a map",
                   .size = sizeof(struct service), .read = read_service),
 	.title = "HTTP",
 	.rows = service_rows,
-	.check = tell_watches,
 };
 
 const struct section environment_section = {

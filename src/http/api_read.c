@@ -52,11 +52,8 @@ static bool add_term(struct api_call *c, struct page *p, const char *text)
 		return false;
 	t->reach = viewer_reach(c->watch, &settings_http(&c->setup->settings)->mask, c->role);
 	if (viewer_hides(c->watch, &settings_http(&c->setup->settings)->mask, c->role, t))
-		return api_problem(
-			c, 403,
-			"\"%s\" searches columns, and the role %s does not see all their values: "
-			"a search would find them; search for key, kind, state, age or verdict",
-			text, role_names[c->role]);
+		return api_problem(c, 403, "\"%s\" searches a column that is masked for the role %s", text,
+		                   role_names[c->role]);
 	p->ask.nterms++;
 	return true;
 }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "http/api.h"
 #include "ledger/events.h"
-#include "recover/masked.h"
 #include "view/output.h"
 
 #include <assert.h>
@@ -233,11 +232,7 @@ bool api_failed(struct api_call *c, const struct failure *f)
 
 bool api_failed_as(struct api_call *c, int status, const struct failure *f)
 {
-	struct failure shown = *f;
-	/* What the database says of a row may quote a value. */
-	if (c->watch && c->setup)
-		masked_failure(api_seen(c, c->watch), &shown);
-	write_problem(c, status, shown.what, shown.next);
+	write_problem(c, status, f->what, f->next);
 	return false;
 }
 

@@ -145,26 +145,6 @@ static void our_own_names_are_taken(void **state)
 		assert_int_equal(status_of((struct asked_from){.host = ours[i]}), 200);
 }
 
-/* A name of 255 characters is the longest; nothing is written behind it. */
-static void the_longest_name_fits_and_no_longer_one(void **state)
-{
-	static const struct {
-		int length, status;
-	} rows[] = {{255, 200}, {256, 421}, {257, 421}};
-	(void)state;
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		char host[300] = "";
-		const char *names[] = {host};
-		const struct text_list hosts = {1, names};
-		int status = 0;
-		memset(host, 'a', (size_t)rows[i].length);
-		(void)auth_from_here(
-			&(struct asked_from){.method = "GET", .host = host, .listen = "10.1.2.3"}, &hosts,
-			&status);
-		assert_int_equal(status, rows[i].status);
-	}
-}
-
 static void names_that_may_mean_anybody_are_refused(void **state)
 {
 	static const char *const others[] = {
@@ -285,7 +265,6 @@ int main(void)
 		cmocka_unit_test(secrets_that_cannot_be_used_are_refused),
 		cmocka_unit_test(a_file_gives_its_first_line),
 		cmocka_unit_test(our_own_names_are_taken),
-		cmocka_unit_test(the_longest_name_fits_and_no_longer_one),
 		cmocka_unit_test(names_that_may_mean_anybody_are_refused),
 		cmocka_unit_test(behind_all_addresses_any_literal_is_ours_but_no_name),
 		cmocka_unit_test(an_origin_must_be_our_own),

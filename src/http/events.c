@@ -158,9 +158,6 @@ void events_free(struct events *e)
 	for (int i = 0; i < e->ntailers; i++)
 		tailer_end(e->tailers[i]);
 	free(e->tailers);
-	for (int i = 0; i < e->nowners; i++)
-		free(e->owners[i].actor);
-	free(e->owners);
 	events_tick_release(e);
 	pthread_cond_destroy(&e->changed);
 	pthread_mutex_destroy(&e->lock);
@@ -228,17 +225,6 @@ static void *tick(void *arg)
 	return NULL;
 }
 
-/* With the lock held; tokens are few, and a row stays for the next stream. */
-static struct stream_owner *owner_of(struct events *e, const char *actor)
-{
-	for (int i = 0; i < e->nowners; i++)
-		if (text_eq(e->owners[i].actor, actor))
-			return &e->owners[i];
-	e->owners = mem_grow(e->owners, sizeof *e->owners * (size_t)(e->nowners + 1));
-	e->owners[e->nowners] = (struct stream_owner){mem_strdup(actor), 0};
-	return &e->owners[e->nowners++];
-}
-
 void events_join(struct events *e, struct listener *l)
 {
 	pthread_mutex_lock(&e->lock);
@@ -262,11 +248,8 @@ void events_leave(struct events *e, struct listener *l)
 	if (*at)
 		*at = l->next;
 	e->n--;
-	if (l->actor)
-		owner_of(e, l->actor)->n--;
 	pthread_mutex_unlock(&e->lock);
 	event_stream_release(&l->stream);
-	free(l->actor);
 	free(l);
 }
 
@@ -310,33 +293,17 @@ static int streams_max(const struct api_call *c)
 	return half < EVENT_STREAMS_MAX ? (int)half : EVENT_STREAMS_MAX;
 }
 
-/* Without tokens every caller is the same one. */
-static int share_of(const struct api_call *c, int max)
-{
-	int share = max / EVENT_STREAMS_SHARE;
-	if (settings_http(&c->setup->settings)->ntokens == 0)
-		return max;
-	return share > 0 ? share : 1;
-}
-
 static bool take_place(struct api_call *c, struct events *e)
 {
-	int max = streams_max(c), share = share_of(c, max);
+	int max = streams_max(c);
 	pthread_mutex_lock(&e->lock);
-	struct stream_owner *own = owner_of(e, c->actor);
-	bool room = e->n < max, fair = own->n < share;
-	e->n += room && fair;
-	own->n += room && fair;
+	bool room = e->n < max;
+	e->n += room;
 	pthread_mutex_unlock(&e->lock);
-	if (room && fair)
+	if (room)
 		return true;
 	api_header(c, "Retry-After", "10");
-	if (!room)
-		return api_problem(c, 503, "%d streams are open, which is the limit; close one", max);
-	return api_problem(c, 503,
-	                   "%d streams of this token are open, which is its share; close one, or use a "
-	                   "token of your own",
-	                   share);
+	return api_problem(c, 503, "%d streams are open, which is the limit; close one", max);
 }
 
 static void listen_to_events(struct api_call *c)
@@ -354,7 +321,6 @@ static void listen_to_events(struct api_call *c)
 	struct listener *l = mem_alloc(sizeof *l);
 	l->events = e;
 	l->setup = c->setup->number;
-	l->actor = mem_strdup(c->actor);
 	event_stream_init(&l->stream, &cursor, api_query(c, "watch"), event, clock_boot_ms());
 	l->stream.sight = c->role >= ROLE_OPERATOR ? EVENT_WHOLE : EVENT_VIEWED;
 	l->http = http_stream(c, "text/event-stream", &ops, l);

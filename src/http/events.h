@@ -24,7 +24,6 @@
 #include <pthread.h>
 
 #define EVENT_STREAMS_MAX 200 /* and never more than half of http: max_connections */
-#define EVENT_STREAMS_SHARE 4 /* one token has at most a fourth of them */
 
 /* Starts no thread and queries no database before the first client. */
 struct events *events_new(struct live_settings_box *setups, struct overview *overview);
@@ -42,14 +41,7 @@ struct listener {
 	struct events *events;
 	struct http_stream *http; /* NULL: in tests */
 	int64_t setup;            /* number of the configuration that admitted it */
-	char *actor;              /* whose token it has */
 	struct event_stream stream;
-};
-
-/* How many streams one token has. */
-struct stream_owner {
-	char *actor;
-	int n;
 };
 
 /* The state of a watch when it was last sent. */
@@ -66,8 +58,6 @@ struct events {
 	struct overview *overview;
 	struct listener *first;
 	int n; /* listeners, and those about to join */
-	struct stream_owner *owners;
-	int nowners;
 	bool stop;
 	struct tailer **tailers;
 	int ntailers;

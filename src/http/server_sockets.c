@@ -329,8 +329,7 @@ struct head {
 	bool walks;        /* the library keeps heads in the layout that we know */
 	const char *why;   /* the first problem */
 	int hosts, lengths, encodings;
-	unsigned seen; /* of `once` */
-	bool old;      /* HTTP/1.0 */
+	bool old; /* HTTP/1.0 */
 };
 
 static bool is_token(const char *text, size_t n)
@@ -385,27 +384,6 @@ static bool follows(struct head *h, const char *name, size_t nname, const char *
 	return true;
 }
 
-/*
- * Who reads the first of two and who reads the last see different requests: a proxy that checks a
- * token, for example, and this server.
- */
-static const char *const once[] = {
-	"Authorization",      "Content-Type", "Last-Event-ID",
-	WORKER_SECRET_HEADER, "Origin",       "If-None-Match",
-	"Sec-Fetch-Site",     "Expect",       NULL,
-};
-
-static void judge_once(struct head *h, const char *name)
-{
-	for (int i = 0; once[i]; i++) {
-		if (strcasecmp(name, once[i]) != 0)
-			continue;
-		if (h->seen & 1U << i)
-			h->why = "the request has a header twice that may occur once";
-		h->seen |= 1U << i;
-	}
-}
-
 static void judge_framing(struct head *h, const char *name, const char *value, size_t nvalue)
 {
 	while (nvalue > 0 && (value[nvalue - 1] == ' ' || value[nvalue - 1] == '\t'))
@@ -438,8 +416,6 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
 		h->why = "a line of the head does not end with CRLF, or is folded";
 	else
 		judge_framing(h, name, value, nvalue);
-	if (!h->why)
-		judge_once(h, name);
 	return h->why ? MHD_NO : MHD_YES;
 }
 

@@ -26,7 +26,6 @@ struct defib_beat {
 	int64_t instance; /* the worker that has the job's lease; 0: none of this process yet */
 	int64_t epoch;    /* of that lease */
 	pthread_t thread;
-	pid_t process;
 	pthread_mutex_t lock;
 	pthread_cond_t asked;
 	/* guarded by the lock */
@@ -209,7 +208,6 @@ static void beat_free(defib_beat *b)
 static defib_beat *beat_new(void)
 {
 	defib_beat *b = mem_alloc(sizeof *b);
-	b->process = getpid();
 	condition_init(&b->asked);
 	pthread_mutex_init(&b->lock, NULL);
 	return b;
@@ -240,8 +238,6 @@ defib_err defib_beat_start(const defib_beat_options *options, defib_beat **out,
 defib_err defib_beat_step(defib_beat *beat, const char *step, const char *metadata)
 {
 	struct failure f = {0};
-	if (lib_forked(beat->process))
-		return DEFIB_REFUSED;
 	if (!beat->watch || must_be_object(metadata, &f))
 		return DEFIB_USAGE;
 	pthread_mutex_lock(&beat->lock);
@@ -269,7 +265,7 @@ static void end_of_watch(defib_beat *b)
 
 static void stop(defib_beat *beat)
 {
-	if (!beat || lib_forked(beat->process))
+	if (!beat)
 		return;
 	pthread_mutex_lock(&beat->lock);
 	beat->stop = true;

@@ -326,7 +326,6 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_worker *w = mem_alloc(sizeof *w);
-	w->process = getpid();
 	defib_err err = read_options(w, options, &f);
 	if (!err)
 		err = lib_read_pools(w, pools, npools, &f);
@@ -348,7 +347,7 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 void defib_worker_run(defib_worker *worker)
 {
 	struct worker_counts counts;
-	if (!worker->inner || lib_forked(worker->process))
+	if (!worker->inner)
 		return;
 	worker_run(worker->inner);
 	worker_counts(worker->inner, &counts);
@@ -357,7 +356,7 @@ void defib_worker_run(defib_worker *worker)
 
 void defib_worker_stop(defib_worker *worker)
 {
-	if (!worker->inner || lib_forked(worker->process))
+	if (!worker->inner)
 		return;
 	log_event(LOG_INFO, "stopping: no new claims", LOG_STR("name", worker->options.name));
 	worker_stop(worker->inner);
@@ -391,7 +390,7 @@ defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 
 void defib_worker_free(defib_worker *worker)
 {
-	if (!worker || lib_forked(worker->process))
+	if (!worker)
 		return;
 	if (worker->inner)
 		worker_close(worker->inner);

@@ -5,7 +5,6 @@
 #include "recover/apply_inside.h"
 
 #include "ledger/events.h"
-#include "recover/masked.h"
 
 /* ---- evidence of every attempt, for a job that is held as poison ---- */
 
@@ -238,25 +237,17 @@ static defib_err write_steps(struct batch *b, struct failure *f)
 #define RETRY_ENDED_LATE                                                                           \
 	"its old worker went on after all (late_when): the retry that waited is cancelled"
 
-/*
- * A later undo must know that `also` statements ran, even if the watch has changed by then; and a
- * later reader, which values of `before` and `after` repeat a masked one.
- */
-static const char *entry_evidence(const struct batch *b, const struct candidate *c)
+/* A later undo must know this, even if the watch has changed by then. */
+static const char *with_also(const struct batch *b, const struct candidate *c)
 {
-	AUTO_BUF more = BUF_INIT;
 	size_t len = strlen(c->evidence);
-	if (acts(c) && watch_also(batch_watch(b), c->does))
-		buf_add(&more, ",\"also\":true");
-	masked_repeats(&c->facts, c->evidence, c->before, c->after, &more);
-	if (more.len == 0)
+	if (!watch_also(batch_watch(b), c->does))
 		return c->evidence;
-	return arena_printf(b->arena, "%.*s%s}", (int)len - 1, c->evidence,
-	                    buf_text(&more) + (len > 2 ? 0 : 1));
+	return arena_printf(b->arena, "%.*s%s\"also\":true}", (int)len - 1, c->evidence,
+	                    len > 2 ? "," : "");
 }
 
-static struct ledger_entry entry_of(const struct batch *b, const struct candidate *c,
-                                    const char *event)
+static struct ledger_entry entry_of(const struct candidate *c, const char *event)
 {
 	return (struct ledger_entry){
 		.job = c->facts.job,
@@ -265,7 +256,7 @@ static struct ledger_entry entry_of(const struct batch *b, const struct candidat
 			c->judgement.verdict == VERDICT_NONE ? NULL : verdict_names[c->judgement.verdict],
 		.rule = c->decision.rule,
 		.reason = c->reason,
-		.evidence = entry_evidence(b, c),
+		.evidence = c->evidence,
 		.has_epoch = c->facts.has_epoch,
 		.epoch = c->facts.epoch,
 	};
@@ -301,10 +292,10 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 		const struct candidate *c = &b->all[i];
 		bool changed = c->decision.act && c->outcome == OUTCOME_CHANGED;
 		if (to_be_noted(b, c)) {
-			entries[n] = entry_of(b, c, act_event(REMEDY_REPORT));
+			entries[n] = entry_of(c, act_event(REMEDY_REPORT));
 			entries[n++].after = noted_as(batch_watch(b), c, b->arena);
 		} else if (changed) {
-			entries[n] = entry_of(b, c, ENTRY_CHANGED_MEANWHILE);
+			entries[n] = entry_of(c, ENTRY_CHANGED_MEANWHILE);
 			if (c->late)
 				entries[n].reason = RETRY_ENDED_LATE;
 			n++;
@@ -313,8 +304,9 @@ static defib_err write_ledger(struct batch *b, const struct ledger_context *ctx,
 		if (!acts(c))
 			continue;
 		if (c->decision.exhausted)
-			entries[n++] = entry_of(b, c, ENTRY_RETRIES_EXHAUSTED);
-		entries[n] = entry_of(b, c, c->event ? c->event : act_event(c->does));
+			entries[n++] = entry_of(c, ENTRY_RETRIES_EXHAUSTED);
+		entries[n] = entry_of(c, c->event ? c->event : act_event(c->does));
+		entries[n].evidence = with_also(b, c);
 		entries[n].before = before_of(b, c);
 		/* An undone hold leaves the facts that led to it; a release says that they do not count. */
 		bool released = c->does == ACT_LIFT && !c->event;

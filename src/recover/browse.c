@@ -7,7 +7,6 @@
 #include "ledger/jobs.h"
 #include "ledger/retries.h"
 #include "recover/held.h"
-#include "recover/masked.h"
 
 #include <assert.h>
 
@@ -237,7 +236,6 @@ static defib_err ask(struct reading *r, struct list_statement *s, int64_t within
 		err = store_exec(r->store, buf_text(&s->sql), s->params, s->nparams, r->arena, rows, f);
 		store_rollback(r->store); /* nothing was written */
 	}
-	masked_failure(r->sql->binding->watch, f);
 	buf_release(&s->sql);
 	return err;
 }

@@ -5,7 +5,6 @@
 #include "ledger/jobs.h"
 #include "ledger/orders.h"
 #include "recover/look.h"
-#include "recover/masked.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -158,7 +157,6 @@ static defib_err carry_part(struct carrier *c, struct candidate *batch, int n, b
 	}
 	if (n == 1) {
 		batch->outcome = OUTCOME_REFUSED;
-		masked_failure(c->sql->binding->watch, f);
 		batch->refusal = arena_strdup(keep, f->what);
 		fail_clear(f);
 		return DEFIB_OK;

@@ -60,7 +60,7 @@ static const char *state_name(const struct watch *w, const char *column, const c
 
 void shown_value(const struct watch *w, const char *column, const char *value, struct buf *out)
 {
-	const char *name = watch_hides(w, column) ? NULL : state_name(w, column, value);
+	const char *name = state_name(w, column, value);
 	if (name && !text_eq(name, value))
 		buf_addf(out, "%s (%s)", name, value);
 	else
@@ -69,11 +69,8 @@ void shown_value(const struct watch *w, const char *column, const char *value, s
 
 void shown_owner(const struct watch *w, const char *owner, struct buf *out)
 {
-	/* For a viewer the owner is masked as a whole, by its expression. */
-	if (watch_hides(w, w->owner.text) || watch_hides_value(w, w->owner.text))
-		buf_addf(out, "****%s", last_characters(owner, 6));
-	else
-		buf_add(out, owner);
+	const char *column = w->owner.text;
+	mask_value(w, text_starts(column, "t.") ? column + 2 : column, owner, out);
 }
 
 /* Columns that identify the job, unless the evidence already uses that name. */

@@ -2,7 +2,6 @@
 #include "recover/look.h"
 
 #include "ledger/jobs.h"
-#include "recover/masked.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
@@ -67,23 +66,6 @@ static bool number(const struct store_rows *rows, int row, int col, int64_t *out
 	return row_text(rows, row, col) != NULL;
 }
 
-/* What everybody's mask hides leaves the database's rows here: nothing below can show it. */
-static void mask_shown(const struct watch *w, struct arena *a, struct facts *f)
-{
-	AUTO_SECRETS secrets = {0};
-	AUTO_BUF shown = BUF_INIT;
-	if (w->mask.n == 0)
-		return;
-	secrets_facts(&secrets, w, f);
-	for (int i = 0; i < w->show.n; i++) {
-		if (!f->show[i])
-			continue;
-		buf_clear(&shown);
-		masked_text(w, &secrets, w->show.items[i], f->show[i], &shown);
-		f->show[i] = arena_strdup(a, buf_text(&shown));
-	}
-}
-
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
                   struct arena *a, struct facts *out)
 {
@@ -113,14 +95,8 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 	for (int i = 0; i < w->nrules; i++)
 		if (row_bool(rows, row, c->when + i))
 			out->when |= 1U << i;
-	out->nmasked = q->binding->nmasked;
-	out->masked_names = q->binding->masked;
-	out->masked = ARENA_ARRAY(a, const char *, out->nmasked + 1);
-	for (int i = 0; i < out->nmasked; i++)
-		out->masked[i] = row_text(rows, row, c->masked + i);
 	for (int i = 0; i < w->show.n; i++)
 		out->show[i] = row_text(rows, row, c->show + i);
-	mask_shown(w, a, out);
 }
 
 static enum hold_state hold_of(const struct binding *b, const struct history *h,
@@ -203,7 +179,6 @@ static defib_err read_facts(struct store *s, const struct watch_sql *q, const st
 			facts_decode(q, &rows, i, a, &(*out)[i]);
 		err = add_history(s, q->binding, l, a, *out, *n, f);
 	}
-	masked_failure(q->binding->watch, f);
 	store_rollback(s); /* nothing was written */
 	return err;
 }

@@ -118,16 +118,8 @@ void masked_document(const struct watch *w, const struct secrets *s, const char 
 
 static void keep(struct secrets *s, const char *value)
 {
-	if (!value || strlen(value) < SECRET_LEAST)
-		return;
-	if (s->n == s->room) {
-		const char **more = ARENA_ARRAY(&s->arena, const char *, 2 * s->room + 16);
-		for (int i = 0; i < s->n; i++)
-			more[i] = s->items[i];
-		s->items = more;
-		s->room = 2 * s->room + 16;
-	}
-	s->items[s->n++] = arena_strdup(&s->arena, value);
+	if (value && strlen(value) >= SECRET_LEAST && s->n < SECRETS_MAX)
+		s->items[s->n++] = arena_strdup(&s->arena, value);
 }
 
 void secrets_add(struct secrets *s, const struct watch *w, const char *column, const char *value)
@@ -146,78 +138,25 @@ void secrets_owner(struct secrets *s, const struct watch *w, const char *owner)
 		keep(s, owner);
 }
 
-/* `hidden`: it is all of a masked member. */
-static void secrets_json(struct secrets *s, const struct watch *w, const json_t *value, bool hidden)
+static void secrets_json(struct secrets *s, const struct watch *w, const json_t *value)
 {
 	void *at = json_object_iter((json_t *)value);
 	for (; at; at = json_object_iter_next((json_t *)value, at)) {
 		const char *name = json_object_iter_key(at);
 		const json_t *member = json_object_iter_value(at);
+		secrets_add(s, w, name, json_string_value(member));
 		if (text_eq(name, "owner"))
 			secrets_owner(s, w, json_string_value(member));
-		secrets_json(s, w, member, hidden || watch_hides(w, name));
+		secrets_json(s, w, member);
 	}
 	for (size_t i = 0; i < json_array_size(value); i++)
-		secrets_json(s, w, json_array_get(value, i), hidden);
-	if (!hidden || json_is_object(value) || json_is_array(value))
-		return;
-	char *dump = json_is_number(value) ? json_dumps(value, ONE_LINE) : NULL;
-	keep(s, dump ? dump : json_string_value(value));
-	free(dump);
+		secrets_json(s, w, json_array_get(value, i));
 }
 
 void secrets_document(struct secrets *s, const struct watch *w, const char *text)
 {
 	json_auto_t *value = w && w->mask.n && text ? json_read(text, 0) : NULL;
-	secrets_json(s, w, value, false);
-}
-
-void secrets_entry(struct secrets *s, const struct watch *w, const char *evidence,
-                   const char *before, const char *after)
-{
-	const char *const documents[] = {evidence, before, after};
-	json_auto_t *said = w && w->mask.n && evidence ? json_read(evidence, 0) : NULL;
-	const json_t *repeats = json_object_get(said, "masked");
-	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
-		json_auto_t *value =
-			json_array_size(repeats) && documents[i] ? json_read(documents[i], 0) : NULL;
-		for (size_t k = 0; k < json_array_size(repeats); k++) {
-			const char *name = json_string_value(json_array_get(repeats, k));
-			keep(s, name ? json_string_value(json_object_get(value, name)) : NULL);
-		}
-		secrets_document(s, w, documents[i]);
-	}
-}
-
-/* Under a masked name the value is masked by its name. */
-static bool repeats_masked(const struct facts *f, const char *name, const char *text)
-{
-	for (int i = 0; i < f->nmasked; i++)
-		if (strcasecmp(f->masked_names[i], name) == 0)
-			return false;
-	for (int i = 0; text && i < f->nmasked; i++)
-		if (f->masked[i] && strlen(f->masked[i]) >= SECRET_LEAST && strcasestr(text, f->masked[i]))
-			return true;
-	return false;
-}
-
-void masked_repeats(const struct facts *f, const char *evidence, const char *before,
-                    const char *after, struct buf *out)
-{
-	const char *const documents[] = {evidence, before, after};
-	json_auto_t *names = json_object();
-	for (size_t i = 0; f->nmasked && i < sizeof documents / sizeof *documents; i++) {
-		json_auto_t *value = documents[i] ? json_read(documents[i], 0) : NULL;
-		for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at))
-			if (repeats_masked(f, json_object_iter_key(at),
-			                   json_string_value(json_object_iter_value(at))))
-				json_object_set_new(names, json_object_iter_key(at), json_null());
-	}
-	for (void *at = json_object_iter(names); at; at = json_object_iter_next(names, at)) {
-		buf_add(out, at == json_object_iter(names) ? ",\"masked\":[" : ",");
-		buf_add_json(out, json_object_iter_key(at));
-	}
-	buf_add(out, json_object_size(names) ? "]" : "");
+	secrets_json(s, w, value);
 }
 
 void secrets_release(struct secrets *s)
@@ -230,10 +169,6 @@ void secrets_facts(struct secrets *s, const struct watch *w, const struct facts 
 	secrets_owner(s, w, f->owner);
 	for (int i = 0; i < w->show.n; i++)
 		secrets_add(s, w, w->show.items[i], f->show[i]);
-	for (int i = 0; i < f->nmasked; i++) {
-		secrets_add(s, w, f->masked_names[i], f->masked[i]);
-		secrets_document(s, w, f->masked[i]);
-	}
 	secrets_document(s, w, f->before);
 }
 
@@ -248,7 +183,7 @@ static const char *secret_at(const struct secrets *s, const char *text, const ch
 	for (int i = 0; s && i < s->n; i++) {
 		const char *secret = s->items[i];
 		size_t len = strlen(secret);
-		if (strncasecmp(at, secret, len) != 0)
+		if (strncmp(at, secret, len) != 0)
 			continue;
 		bool apart = (at == text || !is_word(at[-1]) || !is_word(*secret)) &&
 		             (!is_word(at[len]) || !is_word(secret[len - 1]));
@@ -265,7 +200,7 @@ static size_t name_at(const struct watch *w, const char *text, const char *at)
 		return 0;
 	for (int i = 0; i < w->mask.n; i++) {
 		size_t len = strlen(w->mask.items[i]);
-		if (len == 0 || strncasecmp(at, w->mask.items[i], len) != 0 || is_word(at[len]))
+		if (len == 0 || strncmp(at, w->mask.items[i], len) != 0 || is_word(at[len]))
 			continue;
 		size_t behind = len + strspn(at + len, ")\"' ");
 		if (at[behind] == '=' || at[behind] == ':')
@@ -341,19 +276,4 @@ void masked_member(const struct watch *w, const struct secrets *s, const char *n
 	} else {
 		buf_add(out, "null");
 	}
-}
-
-/* PostgreSQL's class 22, data exceptions, quotes the value that it does not accept. */
-void masked_failure(const struct watch *w, struct failure *f)
-{
-	AUTO_BUF shown = BUF_INIT;
-	bool quotes = text_starts(f->sqlstate, "22");
-	if (!f->code || !w || (w->mask.n == 0 && w->viewer_mask.n == 0))
-		return;
-	masked_free_text(w, NULL, f->what, &shown);
-	const char *text = buf_text(&shown), *begin = strchr(text, '"'), *end = strrchr(text, '"');
-	if (quotes && begin && begin < end)
-		snprintf(f->what, sizeof f->what, "%.*s\"****%s", (int)(begin - text), text, end);
-	else
-		snprintf(f->what, sizeof f->what, "%s", text);
 }

@@ -15,10 +15,11 @@
 #include <jansson.h>
 
 /* Values that must not appear in free text either: those of masked columns, as far as known. */
+#define SECRETS_MAX 64
 struct secrets {
 	struct arena arena;
-	const char **items;
-	int n, room;
+	const char *items[SECRETS_MAX];
+	int n;
 };
 /* A column's value, if the watch masks that column. */
 void secrets_add(struct secrets *s, const struct watch *w, const char *column, const char *value);
@@ -26,10 +27,7 @@ void secrets_add(struct secrets *s, const struct watch *w, const char *column, c
 void secrets_owner(struct secrets *s, const struct watch *w, const char *owner);
 /* Every masked member of a JSON document. */
 void secrets_document(struct secrets *s, const struct watch *w, const char *text);
-/* Everything in an entry of the ledger; see masked_repeats(). */
-void secrets_entry(struct secrets *s, const struct watch *w, const char *evidence,
-                   const char *before, const char *after);
-/* Everything that is known about a job, with its masked columns. */
+/* Everything that is known about a job. */
 void secrets_facts(struct secrets *s, const struct watch *w, const struct facts *f);
 void secrets_release(struct secrets *s);
 /* AUTO_SECRETS s = {0}; releases itself. */
@@ -56,17 +54,5 @@ void masked_member(const struct watch *w, const struct secrets *s, const char *n
 /* A document on one line; NULL and invalid JSON become null. `w` NULL: nothing is masked. */
 void masked_document(const struct watch *w, const struct secrets *s, const char *text,
                      struct buf *out);
-
-/*
- * ,"masked":["error"]: the members of an entry's documents whose text repeats a value of a masked
- * column. They are stored as they were, so that they can be restored, and masked when shown.
- */
-void masked_repeats(const struct facts *f, const char *evidence, const char *before,
-                    const char *after, struct buf *out);
-/*
- * The database's words about a row may quote a value ("invalid input syntax for type integer:
- * \"anna\""): without that, if the watch masks anything.
- */
-void masked_failure(const struct watch *w, struct failure *f);
 
 #endif

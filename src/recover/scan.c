@@ -16,7 +16,6 @@
 #include "recover/evidence.h"
 #include "recover/held.h"
 #include "recover/look.h"
-#include "recover/masked.h"
 #include "recover/mistakes.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
@@ -413,6 +412,16 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 static const struct judge_rule no_time = {"unreadable", VERDICT_NONE,
                                           "its sign of life cannot be read as a time"};
 
+/* A masked column must not be shown here either. */
+static bool is_masked(const struct scanner *p, enum sign sign)
+{
+	const struct watch *w = p->watch;
+	for (int i = 0; i < w->mask.n; i++)
+		if (sql_names(watch_sign(w, sign)->text, p->bound.binding.engine, w->mask.items[i]))
+			return true;
+	return false;
+}
+
 /* One bad row is reported and set aside; the others were recovered. An error here is ignored. */
 static void report_unreadable(struct scanner *p)
 {
@@ -431,8 +440,8 @@ static void report_unreadable(struct scanner *p)
 		                      .outcome = OUTCOME_REFUSED};
 		memcpy(c.facts.key, all[i].key, sizeof c.facts.key);
 		c.facts.job = all[i].job;
-		c.refusal =
-			arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign], all[i].value);
+		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign],
+		                         is_masked(p, all[i].sign) ? "****" : all[i].value);
 		report(p, &c, 1);
 	}
 	arena_clear(&p->page);
@@ -548,7 +557,6 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	arena_clear(&p->page);
 	arena_clear(&p->carrier.arena);
 	f->code = err;
-	masked_failure(p->watch, f);
 	return err;
 }
 

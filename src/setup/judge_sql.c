@@ -454,9 +454,9 @@ static void add_piece(const char *text, size_t n, struct buf *out)
 }
 
 /* As mask_value(): the last six characters, unless that is the whole text. */
-static void add_value(bool hidden, const char *sql, struct buf *out)
+static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
 {
-	if (hidden)
+	if (watch_hides(w, column))
 		buf_addf(out, "'****' || CASE WHEN length(%s) <= 6 THEN '' ELSE right(%s, 6) END", sql,
 		         sql);
 	else
@@ -467,7 +467,7 @@ static void add_value(bool hidden, const char *sql, struct buf *out)
 static void add_owner(const struct watch *w, struct buf *out)
 {
 	const char *owner = w->owner.text ? w->owner.text : "";
-	add_value(watch_hides_value(w, owner), "owner", out);
+	add_value(w, text_starts(owner, "t.") ? owner + 2 : owner, "owner", out);
 }
 
 /* A template with its fields filled in. */
@@ -545,7 +545,7 @@ static void add_shown(const struct watch *w, struct buf *out)
 		buf_add(out, i ? ", " : "");
 		sql_literal(out, w->show.items[i]);
 		buf_add(out, ", ");
-		add_value(watch_hides(w, w->show.items[i]), column, out);
+		add_value(w, w->show.items[i], column, out);
 	}
 	buf_add(out, "))");
 }

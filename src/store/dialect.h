@@ -84,7 +84,6 @@ struct dialect_questions {
 	                       and retry exist; does ledger_seal exist */
 	const char *may_create; /* whether the role may create our schema; NULL: always */
 	const char *tables;     /* the names of all tables and views, for suggestions */
-	const char *readable;   /* $1 table, $2 list of columns: those the role may read; NULL: all */
 	const char *ways; /* $1 table, $2 list of key columns: does it have triggers; does its key have
 	                     an index; NULL: not known */
 	const char *row_security; /* $1 table: whether it hides rows from this role */

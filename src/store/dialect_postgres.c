@@ -291,8 +291,6 @@ const struct dialect dialect_postgres = {
 				"'.' || c.relname END FROM pg_class c JOIN pg_namespace n ON n.oid = "
 				"c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN "
 				"('pg_catalog', 'information_schema') LIMIT 2000",
-			.readable = "SELECT n FROM unnest($2::text[]) n WHERE "
-						"has_column_privilege(to_regclass($1), n, 'SELECT')",
 			.ways = "SELECT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass($1) AND "
 					"c.relkind = 'v') OR EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT "
 					"g.tgisinternal AND "

@@ -25,8 +25,7 @@ void key_value_json(const struct watch *w, const char *job, struct buf *out)
 		buf_add(out, job); /* a composite key is already a JSON array */
 }
 
-static void json_shown(const struct watch *w, const struct secrets *s, const struct facts *f,
-                       struct buf *out)
+static void json_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	AUTO_BUF value = BUF_INIT;
 	buf_add(out, ",\"show\":{");
@@ -36,22 +35,22 @@ static void json_shown(const struct watch *w, const struct secrets *s, const str
 		buf_add(out, ":");
 		buf_clear(&value);
 		if (f->show[i])
-			masked_text(w, s, w->show.items[i], f->show[i], &value);
+			masked_text(w, NULL, w->show.items[i], f->show[i], &value);
 		json_value(out, f->show[i] ? buf_text(&value) : NULL);
 	}
 	buf_add(out, "}");
 }
 
-void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
-                  struct buf *out)
+/* The reason given with the job's hold; values that are masked elsewhere are masked in it. */
+static void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	AUTO_SECRETS secrets = {0};
-	secrets_facts(&secrets, w, &row->facts);
-	browsed_json_beside(w, d, row, &secrets, out);
+	secrets_facts(&secrets, w, f);
+	masked_free_text(w, &secrets, f->hold_reason, out);
 }
 
-void browsed_json_beside(const struct watch *w, const struct database *d, const struct browsed *row,
-                         const struct secrets *secrets, struct buf *out)
+void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
+                  struct buf *out)
 {
 	const struct facts *f = &row->facts;
 	const struct judgement *j = &row->judgement;
@@ -81,14 +80,14 @@ void browsed_json_beside(const struct watch *w, const struct database *d, const 
 	          hold_in_force(f->hold) ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
 	buf_clear(&text);
 	if (hold_in_force(f->hold) && f->hold_reason)
-		masked_free_text(w, secrets, f->hold_reason, &text);
+		hold_reason_words(w, f, &text);
 	json_text(out, "hold_reason",
 	          hold_in_force(f->hold) && f->hold_reason ? buf_text(&text) : NULL);
 	buf_clear(&text);
 	if (row->has_retry)
 		time_iso(row->retry_us, &text);
 	json_text(out, "retry_at", row->has_retry ? buf_text(&text) : NULL);
-	json_shown(w, secrets, f, out);
+	json_shown(w, f, out);
 }
 
 void claim_json(const struct claim *c, bool there, struct buf *out)
@@ -147,10 +146,8 @@ void note_words(const struct watch *w, const struct browsed *row, struct buf *ou
 	if (hold_in_force(f->hold))
 		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
 	if (hold_in_force(f->hold) && f->hold_reason) {
-		AUTO_SECRETS secrets = {0};
-		secrets_facts(&secrets, w, f);
 		buf_add(out, ", ");
-		masked_free_text(w, &secrets, f->hold_reason, out);
+		hold_reason_words(w, f, out);
 	}
 	if (!row->has_retry)
 		return;
@@ -186,18 +183,13 @@ void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...)
 	s->values[s->n++] = arena_strdup(s->arena, text);
 }
 
-void fact_print(const struct fact_sheet *s, const struct watch *w, const struct secrets *secrets,
-                struct buf *out)
+void fact_print(const struct fact_sheet *s, struct buf *out)
 {
-	AUTO_BUF value = BUF_INIT;
 	int width = 13;
 	for (int i = 0; i < s->n; i++)
 		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
-	for (int i = 0; i < s->n; i++) {
-		buf_clear(&value);
-		masked_free_text(w, secrets, s->values[i], &value);
-		out_line(out, s->names[i], width, buf_text(&value));
-	}
+	for (int i = 0; i < s->n; i++)
+		out_line(out, s->names[i], width, s->values[i]);
 }
 
 static void sign_lines(struct fact_sheet *sheet, const struct watch *w, const struct facts *f)
@@ -497,7 +489,6 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	const struct candidate *cand = &x->cand;
 	const struct judgement *j = &cand->judgement;
 	bool stuck = j->verdict != VERDICT_NONE;
-	AUTO_SECRETS secrets = {0};
 	buf_add(out, "{\"database\":");
 	buf_add_json(out, d->name);
 	json_text(out, "watch", w->name);
@@ -508,9 +499,8 @@ void explained_json(const struct watch *w, const struct database *d, const struc
 	json_text(out, "verdict_rule", j->rule->id);
 	json_text(out, "law", j->rule->id); /* its old name */
 	json_text(out, "why", j->rule->why);
-	secrets_facts(&secrets, w, &cand->facts);
 	buf_add(out, ",\"evidence\":");
-	masked_document(w, &secrets, cand->evidence, out);
+	masked_text(w, NULL, "", cand->evidence, out);
 	json_bool(out, "held", hold_in_force(cand->facts.hold));
 	json_text(out, "hold_cause", hold_in_force(cand->facts.hold) ? cand->facts.hold_cause : NULL);
 	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
@@ -580,7 +570,6 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	const struct judgement *j = &x->cand.judgement;
 	AUTO_BUF because = BUF_INIT, title = BUF_INIT;
 	struct fact_sheet sheet = {.arena = a};
-	AUTO_SECRETS secrets = {0};
 	evidence_sentence(j, &because);
 	buf_addf(&title, "%s/%s ", d->name, w->name);
 	out_padded(&title, x->cand.facts.job, 0);
@@ -591,6 +580,5 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	if (x->has_claim)
 		fact_claim(&sheet, &x->claim, x->cand.facts.now_us);
 	verdict_lines(w, x, &sheet);
-	secrets_facts(&secrets, w, &x->cand.facts);
-	fact_print(&sheet, w, &secrets, out);
+	fact_print(&sheet, out);
 }

@@ -6,7 +6,6 @@
 
 #include "recover/attach.h"
 #include "recover/browse.h"
-#include "recover/masked.h"
 #include "recover/scan.h"
 #include "view/output.h"
 
@@ -17,9 +16,6 @@ void key_value_json(const struct watch *w, const char *job, struct buf *out);
 /* A whole row, as an object that is still open. */
 void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
                   struct buf *out);
-/* The same beside more of the job: `secrets` are all the masked values that are known of it. */
-void browsed_json_beside(const struct watch *w, const struct database *d, const struct browsed *row,
-                         const struct secrets *secrets, struct buf *out);
 /* ,"claim":…: the session that claimed the job; null if its table does not record it. */
 void claim_json(const struct claim *c, bool there, struct buf *out);
 
@@ -48,8 +44,7 @@ void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRI
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
 /* The session that claimed it, if its table records that (defib attach). */
 void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us);
-void fact_print(const struct fact_sheet *s, const struct watch *w, const struct secrets *secrets,
-                struct buf *out);
+void fact_print(const struct fact_sheet *s, struct buf *out);
 
 /* A list of jobs for a terminal: its titles, and one row each. */
 void list_head(struct table *t, const struct watch *w);

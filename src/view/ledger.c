@@ -7,7 +7,9 @@
 
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)
 {
-	secrets_entry(out, w, r->evidence, r->before, r->after);
+	secrets_document(out, w, r->evidence);
+	secrets_document(out, w, r->before);
+	secrets_document(out, w, r->after);
 }
 
 void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out)

@@ -16,16 +16,13 @@ void scan_begin_json(const struct watch *w, const struct database *d, struct buf
 void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	AUTO_BUF owner = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
 	buf_add(out, "{\"key\":");
 	key_value_json(w, c->facts.job, out);
 	json_text(out, "verdict", verdict_names[c->judgement.verdict]);
 	json_text(out, "remedy", remedy_names[c->decision.remedy]);
 	json_text(out, "rule", c->decision.rule);
 	json_text(out, "outcome", outcome_names[c->outcome]);
-	secrets_facts(&secrets, w, &c->facts);
-	buf_add(out, ",\"evidence\":");
-	masked_document(w, &secrets, c->evidence, out);
+	buf_addf(out, ",\"evidence\":%s", c->evidence);
 	json_seconds(out, "silent_s", c->judgement.measured, c->judgement.measured_us);
 	if (c->facts.owner)
 		shown_owner(w, c->facts.owner, &owner);
@@ -36,7 +33,7 @@ void scan_job_json(const struct watch *w, const struct candidate *c, struct buf 
 		json_number(out, "locked_for_s", true, c->blocker_s);
 	}
 	if (c->refusal)
-		masked_member(w, &secrets, "refusal", c->refusal, out);
+		json_text(out, "refusal", c->refusal);
 	buf_add(out, "}");
 }
 
@@ -84,10 +81,8 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
 		         (long long)c->blocker_pid, (long long)c->blocker_s);
 	if (c->refusal) {
-		AUTO_SECRETS secrets = {0};
-		secrets_facts(&secrets, w, &c->facts);
 		buf_add(out, out->len ? " " : "");
-		masked_free_text(w, &secrets, c->refusal, out);
+		masked_free_text(w, NULL, c->refusal, out);
 	}
 }
 
@@ -236,16 +231,14 @@ void act_job_json(const struct watch *w, const struct candidate *c, enum outcome
                   struct buf *out)
 {
 	AUTO_BUF job = BUF_INIT, detail = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
-	secrets_facts(&secrets, w, &c->facts);
 	job_qualified(w, c->facts.job, &job);
 	act_detail(w, c, &detail);
 	buf_add(out, "{\"job\":");
 	buf_add_json(out, buf_text(&job));
 	json_text(out, "outcome", c->outcome == good ? "done" : outcome_names[c->outcome]);
 	json_text(out, "detail", detail.len ? buf_text(&detail) : NULL);
-	masked_member(w, &secrets, "refusal", c->refusal, out);
-	masked_member(w, &secrets, "warning", c->refusal ? NULL : c->warning, out);
+	masked_member(w, NULL, "refusal", c->refusal, out);
+	masked_member(w, NULL, "warning", c->refusal ? NULL : c->warning, out);
 	buf_add(out, "}");
 }
 
@@ -309,12 +302,8 @@ void act_job_row(struct act_rows *rows, const struct act_words *r, const struct 
 	job_qualified(w, c->facts.job, &part);
 	table_take(&rows->table, COLOR_NONE, &part);
 	outcome_text(r, c->outcome, &part);
-	if (why) {
-		AUTO_SECRETS secrets = {0};
-		secrets_facts(&secrets, w, &c->facts);
-		buf_add(&part, ": ");
-		masked_free_text(w, &secrets, why, &part);
-	}
+	if (why)
+		buf_addf(&part, ": %s", why);
 	table_take(&rows->table, good ? COLOR_GREEN : COLOR_YELLOW, &part);
 	act_detail(w, c, &part);
 	table_take(&rows->table, COLOR_NONE, &part);

@@ -41,7 +41,7 @@ static void add_progress(const struct watch *w, const struct story_progress *p,
 		return;
 	}
 	buf_addf(out, ",\"progress\":{\"epoch\":%lld", (long long)p->epoch);
-	masked_member(w, secrets, "step", p->step, out);
+	json_text(out, "step", p->step);
 	masked_member(w, secrets, "progress", p->text, out);
 	json_time(out, "at", true, p->at_us);
 	buf_add(out, "}");
@@ -270,13 +270,13 @@ static void story_secrets(const struct watch *w, const struct story *s, struct s
 		secrets_add(out, w, s->names[i], s->values[i]);
 		secrets_document(out, w, s->values[i]);
 	}
-	secrets_facts(out, w, &s->row.facts);
+	secrets_owner(out, w, s->row.facts.owner);
 	secrets_document(out, w, s->data.payload);
-	secrets_document(out, w, s->data.result);
-	for (int i = 0; i < s->nsteps; i++)
-		secrets_document(out, w, s->steps[i].output);
-	for (int i = 0; i < s->nentries; i++)
-		entry_secrets(w, &s->entries[i], out);
+	for (int i = 0; i < s->nentries; i++) {
+		secrets_document(out, w, s->entries[i].evidence);
+		secrets_document(out, w, s->entries[i].before);
+		secrets_document(out, w, s->entries[i].after);
+	}
 }
 
 /* One sentence: the state of the job, and what comes next. */
@@ -300,8 +300,8 @@ void story_json(const struct watch *w, const struct database *d, const struct st
 	AUTO_SECRETS secrets = {0};
 	bool stuck = cand->judgement.verdict != VERDICT_NONE;
 	story_sentence(w, s, cand, &sentence);
+	browsed_json(w, d, &s->row, out);
 	story_secrets(w, s, &secrets);
-	browsed_json_beside(w, d, &s->row, &secrets, out);
 	json_text(out, "sentence", buf_text(&sentence));
 	json_text(out, "verdict_rule", cand->judgement.rule->id);
 	json_text(out, "law", cand->judgement.rule->id); /* its old name */
@@ -453,16 +453,11 @@ static void print_timeline(struct story_sheet *x, struct buf *out)
 {
 	struct happening *all;
 	int n = happenings(x, &all);
-	AUTO_SECRETS secrets = {0};
-	AUTO_BUF what = BUF_INIT;
-	story_secrets(x->watch, &x->story, &secrets);
 	if (n > 0)
 		buf_add(out, "\nTimeline\n");
 	for (int i = 0; i < n; i++) {
 		buf_addf(out, "  %s  ", all[i].at);
-		buf_clear(&what);
-		masked_free_text(x->watch, &secrets, all[i].what, &what);
-		out_padded(out, buf_text(&what), 0);
+		out_padded(out, all[i].what, 0);
 		buf_add(out, "\n");
 		if (all[i].entry && x->logs)
 			log_lines(x, all[i].entry, out);
@@ -539,7 +534,6 @@ void story_text(struct story_sheet *x, struct buf *out)
 	const struct story *s = &x->story;
 	AUTO_BUF sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
 	struct fact_sheet sheet = {.arena = x->arena};
-	AUTO_SECRETS secrets = {0};
 	story_sentence(x->watch, s, &x->cand, &sentence);
 	out_padded(&seen, buf_text(&sentence), 0);
 	out_color(out, x->color, COLOR_BOLD, buf_text(&seen));
@@ -551,8 +545,7 @@ void story_text(struct story_sheet *x, struct buf *out)
 	fact_lines(&sheet, x->watch, &s->row.facts);
 	if (s->has_claim)
 		fact_claim(&sheet, &s->claim, s->row.facts.now_us);
-	story_secrets(x->watch, s, &secrets);
-	fact_print(&sheet, x->watch, &secrets, out);
+	fact_print(&sheet, out);
 	print_timeline(x, out);
 	if (x->whole_row)
 		print_row(x, out);

@@ -33,13 +33,12 @@ const struct watch *viewer_watch(const struct watch *w, const struct text_list *
 	return copy;
 }
 
-/*
- * Any column may repeat a masked value, which is masked there too; a search would still find it.
- * An owner is always masked.
- */
-static bool masks_anything(const struct watch *w, const struct text_list *mask)
+static bool has_name(const struct text_list *list, const char *name)
 {
-	return w->mask.n > 0 || mask->n > 0 || w->owner.text;
+	bool has = false;
+	for (int i = 0; i < list->n; i++)
+		has = has || text_eq(list->items[i], name);
+	return has;
 }
 
 bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role role,
@@ -49,14 +48,20 @@ bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role
 		return false;
 	if (t->what == TERM_OWNER)
 		return true;
-	return (t->what == TERM_TEXT || t->what == TERM_COLUMN) && masks_anything(w, mask);
+	if (t->what == TERM_TEXT)
+		return w->mask.n > 0 || mask->n > 0;
+	if (t->what != TERM_COLUMN)
+		return false;
+	const char *column = w->show.items[t->column];
+	return has_name(&w->mask, column) || has_name(mask, column) ||
+	       (t->op == TERM_HAS && mask->n > 0);
 }
 
 enum term_reach viewer_reach(const struct watch *w, const struct text_list *mask, enum role role)
 {
 	if (sees_all(role))
 		return REACH_ALL;
-	return masks_anything(w, mask) ? REACH_NAMING : REACH_SHOWN;
+	return w->mask.n > 0 || mask->n > 0 ? REACH_NAMING : REACH_SHOWN;
 }
 
 const char *viewer_text(const char *text, enum role role, struct arena *a)

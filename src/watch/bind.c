@@ -466,40 +466,6 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 }
 
 /*
- * Which masked columns the role may read. Their values are needed to recognise them in other
- * columns, but a role that was not granted them can do everything else.
- */
-static defib_err bind_masked(struct store *s, struct arena *a, struct binding *b, struct failure *f)
-{
-	const struct watch viewed = {.mask = b->watch->viewer_mask};
-	AUTO_BUF table = BUF_INIT;
-	struct store_rows rows = {0};
-	AUTO_RELATION names = {.engine = s->engine};
-	const char *sql = store_dialect(s)->ask.readable;
-	relation_column(&names, "name", "text");
-	b->masked = ARENA_ARRAY(a, const char *, b->ncolumns + 1);
-	for (int i = 0; i < b->ncolumns; i++) {
-		const char *name = b->columns[i].name;
-		if (!watch_hides(b->watch, name) && !watch_hides(&viewed, name))
-			continue;
-		b->masked[b->nmasked++] = name;
-		relation_text(&names, name);
-		relation_end_row(&names);
-	}
-	if (!sql || b->nmasked == 0)
-		return DEFIB_OK;
-	sql_table(&table, b->watch->table);
-	struct store_param params[2] = {P_TEXT(buf_text(&table))};
-	relation_params(&names, params + 1);
-	defib_err err = store_exec(s, sql, params, 2, a, &rows, f);
-	for (int i = 0; !err && i < rows.nrows; i++)
-		b->masked[i] = row_text(&rows, i, 0);
-	if (!err)
-		b->nmasked = rows.nrows;
-	return err;
-}
-
-/*
  * Whether a row's worker is alive. If defib's workers can hold the rows, their leases take
  * precedence.
  */
@@ -555,9 +521,6 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
 		err = bind_ways(s, a, out, f);
 	if (!err)
 		err = bind_column_times(s, a, out, f);
-	if (err)
-		return err;
-	err = bind_masked(s, a, out, f);
 	if (err)
 		return err;
 	bind_lost(a, out);

@@ -19,8 +19,6 @@ struct binding {
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
 	enum time_type *column_times; /* of each column that a SET list writes a time to; else AUTO */
-	int nmasked;                  /* columns that the watch or `http` masks and that may be read */
-	const char **masked;          /* their names: see facts.masked */
 	const char *owner_alive;      /* is a row's worker alive; NULL: cannot be known */
 	/*
 	 * The table has triggers, which may change a row after its UPDATE returned, and other tables;

@@ -362,61 +362,6 @@ static void check_key(struct check *c)
 				            key->items[i]);
 }
 
-/* The column that tells a row's state if no option does: the first word of `running`. */
-static void add_state_column(const struct watch *w, enum store_engine engine, struct buf *out)
-{
-	struct sql_lexer lx;
-	struct sql_token t;
-	sql_lexer_init(&lx, w->running.text, engine);
-	do
-		t = sql_next(&lx);
-	while (t.type == SQL_SPACE || sql_is_mark(t, '('));
-	if (sql_is_word(t, "t") && *lx.at == '.') {
-		sql_next(&lx);
-		t = sql_next(&lx);
-	}
-	buf_addn(out, t.text, t.len);
-}
-
-/*
- * What names a job, sorts it or measures it is in every list, address, metric and cursor: a mask
- * cannot hide it there.
- */
-static void check_mask(struct check *c, const char *option, const struct text_list *mask)
-{
-	const struct watch *w = c->w, hiding = {.mask = *mask};
-	AUTO_BUF state = BUF_INIT;
-	if (!w->state.text && w->running.text)
-		add_state_column(w, c->engine, &state);
-	const struct {
-		const char *name, *sql;
-	} shown[] = {
-		{"kind", w->kind.text},
-		{"state", w->state.text},
-		{"running", buf_text(&state)},
-		{"since", w->since.text},
-		{"alive_at", w->alive_at.text},
-		{"expires_at", w->expires_at.text},
-		{"started_at", w->started_at.text},
-		{"lost_at", w->lost_at.text},
-		{"attempts", w->attempts.text},
-		{"max_attempts", w->max_attempts.text},
-		{"epoch", w->epoch.text},
-	};
-	const char *because = NULL;
-	for (int k = 0; k < w->key.n; k++)
-		if (watch_hides(&hiding, w->key.items[k]))
-			because = "key";
-	for (size_t i = 0; !because && i < sizeof shown / sizeof *shown; i++)
-		if (watch_hides_value(&hiding, shown[i].sql))
-			because = shown[i].name;
-	if (because)
-		cfg_problem(c->r, w->at,
-		            "watch %s: %s names a column that %s is made of, and every list of jobs shows "
-		            "that; use another column for %s, or leave this one out of %s",
-		            w->name, option, because, because, option);
-}
-
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
 {
 	struct check c = {r, w, engine};
@@ -429,7 +374,5 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 	check_rules(&c);
 	check_end(&c);
 	check_work(&c);
-	check_mask(&c, "mask", &w->mask);
-	check_mask(&c, "http.mask", &w->viewer_mask);
 	check_all_sql(&c);
 }

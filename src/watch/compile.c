@@ -155,21 +155,6 @@ static void optional(const struct binding *b, const char *name, const struct sql
 	buf_addf(out, " AS defib_%s", name);
 }
 
-/* Longer values are not recognised in free text, where only a part of them would be. */
-#define MASKED_BYTES_MAX 1000
-
-static void masked_columns(const struct binding *b, struct buf *out)
-{
-	for (int i = 0; i < b->nmasked; i++) {
-		AUTO_BUF column = BUF_INIT, text = BUF_INIT;
-		buf_add(&column, "t.");
-		sql_ident(&column, b->masked[i]);
-		dialect_cast(dialect_of(b->engine), &text, buf_text(&column), "text");
-		buf_addf(out, ",\n  CASE WHEN length(%s) <= %d THEN %s END", buf_text(&text),
-		         MASKED_BYTES_MAX, buf_text(&text));
-	}
-}
-
 /* Everything that judge and decide use, in the order of struct fact_columns. */
 void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out)
 {
@@ -210,7 +195,6 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 		sql_ident(out, w->show.items[i]);
 		buf_add(out, dialect_of(b->engine)->as_text);
 	}
-	masked_columns(b, out);
 	sql_steps_fact(b, reread, out);
 	if (reread && w->late_when.text && w->actions[ACT_THEN].form != ACTION_NONE)
 		buf_addf(out, "(%s) IS TRUE AS defib_late,\n  ", w->late_when.text);
@@ -223,9 +207,8 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	buf_add(out, " AS defib_before");
 }
 
-static struct fact_columns fact_layout(const struct binding *b)
+static struct fact_columns fact_layout(const struct watch *w)
 {
-	const struct watch *w = b->watch;
 	struct fact_columns c = {.key = 0, .owner = w->key.n};
 	c.owner_alive = c.owner + 1;
 	c.kind = c.owner + 2;
@@ -239,8 +222,7 @@ static struct fact_columns fact_layout(const struct binding *b)
 	c.position = c.now + 2;
 	c.when = c.now + 3;
 	c.show = c.when + w->nrules;
-	c.masked = c.show + w->show.n;
-	c.steps_done = c.masked + b->nmasked;
+	c.steps_done = c.show + w->show.n;
 	c.late = c.steps_done + 1;
 	c.before = c.late + 1;
 	c.count = c.before + 1;
@@ -558,7 +540,7 @@ static const char *compile_blockers(const struct binding *b, struct arena *a)
 defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
                         struct failure *f)
 {
-	*out = (struct watch_sql){.binding = b, .cols = fact_layout(b)};
+	*out = (struct watch_sql){.binding = b, .cols = fact_layout(b->watch)};
 	defib_err err = compile_writes(b, a, out, f);
 	if (err)
 		return err;

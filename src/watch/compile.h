@@ -64,7 +64,7 @@ struct write_sql {
 /* The columns of look and reread, in this order. */
 struct fact_columns {
 	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, lost, now, running,
-		position, when, show, masked, steps_done, late, before, count;
+		position, when, show, steps_done, late, before, count;
 };
 
 struct watch_sql {

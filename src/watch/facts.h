@@ -134,10 +134,7 @@ struct facts {
 	bool late;     /* late_when holds; read only for specific jobs of a watch with retry.then */
 	bool noted;    /* the ledger records it as detected, with this owner and sign of life */
 	const char *position;
-	const char *show[WATCH_SHOW_MAX]; /* already masked, as the watch says for everybody */
-	/* Values of columns that are masked, to recognise them in free text; by binding.masked. */
-	const char *const *masked_names, **masked;
-	int nmasked;
+	const char *show[WATCH_SHOW_MAX];
 	const char
 		*steps_done;    /* which steps the row says are finished; only if specific jobs are read */
 	const char *before; /* JSON of the columns that remedies write */

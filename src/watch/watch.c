@@ -92,37 +92,15 @@ int watch_releases_by(const struct watch *w)
 	return ACT_RELEASE;
 }
 
-/* PostgreSQL's rules also find a name inside SQLite's other quotes. */
-static const enum store_engine any_quotes = STORE_POSTGRES;
-
 bool watch_hides(const struct watch *w, const char *column)
 {
-	for (int i = 0; i < w->mask.n; i++)
-		if (strcasecmp(w->mask.items[i], column) == 0)
-			return true;
-	return false;
-}
-
-bool watch_hides_value(const struct watch *w, const char *expression)
-{
-	struct sql_lexer lx;
-	struct sql_token t;
-	sql_lexer_init(&lx, expression ? expression : "", any_quotes);
-	while ((t = sql_next(&lx)).type != SQL_END) {
-		AUTO_BUF name = BUF_INIT;
-		bool quoted = (t.type == SQL_NAME || t.type == SQL_STRING) && t.len > 1;
-		if (!quoted && t.type != SQL_WORD)
-			continue;
-		buf_addn(&name, t.text + quoted, t.len - 2 * quoted);
-		if (watch_hides(w, buf_text(&name)))
-			return true;
-	}
-	return false;
+	return text_list_find(&w->mask, column) >= 0;
 }
 
 bool watch_running_names(const struct watch *w, const char *column)
 {
-	return w->running.text && sql_names(w->running.text, any_quotes, column);
+	/* By PostgreSQL's rules, which also find a name inside SQLite's other quotes. */
+	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
 }
 
 /* ---- names of verdicts, remedies and time types ---- */

@@ -260,7 +260,6 @@ struct watch {
 	const char *reason;
 
 	struct text_list show, mask;
-	struct text_list viewer_mask; /* further columns that viewers do not see: `mask` of `http` */
 	struct state_names states;
 	bool key_rises;     /* later rows have larger keys */
 	bool may_be_unused; /* having no rows is normal */
@@ -302,13 +301,8 @@ int64_t threshold_most(const struct threshold *t);
 double watch_raise(const struct watch *w, int64_t now_us);
 /* Whether the condition `running` names the column. */
 bool watch_running_names(const struct watch *w, const char *column);
-/* Whether `mask` names the column, in any case: its values are hidden from logs and viewers. */
+/* Whether `mask` names the column: its values are hidden from logs and viewers. */
 bool watch_hides(const struct watch *w, const char *column);
-/*
- * Whether `mask` hides what the expression yields: it names a masked column, or a masked member of
- * JSON in a string ("payload->>'email'").
- */
-bool watch_hides_value(const struct watch *w, const char *expression);
 /* A copy of the watch with longer thresholds; what it points to is shared. */
 struct watch *watch_raised(const struct watch *w, double factor, struct arena *a);
 /* From 1 to RAISE_MOST: thresholds are never shortened this way. */

@@ -9,8 +9,8 @@
 
 #include "worker/run_child.h"
 
-/* Pipes from the child; the first is its descriptor 1. */
-enum spawn_pipe { SPAWN_STDOUT, SPAWN_STDERR, SPAWN_RESULT, SPAWN_PROGRESS, SPAWN_PIPES };
+/* Pipes from the child; the first is its descriptor 2. */
+enum spawn_pipe { SPAWN_STDERR, SPAWN_RESULT, SPAWN_PROGRESS, SPAWN_PIPES };
 
 struct spawned {
 	struct group group; /* its id is the child's pid */
@@ -31,22 +31,16 @@ void spawned_close(struct spawned *s);
 /* ---- a child's output ---- */
 
 /*
- * The output of a child, bounded: each line of stdout up to a limit, for the log; the whole result
- * up to a limit, the tail of stderr, the latest line of progress. Bytes are added as they are read,
- * in pieces of any size; no I/O here.
+ * The output of a child, bounded: the whole result up to a limit, the tail of stderr, the latest
+ * line of progress. Bytes are added as they are read, in pieces of any size; no I/O here.
  *
- * Stdout goes to the log, which people read in terminals; stderr and progress are stored in text
- * columns of databases, so they are returned as well-formed UTF-8 without NUL. The result is passed
- * on unchanged.
+ * Stderr and progress are stored in text columns of databases, so they are returned as well-formed
+ * UTF-8 without NUL. The result is passed on unchanged.
  */
 
-#define CHILD_LINE_MAX 8192     /* bytes of a line on stdout; the rest is dropped */
 #define CHILD_PROGRESS_MAX 1024 /* bytes of a line; the rest of a longer one is dropped */
 
 struct child_output {
-	void (*said)(void *ctx, const char *line); /* a line on stdout; may be NULL */
-	void *said_ctx;
-	struct buf stdout_line; /* one that is not complete yet */
 	struct buf result;
 	bool result_too_long; /* more than CHILD_RESULT_MAX arrived; the rest is dropped */
 	struct buf tail;      /* of stderr; up to twice the bound, so that it is seldom moved */
@@ -55,7 +49,6 @@ struct child_output {
 	bool line_is_new;     /* not fetched yet */
 };
 
-void output_stdout(struct child_output *o, const char *bytes, size_t n);
 void output_result(struct child_output *o, const char *bytes, size_t n);
 void output_stderr(struct child_output *o, const char *bytes, size_t n);
 void output_progress(struct child_output *o, const char *bytes, size_t n);

@@ -60,9 +60,8 @@ enum slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SL
 
 static char own_env[][32] = {"DEFIB_RESULT_FD=3", "DEFIB_PROGRESS_FD=4"};
 static_assert(SLOT_RESULT == 3 && SLOT_PROGRESS == 4, "as the environment says");
-static_assert(SLOT_STDERR == SLOT_STDOUT + SPAWN_STDERR, "pipes follow each other");
-static_assert(SLOT_RESULT == SLOT_STDOUT + SPAWN_RESULT, "pipes follow each other");
-static_assert(SLOT_PROGRESS == SLOT_STDOUT + SPAWN_PROGRESS, "pipes follow each other");
+static_assert(SLOT_RESULT == SLOT_STDERR + SPAWN_RESULT, "pipes follow each other");
+static_assert(SLOT_PROGRESS == SLOT_STDERR + SPAWN_PROGRESS, "pipes follow each other");
 
 enum stage { STAGE_RUNS, STAGE_GROUP, STAGE_DEATH, STAGE_DESCRIPTORS, STAGE_EXEC };
 static const char *const stage_doing[] = {
@@ -76,7 +75,7 @@ struct plan {
 	char *path;
 	char *const *argv;
 	char **env;
-	int fds[SLOTS]; /* for the child's slots; all are above the slot numbers */
+	int fds[SLOTS]; /* for the child's slots; all are above the slot numbers; -1: our stderr */
 	pid_t parent;
 	bool handles_sigchld;   /* our process */
 	struct timespec before; /* the clone, by CLOCK_BOOTTIME */
@@ -205,6 +204,18 @@ static int open_stdin(const char *payload, size_t n)
 	return fd;
 }
 
+/*
+ * Our stderr, which needs no descriptor of its own (-1): output of jobs belongs with the log, not
+ * among data on our stdout.
+ */
+static bool open_stdout(int *fd)
+{
+	if (fcntl(STDERR_FILENO, F_GETFD) >= 0)
+		return true;
+	*fd = above_slots(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	return *fd >= 0;
+}
+
 static bool open_pipe(int *ours, int *childs)
 {
 	int ends[2];
@@ -220,8 +231,10 @@ static bool open_all(struct plan *p, const struct child_options *o, struct spawn
 	p->fds[SLOT_STDIN] = above_slots(open_stdin(o->payload, o->payload_len));
 	if (p->fds[SLOT_STDIN] < 0)
 		return false;
+	if (!open_stdout(&p->fds[SLOT_STDOUT]))
+		return false;
 	for (int i = 0; i < SPAWN_PIPES; i++)
-		if (!open_pipe(&s->pipes[i], &p->fds[SLOT_STDOUT + i]))
+		if (!open_pipe(&s->pipes[i], &p->fds[SLOT_STDERR + i]))
 			return false;
 	return true;
 }
@@ -240,7 +253,7 @@ BARE static bool take_slots(const struct plan *p)
 {
 	bool ok = true;
 	for (int i = 0; i < SLOTS; i++)
-		ok = syscall(SYS_dup3, p->fds[i], i, 0) == i && ok;
+		ok = syscall(SYS_dup3, p->fds[i] >= 0 ? p->fds[i] : STDERR_FILENO, i, 0) == i && ok;
 	/* Also descriptors that a host program or its libraries opened without close-on-exec. */
 	return close_range(SLOTS, ~0U, 0) == 0 && ok;
 }

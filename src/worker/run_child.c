@@ -13,7 +13,6 @@
 #include "worker/run_child.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "worker/child_inside.h"
 
 #include <assert.h>
@@ -47,11 +46,9 @@ struct child {
 	enum child_end end;
 	int exit_code, signal;
 	struct buf error, stderr_tail;
-	char *job;
 };
 
 static void (*const sinks[SPAWN_PIPES])(struct child_output *, const char *, size_t) = {
-	[SPAWN_STDOUT] = output_stdout,
 	[SPAWN_STDERR] = output_stderr,
 	[SPAWN_RESULT] = output_result,
 	[SPAWN_PROGRESS] = output_progress,
@@ -70,13 +67,6 @@ static bool watch(struct child *c, int fd)
 	return epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* One event: no line of a program can look like another line of the log. */
-static void said(void *ctx, const char *line)
-{
-	const struct child *c = ctx;
-	log_output(c->job, line);
-}
-
 defib_err child_start(const struct child_options *o, int64_t now_ms, struct child **out,
                       struct failure *f)
 {
@@ -84,8 +74,6 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 	*out = NULL;
 	struct child *c = mem_alloc(sizeof(*c));
 	c->keeper = o->keeper;
-	c->output.said = said;
-	c->output.said_ctx = c;
 	c->timeout_ms = o->timeout_ms;
 	c->grace_ms = o->grace_ms;
 	c->due_ms = o->timeout_ms ? later(now_ms, o->timeout_ms) : NEVER_MS;
@@ -108,7 +96,6 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 		child_free(c);
 		return err;
 	}
-	c->job = o->job ? mem_strdup(o->job) : NULL;
 	*out = c;
 	return DEFIB_OK;
 }
@@ -405,7 +392,6 @@ void child_free(struct child *c)
 	output_release(&c->output);
 	buf_release(&c->error);
 	buf_release(&c->stderr_tail);
-	free(c->job);
 	free(c);
 }
 
@@ -482,7 +468,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Well-formed UTF-8; other bytes, and controls except tab and newline, become U+FFFD. */
+/* Well-formed UTF-8; other bytes, and control characters except tab and newline, become U+FFFD. */
 static void add_clean(struct buf *out, const char *bytes, size_t n)
 {
 	/* A NUL after the bytes lets utf8_len look ahead safely. */
@@ -491,7 +477,7 @@ static void add_clean(struct buf *out, const char *bytes, size_t n)
 	for (size_t i = 0; i < n;) {
 		const char *at = copy.data + i;
 		size_t len = utf8_len(at);
-		bool control = utf8_is_control(at) && *at != '\t' && *at != '\n';
+		bool control = (unsigned char)*at < 0x20 && *at != '\t' && *at != '\n';
 		if (len && !control)
 			buf_addn(out, at, len);
 		else if (*at != '\r')
@@ -524,29 +510,6 @@ void output_stderr(struct child_output *o, const char *bytes, size_t n)
 		keep_last(&o->tail, CHILD_STDERR_TAIL);
 }
 
-static void say_line(struct child_output *o)
-{
-	AUTO_BUF line = BUF_INIT;
-	add_clean(&line, buf_text(&o->stdout_line), o->stdout_line.len);
-	buf_clear(&o->stdout_line);
-	if (o->said && line.len)
-		o->said(o->said_ctx, buf_text(&line));
-}
-
-void output_stdout(struct child_output *o, const char *bytes, size_t n)
-{
-	while (n) {
-		const char *end = memchr(bytes, '\n', n);
-		size_t part = end ? (size_t)(end - bytes) : n;
-		buf_addn(&o->stdout_line, bytes, least(part, CHILD_LINE_MAX - o->stdout_line.len));
-		if (end)
-			say_line(o);
-		size_t used = part + (end ? 1 : 0);
-		bytes += used;
-		n -= used;
-	}
-}
-
 static void end_line(struct child_output *o)
 {
 	buf_clear(&o->line);
@@ -574,7 +537,6 @@ void output_close(struct child_output *o)
 {
 	if (o->partial.len)
 		end_line(o);
-	say_line(o);
 }
 
 const char *output_fetch_progress(struct child_output *o)
@@ -626,6 +588,5 @@ void output_release(struct child_output *o)
 	buf_release(&o->result);
 	buf_release(&o->tail);
 	buf_release(&o->partial);
-	buf_release(&o->stdout_line);
 	buf_release(&o->line);
 }

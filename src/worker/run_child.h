@@ -47,7 +47,6 @@ struct child_options {
 	 */
 	const char *const *pass; /* as in a configuration: NAME or NAME=value */
 	char *const *env;        /* facts of the job, "NAME=value" */
-	const char *job;         /* its key, for the log; may be NULL */
 	const char *payload;     /* stdin; may be NULL */
 	size_t payload_len;
 	int64_t timeout_ms;    /* 0: none */

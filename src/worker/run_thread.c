@@ -6,8 +6,6 @@
  */
 #include "worker/worker_inside.h"
 
-#include <unistd.h>
-
 struct handler_job {
 	struct job *job;
 	struct threads *threads;
@@ -33,7 +31,6 @@ struct threads {
 	struct threads_options options;
 	struct seat *seats;
 	int running; /* threads that were started */
-	pid_t process;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct handler_job *first, *last;
@@ -231,12 +228,6 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 		if (j->limit_ms > 0)
 			t->options.began(t->options.ctx);
 		as = j->pool->handler(j, j->pool->handler_ctx);
-		/*
-		 * A process that the handler forked, and that returned from it too: our threads are not
-		 * there, and job, sessions and locks are the parent's.
-		 */
-		if (getpid() != t->process)
-			_exit(EXIT_SUCCESS);
 	}
 	pthread_mutex_lock(&t->lock);
 	seat->now = NULL;
@@ -262,7 +253,6 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 {
 	struct threads *t = mem_alloc(sizeof *t);
 	t->options = *o;
-	t->process = getpid();
 	t->seats = mem_alloc(sizeof *t->seats * (size_t)o->count);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);

@@ -59,7 +59,6 @@ static const char *not_ours(const struct stat *st)
 	return S_ISLNK(st->st_mode)           ? "is a symbolic link"
 	       : st->st_uid != geteuid()      ? "belongs to another user"
 	       : (st->st_mode & S_IWOTH) != 0 ? "is writable by every user"
-	       : (st->st_mode & S_IWGRP) != 0 ? "is writable by its group"
 	                                      : NULL;
 }
 

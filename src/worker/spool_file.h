@@ -10,10 +10,9 @@
 #include <sys/types.h>
 
 /*
- * Refuse a directory that is a symbolic link, belongs to another user, or can be written to by its
- * group or by everybody: they could change its contents. Checks `base` and everything below it down
- * to `folder`; base NULL: only folder. A directory that does not exist yet will be ours.
- * DEFIB_CONFIG.
+ * Refuse a directory that is a symbolic link or belongs to another user, who could read or change
+ * its contents. Checks `base` and everything below it down to `folder`; base NULL: only folder. A
+ * directory that does not exist yet will be ours. DEFIB_CONFIG.
  */
 MUST_CHECK defib_err folder_ours(const char *base, const char *folder, struct failure *f);
 /* Open a directory of ours; it and its missing parents are created (0700) and synced. */

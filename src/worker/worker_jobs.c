@@ -429,7 +429,6 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 		.argv = p->command,
 		.pass = p->pass_environment.items,
 		.env = env,
-		.job = j->claim.key,
 		.payload = j->claim.payload,
 		.payload_len = j->claim.payload ? strlen(j->claim.payload) : 0,
 		.timeout_ms = j->claim.timeout_ms ? j->claim.timeout_ms : p->timeout_ms,

@@ -240,11 +240,13 @@ def test_a_seed_draws_the_same_mutants(tree):
     assert len(drawn.splitlines()) == 6 and "_test.c" not in drawn
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_mutant_that_fails_the_test_of_its_file_is_caught(tree):
     row, _ = one(tree, "unit", "limit_reached", ">=")
     assert (row["result"], row["stage"], row["by"]) == ("caught", "file", "room/limit_test")
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_mutant_that_only_the_program_shows_is_caught_end_to_end(tree):
     assert one(tree, "unit", "limit_other", "7")[0]["result"] == "survived"
     row, _ = one(tree, "all", "limit_other", "7")
@@ -252,6 +254,7 @@ def test_a_mutant_that_only_the_program_shows_is_caught_end_to_end(tree):
     assert row["by"] == "tests/e2e/test_limit.py::test_other"
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_mutant_that_changes_nothing_survives_and_is_shown(tree):
     row, said = one(tree, "all", "limit_unseen", "3")
     assert row["result"] == "survived"
@@ -261,11 +264,13 @@ def test_a_mutant_that_changes_nothing_survives_and_is_shown(tree):
     assert (tree / "src/room/limit.c").read_text() == LIMIT_C
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_mutant_that_hangs_is_caught(tree):
     row, _ = one(tree, "unit", "wait_for", ">", "src/still/wait.c")
     assert (row["result"], row["by"], row["hangs"]) == ("caught", "still/wait_test", True)
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_mutant_that_does_not_compile_is_not_caught(tree):
     path = tree / "src/room/limit.c"
     path.write_text(LIMIT_C + "int limit_cases(int n)\n{\n\tswitch (n) {\n\tcase 2:\n\tcase 3:\n"
@@ -277,6 +282,7 @@ def test_a_mutant_that_does_not_compile_is_not_caught(tree):
     assert row["result"] == "does not compile" and "SURVIVED" not in said
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_test_that_always_fails_catches_nothing(tree):
     path = tree / "src/room/limit_test.c"
     path.write_text("int main(void)\n{\n\treturn 1;\n}\n")
@@ -287,6 +293,7 @@ def test_a_test_that_always_fails_catches_nothing(tree):
         path.write_text(TREE["src/room/limit_test.c"])
 
 
+@pytest.mark.proof  # it builds a tree for each mutant
 def test_a_run_is_replayed_and_compared(tree):
     """The same mutants after the suite lost a test, and after a function went."""
     before, after, gone = (tree / "build" / name for name in ("before.json", "after.json", "gone.json"))

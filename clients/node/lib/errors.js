@@ -36,11 +36,10 @@ class Cancelled extends Error {
 
 // Thrown by a handler: run the job again later. Attempts limit rows of a watch, not the queue.
 class Retry extends Error {
-	constructor(message, options = {}) {
-		require('./program.js').checkOptions('Retry', options) // which needs this file itself
+	constructor(message, { afterMs = null } = {}) {
 		super(message)
 		this.name = 'Retry'
-		this.afterMs = options.afterMs ?? null
+		this.afterMs = afterMs
 	}
 }
 

@@ -3,7 +3,7 @@
 'use strict'
 
 const { NotFound, DefibError, UsageError } = require('./errors.js')
-const { checkOptions, milliseconds, optionsOf, run, runJson } = require('./program.js')
+const { milliseconds, optionsOf, run, runJson } = require('./program.js')
 
 const STUCK = 1, PARTLY = 6
 
@@ -24,15 +24,12 @@ async function orNotFound(call) {
 
 class Watches {
 	constructor(options = {}) {
-		checkOptions('Watches', options)
 		this.options = options
 	}
 
 	// One pass: find stuck jobs and, with `fix`, recover them. Watches whose database is down are
 	// reported with their `error`; the others are scanned.
-	async scan(options = {}) {
-		checkOptions('scan', options)
-		const { watch, fix = false, limit, remedy, reason, thresholdMs } = options
+	async scan({ watch, fix = false, limit, remedy, reason, thresholdMs } = {}) {
 		const args = ['scan', ...[watch ?? []].flat(), ...optionsOf({
 			fix, limit, remedy, reason, threshold: milliseconds('thresholdMs', thresholdMs),
 		})]
@@ -41,9 +38,8 @@ class Watches {
 
 	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs. `runningOnly`: not to
 	// jobs that wait or have ended, for a result that may come late.
-	async act(watch, act, keys, options = {}) {
-		checkOptions('act', options)
-		const { reason, step, dryRun = false, overrideGuard = false, runningOnly = false } = options
+	async act(watch, act, keys, { reason, step, dryRun = false, overrideGuard = false,
+		runningOnly = false } = {}) {
 		const args = [act, ...[keys].flat().map((key) => jobOf(watch, key)), ...optionsOf({
 			yes: !dryRun, 'dry-run': dryRun, reason, 'from-step': step,
 			'override-guard': overrideGuard, 'running-only': runningOnly,
@@ -99,7 +95,6 @@ async function enqueueWith(client, queue, kind, payload, options) {
 
 // Put a job into the built-in queue; resolves to its id. The payload is not visible to `ps`.
 async function enqueue(queue, kind, payload, options = {}) {
-	checkOptions('enqueue', options)
 	const { client, delayMs, priority, uniqueKey, maxAttempts, timeoutMs, tags, spool } = options
 	if (client) return enqueueWith(client, queue, kind, payload, options)
 	const { out } = await run(['enqueue', queue, kind, '-', ...optionsOf({

@@ -14,9 +14,6 @@ import logging
 import os
 import pathlib
 import re
-import shutil
-import sys
-import sysconfig
 import weakref
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int64, c_size_t,
                     c_uint, c_void_p)
@@ -210,29 +207,16 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def candidates() -> list[str]:
-    """Where the library is looked for: DEFIB_LIBRARY, or beside this package, where the system's
-    loader searches, where it was installed."""
+    """Where the library is looked for: DEFIB_LIBRARY, beside this package, the system's."""
     named = os.environ.get("DEFIB_LIBRARY")
     if named:
         return [named]
     beside = pathlib.Path(__file__).with_name(SONAME)
-    places = [str(path) for path in _installed() if path.exists()]
-    return [str(beside)] * beside.exists() + [SONAME] + places
-
-
-def _installed() -> list[pathlib.Path]:
-    """Where `make install` with a prefix puts it, which the system's loader does not search: beside
-    the program `defib` in the PATH, in this environment, of this user, of this host."""
-    program = shutil.which("defib")
-    prefixes = [pathlib.Path(program).resolve().parent.parent] if program else []
-    prefixes += [pathlib.Path(sys.prefix), pathlib.Path.home() / ".local",
-                 pathlib.Path("/usr/local")]
-    parts = ["lib", "lib64", f"lib/{sysconfig.get_config_var('MULTIARCH')}"]
-    return [prefix / part / SONAME for prefix in dict.fromkeys(prefixes) for part in parts]
+    return [str(beside), SONAME] if beside.exists() else [SONAME]
 
 
 def _load() -> ctypes.CDLL:
-    why = []
+    why = ""
     for path in candidates():
         try:
             library = ctypes.CDLL(path)
@@ -241,9 +225,9 @@ def _load() -> ctypes.CDLL:
                 call.restype, call.argtypes = returns, takes
             return library
         except (OSError, AttributeError) as error:
-            why.append(str(error))
-    raise ImportError(f"libdefib cannot be loaded: {'; '.join(why)}; run `make install` in defib's "
-                      f"source tree, or set DEFIB_LIBRARY to the path of {SONAME}")
+            why = str(error)
+    raise ImportError(f"libdefib cannot be loaded: {why}; install it, or set DEFIB_LIBRARY to the "
+                      f"path of {SONAME}")
 
 
 lib = _load()

@@ -261,14 +261,8 @@ class ClaimedItem:
             self._session.close()
         self._session = None
 
-    def _forked(self) -> bool:
-        """A child that the caller forked leaves the block too: item and session are the parent's."""
-        return self._instance._pid not in (0, os.getpid())
-
     def __exit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
         """What a failed COMMIT did is not known: such an item is left to a scan."""
-        if self._forked():
-            return
         try:
             if error is None:
                 self._session.commit()
@@ -315,8 +309,6 @@ class ClaimedItem:
         self._session = None
 
     async def __aexit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
-        if self._forked():
-            return
         try:
             if error is None:
                 await _awaited(self._session.commit())

@@ -13,7 +13,6 @@ import inspect
 import json
 import os
 import signal
-import sys
 import threading
 import traceback
 from ctypes import c_void_p
@@ -244,7 +243,7 @@ class Worker:
         def call(pointer: int, _ctx: Any) -> int:
             job = Job(pointer)
             try:
-                return _outcome(job, lambda: _here(lambda: handler(job)))
+                return _outcome(job, lambda: handler(job))
             finally:
                 job._over()
         return c.Handler(call)
@@ -266,7 +265,7 @@ class Worker:
 
     def _create(self, job: Job, handler: Callable[[Job], Any]) -> None:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(_here_too(handler(job)))
+        task = loop.create_task(handler(job))
         task.add_done_callback(lambda over: self._finish(job, lambda: over.result()))
         if job in self._running:
             self._running[job] = task
@@ -373,13 +372,7 @@ class Worker:
         self._start()
         return self
 
-    def _forked(self) -> bool:
-        """This is a child that the caller forked: its copy of the worker has no threads."""
-        return self._pid not in (0, os.getpid())
-
     def __exit__(self, *_exc: Any) -> None:
-        if self._forked():
-            return
         self.stop()
         self._wait()
         self._close()
@@ -394,8 +387,6 @@ class Worker:
         return self
 
     async def __aexit__(self, *_exc: Any) -> None:
-        if self._forked():
-            return
         self.stop()
         await asyncio.to_thread(self._ended.wait)
         await asyncio.to_thread(self._close)
@@ -414,53 +405,6 @@ def _awaits(handler: Callable[[Job], Any]) -> bool:
     """A coroutine function, or an object whose call is one."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None))
-
-
-# A handler may fork. What it forked has a copy of this interpreter, but none of the worker's
-# threads: it ends where it leaves the handler, and never runs the worker's code.
-
-def _leave(why: Optional[BaseException]) -> None:
-    """End a forked child as Python would end: with its exit code, or the traceback and 1."""
-    code: Any = 0
-    if isinstance(why, SystemExit):
-        code = why.code
-    elif why is not None:
-        code = 1
-        traceback.print_exception(type(why), why, why.__traceback__)
-    if code is not None and not isinstance(code, int):
-        print(code, file=sys.stderr)
-        code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit((code or 0) & 0xff)
-
-
-def _here(run: Callable[[], Any]) -> Any:
-    """What run() returns or raises, in this process alone."""
-    process = os.getpid()
-    try:
-        value = run()
-    except BaseException as why:
-        if os.getpid() != process:
-            _leave(why)
-        raise
-    if os.getpid() != process:
-        _leave(None)
-    return value
-
-
-async def _here_too(coroutine: Any) -> Any:
-    process = os.getpid()
-    try:
-        value = await coroutine
-    except BaseException as why:
-        if os.getpid() != process:
-            _leave(why)
-        raise
-    if os.getpid() != process:
-        _leave(None)
-    return value
 
 
 def _stopped() -> None:

@@ -323,66 +323,6 @@ def test_a_killed_worker_leaves_no_order_with_two_invoices(orders, lite):
     assert lite.sql("SELECT count(*), count(DISTINCT order_id) FROM invoices") == [(100, 100)]
 
 
-# ---- a handler that forks
-
-FORKS = """
-#define _POSIX_C_SOURCE 200809L
-#include <defib.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static defib_outcome fork_and_return(defib_job *job, void *ctx)
-{
-	char result[16];
-	int status = -1;
-	pid_t child = fork();
-	(void)ctx;
-	if (child == 0)
-		return DEFIB_FAILED;
-	waitpid(child, &status, 0);
-	snprintf(result, sizeof result, "%d", WEXITSTATUS(status));
-	return defib_job_result(job, result) ? DEFIB_FAILED : DEFIB_DONE;
-}
-
-int main(int argc, char **argv)
-{
-	defib_worker_options o = {.size = sizeof o, .url = argv[argc - 1], .drain = 1};
-	defib_pool pool = {.size = sizeof pool, .queue = "q", .handler = fork_and_return};
-	defib_message m;
-	defib_worker *w;
-	pid_t child;
-	int status;
-	if (defib_worker_new(&o, &pool, 1, &w, &m)) {
-		fprintf(stderr, "%s\\n", m.what);
-		return 1;
-	}
-	child = fork();
-	if (child == 0) { /* the handle is the parent's: none of these waits for its threads */
-		defib_worker_stop(w);
-		defib_worker_run(w);
-		defib_worker_free(w);
-		_exit(9);
-	}
-	waitpid(child, &status, 0);
-	defib_worker_run(w);
-	defib_worker_free(w);
-	printf("%d\\n", WEXITSTATUS(status));
-	return 0;
-}
-"""
-
-
-def test_a_forked_child_of_a_handler_never_runs_the_librarys_code(outside, lite, defib):
-    assert defib("init", db=lite).code == 0
-    assert defib("enqueue", "q", "fork", db=lite).code == 0
-    source = outside.folder / "forks.c"
-    source.write_text(FORKS)
-    assert outside.build(source)(lite.url) == "9\n"
-    assert lite.sql("SELECT j.state, j.attempts, d.result FROM defib_job j JOIN defib_job_data d "
-                    "ON d.job = j.id") == [("done", 1, "0")]
-
-
 # ---- a workflow in C
 
 def bank(lite, what):

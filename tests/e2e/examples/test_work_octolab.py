@@ -201,9 +201,11 @@ def test_the_example_s_own_command_is_run(octolab):
 def test_replicas_side_by_side_never_tear_down_a_lab_twice(octolab):
     for minutes in range(1, 61):
         add_lab(octolab, minutes)
+    # The first labs of each replica take until the other one has some too.
+    run = ('echo "$DEFIB_WORKER $DEFIB_JOB_ID" >>torn; touch "began-$DEFIB_WORKER"; '
+           "until [ -e began-replica0 ] && [ -e began-replica1 ]; do sleep 0.05; done")
     replicas = [octolab.work("labs", "--poll", "20ms", "--concurrency", "4", "--name", f"replica{i}",
-                             run='echo "$DEFIB_WORKER $DEFIB_JOB_ID" >>torn',
-                             env={"TEARDOWN_WORKER_BATCH_SIZE": "4"}) for i in range(2)]
+                             run=run, env={"TEARDOWN_WORKER_BATCH_SIZE": "4"}) for i in range(2)]
     octolab.until("SELECT count(*) FROM labs WHERE status = 'finished'", 60)
     assert [replica.stop() for replica in replicas] == [0, 0]
     torn = [line.split() for line in octolab.lines("torn")]

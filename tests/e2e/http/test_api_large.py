@@ -17,7 +17,6 @@ from harness.http_daemon import serving
 from harness.job_table import json_lines
 from harness.program import Program
 
-pytestmark = pytest.mark.sanitized
 ROWS = 60_000
 COSTLY = 17  # a row of the table `costly`, which has
 COSTLY_ROWS = 40

@@ -77,8 +77,7 @@ class Twins:
                 for row in rows]
 
     def evidence(self, document):
-        # The installed function does not note which values repeat a masked one.
-        kept = without(document, {*MOMENT, "masked"})
+        kept = without(document, MOMENT)
         if "recoveries" in kept:
             kept["recoveries"] = [{"verdict": r["verdict"], "evidence": self.evidence(r["evidence"])}
                                   for r in kept["recoveries"]]
