@@ -65,7 +65,8 @@ static int do_attach(struct cli *c, const struct picked *p)
 	int code = cli_confirm(c, question, false);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (change(p->database, w, &p->binding, NULL, &f))
+	struct store_options o = cli_store_options(p->database, w, false);
+	if (attach_try(&o, &p->binding, &f) || change(p->database, w, &p->binding, NULL, &f))
 		return cli_fail(&f);
 	cli_print(c,
 	          "attached: from now on table %s records which session takes a row\n"
@@ -82,7 +83,7 @@ static int do_attach(struct cli *c, const struct picked *p)
 static int cmd_attach(struct cli *c)
 {
 	struct picked picked;
-	int code = pick_named(c, &picked);
+	int code = pick_unread(c, &picked);
 	if (code != EXIT_CLEAN)
 		return code;
 	code = do_attach(c, &picked);

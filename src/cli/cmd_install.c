@@ -289,7 +289,7 @@ static defib_err make_function(struct store *s, const struct plan *p, const char
 		return err;
 	err = store_exec(s, function, NULL, 0, a, NULL, f);
 	if (err == DEFIB_PERMISSION)
-		fail_next(f, "install needs CREATE on schema defib, or the role that owns the function");
+		fail_next(f, "run install as the role that owns schema defib");
 	if (!err) {
 		add_comment(p, &sql);
 		err = store_exec(s, buf_text(&sql), NULL, 0, a, NULL, f);

@@ -450,7 +450,8 @@ static const struct watch *named_watch(struct cli *c, const char *name)
 	return NULL;
 }
 
-int pick_watch(struct cli *c, const char *name, struct picked *out)
+/* The named watch, its database and an open session for it. */
+static int open_named(struct cli *c, const char *name, struct picked *out)
 {
 	struct failure f = {0};
 	*out = (struct picked){0};
@@ -459,9 +460,16 @@ int pick_watch(struct cli *c, const char *name, struct picked *out)
 		return EXIT_USAGE;
 	out->database = settings_database(&c->settings, out->watch);
 	struct store_options o = cli_store_options(out->database, out->watch, true);
-	defib_err err = store_open(&o, &out->store, &f);
-	if (!err)
-		err = watch_bind(out->watch, out->store, &c->arena, &out->binding, &f);
+	return store_open(&o, &out->store, &f) ? cli_fail(&f) : EXIT_CLEAN;
+}
+
+int pick_watch(struct cli *c, const char *name, struct picked *out)
+{
+	struct failure f = {0};
+	int code = open_named(c, name, out);
+	if (code != EXIT_CLEAN)
+		return code;
+	defib_err err = watch_bind(out->watch, out->store, &c->arena, &out->binding, &f);
 	if (!err)
 		err = watch_compile(&out->binding, &c->arena, &out->sql, &f);
 	if (err) {
@@ -472,12 +480,28 @@ int pick_watch(struct cli *c, const char *name, struct picked *out)
 	return EXIT_CLEAN;
 }
 
-int pick_named(struct cli *c, struct picked *out)
+static int load_one(struct cli *c)
 {
 	int code = cli_load(c);
 	if (code == EXIT_CLEAN && c->nwords > 1)
 		code = cli_usage("defib %s takes one watch", c->command->name);
+	return code;
+}
+
+int pick_named(struct cli *c, struct picked *out)
+{
+	int code = load_one(c);
 	return code == EXIT_CLEAN ? pick_watch(c, c->nwords ? c->words[0] : NULL, out) : code;
+}
+
+int pick_unread(struct cli *c, struct picked *out)
+{
+	int code = load_one(c);
+	if (code == EXIT_CLEAN)
+		code = open_named(c, c->nwords ? c->words[0] : NULL, out);
+	if (code == EXIT_CLEAN)
+		out->binding = (struct binding){.watch = out->watch, .engine = out->store->engine};
+	return code;
 }
 
 int pick_former(struct cli *c, const struct watch **w, const struct database **d)

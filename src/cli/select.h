@@ -103,6 +103,11 @@ int pick_watch(struct cli *c, const char *name, struct picked *out);
 /* The same for a command that takes one watch; reads the configuration. */
 int pick_named(struct cli *c, struct picked *out);
 /*
+ * The same without a question about the watch's table, whose owner's code could run with the rights
+ * of this session: the binding has `watch` and `engine` only, and there is no `sql`.
+ */
+int pick_unread(struct cli *c, struct picked *out);
+/*
  * For a command that removes what another one added for a watch: the watch may no longer be
  * configured, and then has only a name. Reads the configuration; if there is no such watch, prints
  * one line and returns an exit code.

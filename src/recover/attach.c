@@ -46,6 +46,7 @@ static const char *table_name(const struct watch *w, struct arena *a)
  */
 static const char table_sql[] =
 	"SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner), "
+	"c.relowner = to_regrole(quote_ident(session_user)), "
 	"(SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') "
 	"FROM unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) "
 	"JOIN pg_namespace p ON p.nspname = s.name WHERE s.name NOT LIKE 'pg\\_%' AND NOT EXISTS ("
@@ -77,7 +78,8 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	out->schema = row_text(&rows, 0, 0);
 	out->name = row_text(&rows, 0, 1);
 	out->owner = row_text(&rows, 0, 2);
-	out->path = row_text(&rows, 0, 3);
+	out->is_ours = row_bool(&rows, 0, 3);
+	out->path = row_text(&rows, 0, 4);
 	err = store_exec(s, foreign_sql, &table, 1, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		for (int k = 0; k < w->key.n; k++)
@@ -217,8 +219,44 @@ static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool eve
 	return err;
 }
 
-static defib_err make_trigger(struct store *s, const struct binding *b, enum attached was,
-                              struct arena *a, struct failure *f)
+/*
+ * CREATE TRIGGER on a partitioned table loads the keys of its partitions, and so folds functions of
+ * expressions in them, with our rights. Until it is created, no other table may take this one's
+ * name.
+ */
+static defib_err need_plain_partitions(struct store *s, const struct claim_table *t,
+                                       const char *table, struct arena *a, struct failure *f)
+{
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(table), P_TEXT(t->owner)};
+	struct buf lock = BUF_INIT;
+	if (t->is_ours)
+		return DEFIB_OK;
+	buf_addf(&lock, "LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE", table);
+	defib_err err = schema_run(s, "LOCK TABLE pg_catalog.pg_namespace IN SHARE MODE", f);
+	if (err)
+		buf_release(&lock);
+	else
+		err = run(s, &lock, a, f);
+	if (!err)
+		err = store_exec(s,
+		                 "SELECT c.relowner = to_regrole(quote_ident($2)) AND NOT EXISTS (SELECT 1 "
+		                 "FROM pg_partition_tree(c.oid) AS part JOIN pg_partitioned_table p ON "
+		                 "p.partrelid = part.relid WHERE p.partexprs IS NOT NULL) "
+		                 "FROM pg_class c WHERE c.oid = to_regclass($1)",
+		                 params, 2, a, &rows, f);
+	if (err || row_bool(&rows, 0, 0))
+		return err;
+	fail(f, DEFIB_REFUSED,
+	     "table %s is partitioned by an expression, whose functions would run "
+	     "with your rights",
+	     table);
+	fail_next(f, "attach as role %s, which owns the table", t->owner);
+	return DEFIB_REFUSED;
+}
+
+static defib_err make_trigger(struct store *s, const struct binding *b, const struct claim_table *t,
+                              enum attached was, struct arena *a, struct failure *f)
 {
 	struct buf sql = BUF_INIT;
 	defib_err err = DEFIB_OK;
@@ -226,40 +264,13 @@ static defib_err make_trigger(struct store *s, const struct binding *b, enum att
 	err = drop_elsewhere(s, b->watch, was == ATTACHED_OFF, a, &any, f);
 	if (err || (was != ATTACHED_NOT && was != ATTACHED_OFF))
 		return err;
+	err = need_plain_partitions(s, t, table_name(b->watch, a), a, f);
+	if (err)
+		return err;
 	claim_trigger(b, &sql);
 	err = run(s, &sql, a, f);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f, "attach as the table's owner or as a superuser");
-	return err;
-}
-
-/* Whether the function will be able to read a row: as the table's owner, with its search path. */
-static defib_err try_reading(struct store *s, const struct binding *b, const struct claim_table *t,
-                             struct arena *a, struct failure *f)
-{
-	struct store_rows rows;
-	AUTO_BUF as_owner = BUF_INIT, sql = BUF_INIT;
-	struct store_param path =
-		P_TEXT(arena_printf(a, "pg_catalog, %s%spg_temp", t->path, t->path[0] ? ", " : ""));
-	buf_add(&as_owner, "SET LOCAL ROLE ");
-	sql_ident(&as_owner, t->owner);
-	claim_trial(b, t, &sql);
-	defib_err err = store_exec(s, "SELECT current_setting('search_path')", NULL, 0, a, &rows, f);
-	struct store_param was = P_TEXT(err ? "" : row_text(&rows, 0, 0));
-	if (!err)
-		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &path, 1, a, NULL, f);
-	if (!err)
-		err = run(s, &as_owner, a, f);
-	if (!err)
-		err = run(s, &sql, a, f);
-	if (err && err != DEFIB_CONNECTION)
-		fail_next(f,
-		          "the trigger reads a row as the table's owner, and finds unqualified names only "
-		          "in schemas where no other role can create objects: qualify them in the watch");
-	if (!err)
-		err = schema_run(s, "RESET ROLE", f);
-	if (!err)
-		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &was, 1, a, NULL, f);
 	return err;
 }
 
@@ -299,9 +310,7 @@ static defib_err make_functions(struct store *s, const struct binding *b,
 	claim_functions(b, t, &sql);
 	defib_err err = schema_run(s, buf_text(&sql), f);
 	if (err == DEFIB_PERMISSION)
-		fail_next(f,
-		          "attach as a superuser, or as role %s, which owns the table, with CREATE on "
-		          "schema defib",
+		fail_next(f, "attach as a superuser, or as role %s if it owns the table and schema defib",
 		          t->owner);
 	return err;
 }
@@ -323,9 +332,48 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 		err = make_functions(s, b, &table, f);
 	if (!err)
 		err = revoke_others(s, b->watch, a, f);
+	return err ? err : make_trigger(s, b, &table, was, a, f);
+}
+
+/*
+ * Planning runs code of the table's owner: functions of index expressions are folded, and EXPLAIN
+ * checks privileges. So it is done by a function of the owner's, inside which the role cannot be
+ * changed; in a transaction that is rolled back, because triggers that are deferred to its end run
+ * as the session's user before PostgreSQL 18; and in a session of its own, because prepared
+ * statements survive a rollback and could have the names of ours.
+ */
+static defib_err in_trial(struct store *s, const struct binding *b, const struct claim_table *t,
+                          struct arena *a, struct failure *f)
+{
+	struct buf sql = BUF_INIT;
+	claim_trial(b, t, &sql);
+	defib_err err = schema_run(s, buf_text(&sql), f);
+	buf_release(&sql);
 	if (!err)
-		err = try_reading(s, b, &table, a, f);
-	return err ? err : make_trigger(s, b, was, a, f);
+		err = store_exec(s, "SELECT " CLAIM_TRIAL, NULL, 0, a, NULL, f);
+	if (!err || store_unavailable(err))
+		return err;
+	fail_prefix(f, "watch %s", b->watch->name);
+	fail_next(f, "the trigger reads a row as the table's owner, and finds unqualified names only "
+	             "in schemas where no other role can create objects: qualify them in the watch");
+	return err;
+}
+
+defib_err attach_try(const struct store_options *o, const struct binding *b, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_STORE s = NULL;
+	struct claim_table table;
+	defib_err err = store_open(o, &s, f);
+	if (!err)
+		err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = attach_table(s, b, &a, &table, f);
+	if (!err)
+		err = in_trial(s, b, &table, &a, f);
+	store_rollback(s);
+	return err;
 }
 
 static void say_busy(const char *table, struct failure *f)

@@ -436,10 +436,10 @@ static void examine_watch(struct examination *x, const struct watch *w)
 	x->check = "enabled";
 	sql_table(&table, w->table);
 	x->table = arena_strdup(&x->arena, buf_text(&table));
-	if (w->enabled)
-		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
-	else
+	if (!w->enabled)
 		found(x, FINDING_OK, NULL, "off: %s", w->off_because);
+	else if (check_code(x))
+		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
 	x->watch = NULL;
 }
 

@@ -71,6 +71,8 @@ void check_owner(struct examination *x);
 void check_loop(struct examination *x);
 void check_hold(struct examination *x);
 void check_signs(struct examination *x);
+/* False: code of the table's owner would run as a superuser: do not read it (doctor_trust.c). */
+bool check_code(struct examination *x);
 /* Whether `running` matches existing rows (doctor_running.c). */
 void check_running(struct examination *x);
 /* Whether its remedies work, tried on a row (doctor_trial.c). */

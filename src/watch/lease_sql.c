@@ -361,6 +361,11 @@ static void make_writer(const struct watch *w, const struct claim_table *t, stru
 	buf_add(out, ";\n");
 }
 
+static void add_path(const struct claim_table *t, struct buf *out)
+{
+	buf_addf(out, "SET search_path = pg_catalog, %s%spg_temp\n", t->path, t->path[0] ? ", " : "");
+}
+
 /*
  * A role that claims needs no privileges on our tables. Keys must read the same as in our own
  * sessions.
@@ -371,12 +376,10 @@ static void make_function(const struct binding *b, const struct claim_table *t, 
 	claim_function_body(b, t, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	add_function(b->watch, out);
-	buf_addf(out,
-	         " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n"
-	         "SET search_path = pg_catalog, %s%spg_temp\n"
-	         "SET TimeZone = 'UTC'\nSET DateStyle = 'ISO'\nSET IntervalStyle = 'iso_8601'\n"
-	         "SET bytea_output = 'hex'\nAS ",
-	         t->path, t->path[0] ? ", " : "");
+	buf_add(out, " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n");
+	add_path(t, out);
+	buf_add(out, "SET TimeZone = 'UTC'\nSET DateStyle = 'ISO'\nSET IntervalStyle = 'iso_8601'\n"
+	             "SET bytea_output = 'hex'\nAS ");
 	add_body(buf_text(&body), out);
 	buf_add(out, ";\nREVOKE ALL ON FUNCTION ");
 	add_function(b->watch, out);
@@ -395,13 +398,25 @@ void claim_functions(const struct binding *b, const struct claim_table *t, struc
 
 void claim_trial(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	buf_add(out, "EXPLAIN SELECT ");
-	add_read(b, t, out);
-	buf_add(out, " FROM (SELECT * FROM ");
-	sql_ident(out, t->schema);
-	buf_add(out, ".");
-	sql_ident(out, t->name);
-	buf_add(out, ") AS t");
+	AUTO_BUF sql = BUF_INIT, body = BUF_INIT;
+	buf_add(&sql, "EXPLAIN SELECT ");
+	add_read(b, t, &sql);
+	buf_add(&sql, " FROM (SELECT * FROM ");
+	sql_ident(&sql, t->schema);
+	buf_add(&sql, ".");
+	sql_ident(&sql, t->name);
+	buf_add(&sql, ") AS t");
+	buf_add(&body, "\nBEGIN\n\tEXECUTE ");
+	sql_literal(&body, buf_text(&sql));
+	buf_add(&body, ";\nEND;\n");
+	buf_add(out, "CREATE FUNCTION " CLAIM_TRIAL " RETURNS void\n"
+	             "LANGUAGE plpgsql SECURITY DEFINER\n");
+	add_path(t, out);
+	buf_add(out, "AS ");
+	add_body(buf_text(&body), out);
+	buf_add(out, ";\nALTER FUNCTION " CLAIM_TRIAL " OWNER TO ");
+	sql_ident(out, t->owner);
+	buf_add(out, ";\n");
 }
 
 void claim_trigger(const struct binding *b, struct buf *out)
