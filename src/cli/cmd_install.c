@@ -59,7 +59,7 @@ struct plan {
 	const struct watch *watch;
 	const struct database *database;
 	const char *function; /* defib."recover_pages" */
-	const char *call;     /* SELECT defib."recover_pages"() */
+	const char *call;     /* SELECT defib."recover_pages"(NULL::integer) */
 	const char *task;     /* its name in pg_cron */
 	const char *search_path;
 	bool cron, cron_seconds;
@@ -175,7 +175,7 @@ static void name_things(struct cli *c, struct plan *p)
 	AUTO_BUF name = BUF_INIT;
 	install_name(p->watch, &name);
 	p->function = arena_strdup(&c->arena, buf_text(&name));
-	p->call = arena_printf(&c->arena, "SELECT %s()", p->function);
+	p->call = arena_printf(&c->arena, "SELECT %s(NULL::integer)", p->function);
 	p->task = arena_printf(&c->arena, "defib recover %s", p->watch->name);
 }
 
@@ -185,7 +185,9 @@ static defib_err ask_database(struct cli *c, struct store *s, struct plan *p, st
 	struct store_rows rows;
 	defib_err err = store_exec(
 		s,
-		"SELECT current_setting('search_path'), e.extname IS NOT NULL, coalesce(string_to_array("
+		"SELECT (SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') FROM "
+		"unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) WHERE s.name NOT LIKE "
+		"'pg\\_%'), e.extname IS NOT NULL, coalesce(string_to_array("
 		"substring(e.extversion FROM '^[0-9]+[.][0-9]+'), '.')::int[] >= '{1,5}', false) "
 		"FROM (SELECT 1) AS one LEFT JOIN pg_extension AS e ON e.extname = 'pg_cron'",
 		NULL, 0, &c->arena, &rows, f);

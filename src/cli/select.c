@@ -3,6 +3,7 @@
 
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
+#include "watch/schemas.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -496,12 +497,18 @@ int pick_named(struct cli *c, struct picked *out)
 
 int pick_unread(struct cli *c, struct picked *out)
 {
+	struct failure f = {0};
 	int code = load_one(c);
 	if (code == EXIT_CLEAN)
 		code = open_named(c, c->nwords ? c->words[0] : NULL, out);
-	if (code == EXIT_CLEAN)
-		out->binding = (struct binding){.watch = out->watch, .engine = out->store->engine};
-	return code;
+	if (code != EXIT_CLEAN)
+		return code;
+	out->binding.engine = out->store->engine;
+	if (watch_home(out->store, out->watch, &c->arena, &out->binding.watch, &f)) {
+		store_close(out->store);
+		return cli_fail(&f);
+	}
+	return EXIT_CLEAN;
 }
 
 int pick_former(struct cli *c, const struct watch **w, const struct database **d)

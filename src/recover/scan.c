@@ -190,7 +190,7 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 		return DEFIB_OK;
 	defib_err err = census_read(p->session->store, &p->census, &p->page, &census, f);
 	if (!err && p->watch->beat_us)
-		err = census_barred(p->session->store, p->watch, &barred, f);
+		err = census_barred(p->session->store, p->bound.binding.watch, &barred, f);
 	if (err)
 		return err;
 	p->result->now_us = census.now_us;
@@ -487,7 +487,7 @@ static void look_unseen(struct scanner *p)
 	if (p->seen || !r->running_known || p->watch->may_be_unused)
 		return;
 	if (now >= p->unseen_ms) {
-		unseen_look(p->session->store, p->watch, &p->unseen);
+		unseen_look(p->session->store, p->bound.binding.watch, &p->unseen);
 		p->seen = p->unseen.recorded;
 		p->unseen_ms = now + LATE_EVERY_MS;
 	}

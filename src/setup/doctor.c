@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "store/dialect.h"
+#include "watch/schemas.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -301,6 +302,7 @@ static const struct check database_checks[] = {
 	{"idle", ON_SERVER, STAGE_NONE, check_idle},
 	{"journal", ON_FILE, STAGE_NONE, check_journal},
 	{"integrity", ON_FILE, STAGE_NONE, check_integrity},
+	{"schema", ON_SERVER, STAGE_NONE, check_schema},
 	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
 	{"sequences", ON_SERVER, STAGE_NONE, check_sequences},
 	{"daemon", ON_SERVER, STAGE_NONE, check_daemon_tables},
@@ -431,10 +433,12 @@ static void run_checks(struct examination *x, const struct check *checks, size_t
 static void examine_watch(struct examination *x, const struct watch *w)
 {
 	AUTO_BUF table = BUF_INIT;
-	x->watch = w;
+	struct failure ignored = {0}; /* it is reported when the watch is bound */
 	x->stage = STAGE_NONE;
 	x->check = "enabled";
-	sql_table(&table, w->table);
+	if (watch_home(x->store, w, &x->arena, &x->watch, &ignored))
+		x->watch = w;
+	sql_table(&table, x->watch->table);
 	x->table = arena_strdup(&x->arena, buf_text(&table));
 	if (!w->enabled)
 		found(x, FINDING_OK, NULL, "off: %s", w->off_because);

@@ -202,3 +202,25 @@ defib_err dialect_own_column(struct store *s, const char *table, const char *col
 	struct store_param params[] = {P_TEXT(table), P_TEXT(column)};
 	return whether(s, store_dialect(s)->ask.own_column, params, there, f);
 }
+
+defib_err dialect_home(struct store *s, const char *table, struct arena *a, const char **out,
+                       struct failure *f)
+{
+	AUTO_BUF quoted = BUF_INIT;
+	struct store_rows rows;
+	*out = table;
+	sql_table(&quoted, table);
+	if (!store_dialect(s)->ask.home || !s->own_path || strstr(buf_text(&quoted), "\".\""))
+		return DEFIB_OK;
+	struct store_param params[] = {P_TEXT(s->own_path), P_TEXT(buf_text(&quoted))};
+	defib_err err = store_exec(s, store_dialect(s)->ask.home, params, 2, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	*out = arena_printf(a, "%s.%s", row_text(&rows, 0, 0), table);
+	if (rows.nrows == 1)
+		return DEFIB_OK;
+	fail(f, DEFIB_CONFIG, "table %s is in schemas %s and %s, where other roles can create tables",
+	     table, row_text(&rows, 0, 0), row_text(&rows, 1, 0));
+	fail_next(f, "name its schema, such as %s", *out);
+	return DEFIB_CONFIG;
+}

@@ -85,6 +85,16 @@ struct dialect_questions {
 	const char *may_create; /* whether the role may create our schema; NULL: always */
 	const char *tables;     /* the names of all tables and views, for suggestions */
 	const char *readable;   /* $1 table, $2 list of columns: those the role may read; NULL: all */
+	/*
+	 * Names that statements of ours do not find, because other roles can create in their schemas.
+	 * $1 is own_path of the session; NULL: the engine has no search path.
+	 */
+	const char *home;   /* $2 table without a schema, quoted: the schemas that hide it, as a watch
+	                       names them */
+	const char *hidden; /* the schemas of that path, and what closes them */
+	const char
+		*needed;      /* $2 list of words, $3 list of schemas before functions and operators, $4
+	                     table: the schemas that SQL of these words needs, why, what closes them */
 	const char *ways; /* $1 table, $2 list of key columns: does it have triggers; does its key have
 	                     an index; NULL: not known */
 	const char *row_security; /* $1 table: whether it hides rows from this role */
@@ -217,6 +227,13 @@ MUST_CHECK defib_err dialect_own_table(struct store *s, const char *table, bool 
                                        struct failure *f);
 MUST_CHECK defib_err dialect_own_column(struct store *s, const char *table, const char *column,
                                         bool *there, struct failure *f);
+
+/*
+ * The name by which statements of ours find a table: with its schema, if only the role's own search
+ * path has it (struct store). DEFIB_CONFIG: there are several.
+ */
+MUST_CHECK defib_err dialect_home(struct store *s, const char *table, struct arena *a,
+                                  const char **out, struct failure *f);
 
 /* store_exec() and store_write() with a text that is translated. */
 MUST_CHECK defib_err dialect_exec(struct store *s, const char *text,

@@ -2,6 +2,8 @@
 /* dialect_postgres.c: the dialect of PostgreSQL; see dialect.h. */
 #include "store/dialect.h"
 
+#include "store/postgres.h"
+
 #define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
 
 /*
@@ -238,6 +240,55 @@ static const char ledger[] =
 	"UNION SELECT 'range type ' || r.rngtypid::regtype FROM pg_range r JOIN doubtful d ON d.oid "  \
 	"IN (r.rngcanonical, r.rngsubdiff) "                                                           \
 	"ORDER BY 1"
+/* What closes a schema `n` to other roles. */
+#define PG_CLOSE                                                                                   \
+	"coalesce((SELECT format('REVOKE CREATE ON SCHEMA %I FROM %s;', n.nspname, "                   \
+	"string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, ', ')) "      \
+	"FROM aclexplode(n.nspacl) AS x LEFT JOIN pg_roles r ON r.oid = x.grantee "                    \
+	"WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE "    \
+	"HAVING count(*) > 0), format('ALTER SCHEMA %I OWNER TO %I;', n.nspname, current_user))"
+#define PG_OPEN_PATH                                                                               \
+	"unnest($1::name[]) WITH ORDINALITY AS s(name, place) JOIN pg_namespace n ON n.nspname = "     \
+	"s.name AND n.nspname NOT LIKE 'pg\\_%' AND (" PG_SCHEMA_IS_OPEN ")"
+
+static const char home[] =
+	"SELECT " PG_SCHEMA " FROM " PG_OPEN_PATH " JOIN pg_class c ON c.relnamespace = n.oid AND "
+	"c.relname = (parse_ident($2))[1] AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+	"WHERE to_regclass($2) IS NULL ORDER BY s.place";
+
+static const char hidden[] =
+	"SELECT n.nspname, " PG_CLOSE " FROM " PG_OPEN_PATH " ORDER BY s.place";
+
+/*
+ * Base types can be made by superusers only, so nobody else can make a watch need a schema. Domains
+ * and arrays are looked through; a column counts if both its name and its table's are among the
+ * words.
+ */
+static const char needed[] =
+	"WITH word AS (SELECT json_array_elements_text($2::json) AS word), "
+	"called AS (SELECT json_array_elements_text($3::json) AS name), "
+	"n AS (SELECT n.oid, n.nspname, n.nspacl, n.nspowner FROM pg_namespace n WHERE n.nspname NOT "
+	"LIKE "
+	"'pg\\_%' AND (n.nspname = ANY ($1::name[]) OR n.nspname IN (SELECT word FROM word)) AND "
+	"(" PG_SCHEMA_IS_OPEN ")), "
+	"base AS (SELECT y.oid, y.typname, y.typnamespace FROM pg_type y JOIN n ON n.oid = "
+	"y.typnamespace WHERE y.typtype = 'b' AND y.typcategory <> 'A'), "
+	"used AS (SELECT a.attname, coalesce(nullif(d2.typbasetype, 0), e.oid, "
+	"nullif(d.typbasetype, 0), y.oid) AS type FROM pg_attribute a JOIN pg_class c ON c.oid = "
+	"a.attrelid JOIN pg_type y ON y.oid = a.atttypid "
+	"LEFT JOIN pg_type d ON d.oid = y.oid AND d.typtype = 'd' "
+	"LEFT JOIN pg_type l ON l.oid = coalesce(d.typbasetype, y.oid) AND l.typcategory = 'A' "
+	"LEFT JOIN pg_type e ON e.oid = l.typelem "
+	"LEFT JOIN pg_type d2 ON d2.oid = e.oid AND d2.typtype = 'd' "
+	"WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attname IN (SELECT word FROM word) AND "
+	"(c.oid = to_regclass($4) OR c.relname IN (SELECT word FROM word))) "
+	"SELECT n.nspname, w.why, " PG_CLOSE " FROM n JOIN ("
+	"SELECT n.oid, 'a function or operator of it' AS why FROM n JOIN called ON called.name = "
+	"n.nspname "
+	"UNION ALL SELECT b.typnamespace, 'type ' || b.typname FROM base b JOIN word ON word.word = "
+	"b.typname "
+	"UNION ALL SELECT b.typnamespace, format('column %s of type %s', u.attname, b.typname) "
+	"FROM base b JOIN used u ON u.type = b.oid) AS w ON w.oid = n.oid ORDER BY 1, 2 LIMIT 1";
 
 const struct dialect dialect_postgres = {
 	.name = "postgres",
@@ -293,6 +344,9 @@ const struct dialect dialect_postgres = {
 				"('pg_catalog', 'information_schema') LIMIT 2000",
 			.readable = "SELECT n FROM unnest($2::text[]) n WHERE "
 						"has_column_privilege(to_regclass($1), n, 'SELECT')",
+			.home = home,
+			.hidden = hidden,
+			.needed = needed,
 			.ways = "SELECT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass($1) AND "
 					"c.relkind = 'v') OR EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT "
 					"g.tgisinternal AND "

@@ -342,6 +342,8 @@ static void pg_close(struct store *s)
 	for (int i = 0; i < PREPARED_MAX; i++)
 		prepared_forget(&p->statements.slots[i]);
 	free(p->name);
+	free(p->own_path);
+	free(p->path);
 	free(p);
 }
 

@@ -102,8 +102,9 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 		"(SELECT system_identifier FROM pg_catalog.pg_control_system()), "
 		"CASE WHEN NOT pg_catalog.pg_is_in_recovery() "
 		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, "
-		"pg_catalog.pg_is_in_recovery()",
-		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery()",
+		"pg_catalog.pg_is_in_recovery(), pg_catalog.current_schemas(false)",
+		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery(), "
+		"pg_catalog.current_schemas(false)",
 	};
 	PGresult *res = NULL;
 	int64_t pid = 0;
@@ -122,6 +123,8 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 	 * known.
 	 */
 	p->base.only_reads = !p->read_only && text_eq(PQgetvalue(res, 0, 3), "t");
+	free(p->own_path);
+	p->base.own_path = p->own_path = mem_strdup(PQgetvalue(res, 0, 4));
 	PQclear(res);
 	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);
 }
@@ -221,6 +224,52 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 	return err;
 }
 
+/* ---- the search path ---- */
+
+/*
+ * Statements are parsed by a path of schemas in which no other role can create: an operator or
+ * function that somebody made there for exactly our types would run with our rights. Other roles
+ * are all but superusers, the owner of the database, and the owner of a schema that the role's own
+ * path names; "$user" names a schema that anybody may have made.
+ */
+static const char path_sql[] = "SELECT string_agg(quote_ident(s.name), ', ' ORDER BY s.place) "
+							   "FROM unnest($1::name[]) WITH ORDINALITY AS s(name, place) "
+							   "JOIN pg_namespace n ON n.nspname = s.name "
+							   "WHERE s.name NOT LIKE 'pg\\_%' AND NOT (" PG_SCHEMA_IS_OPEN ")";
+
+/* The path in which the path is found out, and which all have that find none. */
+#define SAFE_PATH "pg_catalog, pg_temp"
+
+static defib_err ask_path(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	const char *values[] = {p->own_path};
+	PGresult *res = NULL;
+	int sent = PQsendQueryParams(p->conn, path_sql, 1, NULL, values, NULL, NULL, 0);
+	defib_err err = pg_finish(p, call, sent, &res, f);
+	if (err)
+		return err;
+	AUTO_BUF path = BUF_INIT;
+	const char *trusted = PQgetvalue(res, 0, 0);
+	/* pg_catalog comes first anyway; named, it would be where objects are created. */
+	buf_addf(&path, "%s, pg_temp", *trusted ? trusted : "pg_catalog");
+	free(p->path);
+	p->path = mem_strdup(buf_text(&path));
+	PQclear(res);
+	return DEFIB_OK;
+}
+
+static defib_err find_path(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	const char *begin = p->base.pooled ? "BEGIN READ ONLY; SET LOCAL search_path = " SAFE_PATH
+	                                   : "SET search_path = " SAFE_PATH;
+	defib_err err = pg_simple(p, call, begin, f);
+	if (!err)
+		err = ask_path(p, call, f);
+	if (!err && p->base.pooled)
+		err = pg_simple(p, call, "ROLLBACK", f);
+	return err;
+}
+
 void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 {
 	static const char *const fixed[] = {
@@ -230,6 +279,7 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 	};
 	for (int i = 0; dialect_postgres.settings[i]; i++)
 		buf_addf(out, "%s %s;", scope, dialect_postgres.settings[i]);
+	buf_addf(out, "%s search_path = %s;", scope, p->path);
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		buf_addf(out, "%s %s;", scope, fixed[i]);
 	buf_addf(out, "%s plan_cache_mode = force_%s_plan;", scope,
@@ -252,7 +302,8 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	 * A SET on a pooled session would affect other clients: there the settings go into each
 	 * transaction.
 	 */
-	if (!p->base.pooled) {
+	err = find_path(p, &call, f);
+	if (!err && !p->base.pooled) {
 		AUTO_BUF sql = BUF_INIT;
 		pg_settings(p, "SET", &sql);
 		err = pg_simple(p, &call, buf_text(&sql), f);

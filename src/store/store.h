@@ -183,6 +183,11 @@ struct store {
 	 * session on a standby does not move to the primary.
 	 */
 	bool only_reads;
+	/*
+	 * PostgreSQL: the schemas of the role's own search path, as an array. Statements of ours have
+	 * one without those in which other roles can create (watch/schemas.h).
+	 */
+	const char *own_path;
 	bool ledger_seen; /* this session found defib's ledger and need not look again */
 };
 

@@ -10,6 +10,7 @@
 #include "store/relation.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
+#include "watch/schemas.h"
 #include "watch/timesql.h"
 
 #include <ctype.h>
@@ -542,13 +543,20 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
                      struct failure *f)
 {
 	*out = (struct binding){.watch = w, .engine = s->engine};
-	defib_err err = bind_table(s, a, out, f);
+	defib_err err = watch_home(s, w, a, &out->watch, f);
+	if (!err)
+		err = bind_table(s, a, out, f);
 	if (!err)
 		err = bind_keys(a, out, f);
 	if (!err)
 		err = bind_zone(s, a, out, f);
 	if (!err)
+		err = watch_schemas(s, out->watch, a, f);
+	if (!err) {
 		err = bind_expressions(s, a, out, f);
+		if (err)
+			watch_schemas_hint(s, a, f);
+	}
 	if (!err)
 		err = bind_owner_alive(s, a, out, f);
 	if (!err)

@@ -8,7 +8,7 @@
 #include "watch/settings.h"
 
 struct binding {
-	const struct watch *watch;
+	const struct watch *watch; /* or a copy with the table's schema (schemas.h) */
 	enum store_engine engine;
 	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
 	const char *sign_type[TIME_COUNT];    /* the same, for the signs of life; NULL: not given */
