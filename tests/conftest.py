@@ -106,7 +106,7 @@ def shared_server():
     """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
     server = PgServer(QUIET)
     try:
-        server.start()
+        server.start().close_public()
         server.connect("template1").close()  # copies have the caches that a first session makes
         yield server
     finally:

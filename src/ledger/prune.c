@@ -176,8 +176,9 @@ static defib_err prune_by_function(struct store *s, const struct prune_plan *pla
 	struct store_param params[] = {P_TEXT(plan->cutoff), P_INT(limit), P_TEXT(ctx->batch),
 	                               P_TEXT(ctx->actor)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2, $3, $4)", params,
-	                           4, a, &rows, f);
+	defib_err err =
+		store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2::bigint, $3::text, $4::text)",
+	               params, 4, a, &rows, f);
 	*n = row_int(&rows, 0, 0, 0);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f, "GRANT EXECUTE ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, "

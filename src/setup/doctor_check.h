@@ -73,6 +73,8 @@ void check_hold(struct examination *x);
 void check_signs(struct examination *x);
 /* False: code of the table's owner would run as a superuser: do not read it (doctor_trust.c). */
 bool check_code(struct examination *x);
+/* Whether others can create in our schema (doctor_trust.c). */
+void check_schema(struct examination *x);
 /* Whether `running` matches existing rows (doctor_running.c). */
 void check_running(struct examination *x);
 /* Whether its remedies work, tried on a row (doctor_trial.c). */

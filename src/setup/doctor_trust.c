@@ -33,3 +33,18 @@ bool check_code(struct examination *x)
 		      x->role, row_text(&rows, 0, 0));
 	return rows.nrows == 0;
 }
+
+/* Functions of ours are called with the rights of workers and daemons. */
+void check_schema(struct examination *x)
+{
+	static const struct store_param ours = {PARAM_TEXT, "{defib}", 0};
+	struct store_rows rows;
+	if (!asked(x, store_dialect(x->store)->ask.hidden, &ours, 1, &rows))
+		return;
+	if (rows.nrows)
+		found(x, FINDING_FAIL, row_text(&rows, 0, 1),
+		      "other roles can create functions in schema defib, which could stand in for those "
+		      "of defib");
+	else
+		found(x, FINDING_OK, NULL, "only its owner can create in schema defib");
+}

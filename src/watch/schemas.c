@@ -58,7 +58,7 @@ static bool is_name(struct sql_token t)
 	return t.type == SQL_WORD || t.type == SQL_NAME;
 }
 
-/* `schema.function(` and `operator(schema.+)`: an overload of somebody else's may fit better. */
+/* `schema.function(` and `operator(schema.+)`: an overload of another role's may fit better. */
 static void take_text(struct words *x, const char *text)
 {
 	struct sql_lexer lx;

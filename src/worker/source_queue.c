@@ -109,9 +109,11 @@ static defib_err claim_by_function(struct queue_source *q, struct store *s, int6
                                    struct failure *f)
 {
 	static const char of_all[] =
-		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5)";
+		"SELECT * FROM defib.claim($1::bigint, $2::text, $3::integer, NULL::text, $4::integer, "
+		"$5::bigint, NULL::text[])";
 	static const char of_kinds[] =
-		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5, "
+		"SELECT * FROM defib.claim($1::bigint, $2::text, $3::integer, NULL::text, $4::integer, "
+		"$5::bigint, "
 		"ARRAY(SELECT jsonb_array_elements_text($6::jsonb)))";
 	struct store_param params[] = {P_INT(worker),      P_TEXT(q->queue),
 	                               P_INT(n),           P_INT(q->floor_priority),
@@ -183,7 +185,7 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 	relation_params(&r, params + 1);
 	defib_err err =
 		store_exec(s,
-	               "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
+	               "SELECT * FROM defib.settle($1::bigint, $2::bigint[], $3::bigint[], $4::text[], "
 	               "$5::jsonb[], $6::text[], $7::bigint[], $8::jsonb[])",
 	               params, 1 + relation_nparams(&r), a, &rows, f);
 	if (!err)
@@ -332,9 +334,11 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 {
 	/* "call": it writes, so a lost reply leaves the outcome unknown. */
 	static const char sql[] =
-		"SELECT * FROM defib.turn($1, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
-		"$6::text[], $7::bigint[], $8::jsonb[], $9, $10, $11::integer, CASE WHEN $12::jsonb IS NOT "
-		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, $14, "
+		"SELECT * FROM defib.turn($1::bigint, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
+		"$6::text[], $7::bigint[], $8::jsonb[], $9::bigint, $10::text, $11::integer, CASE WHEN "
+		"$12::jsonb IS NOT "
+		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, "
+		"$14::bigint, "
 		"$15::integer, $16::integer::boolean, $17::integer::boolean) /* call */";
 	struct store_param params[17] = {[0] = P_INT(p->worker)};
 	struct store_rows rows;

@@ -244,6 +244,15 @@ class PgServer:
         self._wait_ready()
         return self
 
+    def close_public(self):
+        """As it is since PostgreSQL 15, in databases that are made from now on."""
+        for name in ("postgres", "template1") if self.binaries.major < 15 else ():
+            session = self.connect(name)
+            with session.cursor() as cursor:
+                cursor.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+            session.close()
+        return self
+
     def _wait_ready(self):
         began = time.monotonic()
         while time.monotonic() - began < patience():

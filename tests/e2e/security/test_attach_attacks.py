@@ -8,6 +8,7 @@ import psycopg2
 import pytest
 
 from harness.attached_table import TABLE, claims, config, do, named
+from harness.owners_code import OWNERS_CODE, escaped
 
 # A key whose cast to text runs its owner's code with the privileges of the reader.
 TRAP = """
@@ -122,40 +123,6 @@ def test_code_of_the_tables_owner_runs_with_the_owners_rights(pg, defib, mallory
     assert pg.sql("SELECT DISTINCT who FROM mallory.loot") in ([], [("owner",)])
 
 
-# The owner's code, as far as a role can hide it in a table: functions that the planner folds, and
-# those that a trigger defers to the end of the transaction. All of it tries to leave the role in
-# which it runs. A rollback does not undo what it draws from a sequence.
-OWNERS_CODE = """
-SET search_path = app;
-CREATE TABLE seen (who text); GRANT ALL ON seen TO PUBLIC;
-CREATE SEQUENCE escapes;
-CREATE FUNCTION f(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
-CREATE INDEX ON jobs ((id + f(1)));
-CREATE TABLE parts (LIKE jobs) PARTITION BY RANGE ((id + f(1)));
-CREATE TABLE part PARTITION OF parts FOR VALUES FROM (0) TO (99);
-CREATE TABLE later (n int);
-CREATE FUNCTION at_end() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO app.seen VALUES (current_user); RETURN NULL; END $$;
-CREATE CONSTRAINT TRIGGER later AFTER INSERT ON later DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION at_end();
-CREATE FUNCTION leave() RETURNS int LANGUAGE plpgsql VOLATILE AS $$ BEGIN
-    INSERT INTO app.later VALUES (1);
-    BEGIN RESET ROLE; EXCEPTION WHEN OTHERS THEN END;
-    BEGIN SET SESSION AUTHORIZATION DEFAULT; EXCEPTION WHEN OTHERS THEN END;
-    INSERT INTO app.seen VALUES (current_user);
-    IF current_user <> 'owner' THEN PERFORM nextval('app.escapes'); END IF;
-    RETURN 1;
-EXCEPTION WHEN OTHERS THEN RETURN 1; END $$;
-CREATE OR REPLACE FUNCTION f(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
-    'BEGIN RETURN app.leave(); END'
-"""
-
-
-def escaped(pg):
-    return pg.sql("SELECT who FROM app.seen WHERE who <> 'owner'") != [] or \
-        pg.sql("SELECT is_called FROM app.escapes") != [(False,)]
-
-
 @pytest.mark.parametrize("table", ["app.jobs", "app.parts"], ids=["index", "partitions"])
 def test_code_in_the_table_does_not_run_with_the_rights_of_who_attaches(pg, defib, owner, table):
     """Index expressions and keys of partitions have functions of the table's owner, which PostgreSQL
@@ -204,14 +171,15 @@ def test_a_name_in_a_schema_where_others_can_create_is_not_found(pg, defib, mall
     assert "search_path=pg_catalog, pg_temp" in path
 
 
-def test_public_is_searched_only_if_its_default_privileges_allow(pg, defib, mallory):
-    """Until PostgreSQL 15 every role could create in the schema public."""
+@pytest.mark.parametrize("opened", [False, True], ids=["closed", "open"])
+def test_public_is_searched_only_if_others_cannot_create_there(pg, defib, mallory, opened):
+    """As every role could until PostgreSQL 15."""
     pg.sql(TABLE)
+    if opened:
+        pg.sql("GRANT CREATE ON SCHEMA public TO PUBLIC")
     attach(pg, defib)
-    others_create = pg.sql("SELECT has_schema_privilege('mallory', 'public', 'CREATE')")[0][0]
-    assert others_create == (pg.server.binaries.major < 15)
     path, = pg.sql("SELECT proconfig FROM pg_proc WHERE proname = 'claimed_jobs'")[0]
-    assert ("public" in path[0]) == (not others_create)
+    assert ("public" in path[0]) == (not opened)
 
 
 def test_doctor_and_run_refuse_functions_that_others_could_misuse(pg, defib, mallory):

@@ -10,8 +10,13 @@ import sys
 
 import pytest
 
-from harness import pgversions
+from harness import overloads, pgversions
+from harness.attached_table import TABLE as CLAIMED
+from harness.attached_table import claims, do, named
+from harness.attached_table import config as attached_config
 from harness.databases import PgDatabase
+from harness.open_schema import OpenSchema
+from harness.owners_code import OWNERS_CODE, escaped
 from harness.pgserver import QUIET, PgServer
 from harness.program import ROOT
 from harness.queue_workers import Queue, Worker
@@ -127,3 +132,51 @@ def test_what_a_killed_program_had_is_recovered_by_its_session(jobs, defib):
     assert db.sql("SELECT status FROM jobs WHERE id = 1") == [("queued",)]
     call("detach", "jobs", "--yes")
     assert not db.sql("SELECT FROM pg_trigger WHERE tgrelid = 'jobs'::regclass")
+
+
+# ---- attacks, each tested in tests/e2e/security in full
+
+
+def test_what_somebody_made_in_public_does_not_run(empty, defib):
+    opened = OpenSchema(empty)
+    try:
+        opened.table()
+        opened.plant()
+        ran = defib("scan", "--fix", config=opened.config())
+        assert ran.code == 0 and opened.state() == "queued", ran.out + ran.err
+        assert opened.seen() == []
+    finally:
+        opened.drop()
+
+
+@pytest.fixture
+def owner(empty):
+    empty.sql("CREATE ROLE owner LOGIN; CREATE SCHEMA app AUTHORIZATION owner")
+    session = named(empty, "owner", "owner")
+    yield session
+    session.close()
+    empty.hang_up()
+    empty.sql("DROP OWNED BY owner CASCADE; DROP ROLE owner")
+
+
+@pytest.mark.parametrize("table", ["app.jobs", "app.parts"], ids=["index", "partitions"])
+def test_code_in_a_table_does_not_run_as_who_attaches_it(empty, owner, defib, table):
+    do(owner, "SET search_path = app; " + CLAIMED + ";" + OWNERS_CODE)
+    ran = defib("attach", "jobs", "--yes", config=attached_config(empty, table))
+    assert ran.code == (0 if table == "app.jobs" else 5), ran.err
+    assert not escaped(empty)
+    if table == "app.jobs":
+        do(owner, "UPDATE app.jobs SET status = 'running' WHERE id = 3")
+        assert [row[0] for row in claims(empty)] == ["3"]
+
+
+def test_functions_beside_those_of_the_queue_are_not_called(empty, owner, defib):
+    assert defib("init", db=empty).code == 0
+    empty.sql("GRANT CREATE, USAGE ON SCHEMA defib TO owner")
+    assert overloads.plant(empty, owner) > 20
+    text = f'databases: [{{name: main, url: "{empty.url}"}}]\n'
+    for _ in range(2):
+        assert defib("enqueue", "mail", "send", "--unique-key", "one", config=text).code == 0
+    assert defib("work", "--queue", "mail", "--drain", "--", "true", config=text).code == 0
+    assert empty.sql("SELECT state FROM defib.job") == [("done",)]
+    assert not overloads.called(empty)
