@@ -2,9 +2,12 @@
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
--- Ids are drawn while a transaction-level advisory lock is held, as the last statement of a
--- transaction: a reader that reads in the order of ids misses nothing.
+-- Ids are drawn while this row is locked, by the last statement of a transaction: a reader that
+-- reads in the order of ids misses nothing. An advisory lock could be kept by any role that can
+-- connect.
 CREATE SEQUENCE IF NOT EXISTS defib.ledger_id;
+CREATE TABLE IF NOT EXISTS defib.ledger_order (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+INSERT INTO defib.ledger_order VALUES (true) ON CONFLICT DO NOTHING;
 
 CREATE TABLE IF NOT EXISTS defib.ledger (
     id       bigint PRIMARY KEY,
@@ -109,7 +112,7 @@ BEGIN
     IF n = 0 THEN
         RETURN NULL;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     -- A transaction with an older snapshot than this end fails here (40001), and no chain forks.
     UPDATE defib.ledger_seal s SET next_id = high WHERE s.next_id IS NULL RETURNING * INTO ending;
     -- An id from nowhere would keep everybody else from adding; only the owner may skip some.
@@ -177,7 +180,7 @@ DECLARE
     n bigint := 0;
     told text := to_char(older_than AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 BEGIN
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     SELECT s.* INTO anchor FROM defib.ledger_seal s ORDER BY s.last_id LIMIT 1;
     IF anchor.entries = 0 AND anchor.first_id < anchor.last_id THEN
         -- From before there were seals: the first that is young enough ends it.

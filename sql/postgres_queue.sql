@@ -533,7 +533,7 @@ RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
             WHEN outcome = 'done' THEN NULL WHEN outcome = 'timed_out' THEN 'time-out'
             WHEN outcome = 'crashed' THEN 'crash' ELSE 'error' END,
         error = CASE WHEN after = 'rolled_back'
-                THEN nullif(concat_ws('; ', t.error, defib.not_undone('queue', t.id::text)), '')
+                THEN nullif(concat_ws('; ', t.error, defib.not_undone('queue'::text, t.id::text)), '')
             WHEN t.undoing OR outcome IN ('released', 'stopped') THEN t.error
             ELSE move_after_step.error END
     WHERE t.id = j.id
@@ -630,7 +630,7 @@ BEGIN
         WHERE n.after <> 'rollback' AND s.watch = 'queue' AND s.job = n.id AND s.epoch = n.epoch
           AND s.state = 'undo_failed'
         UNION ALL
-        SELECT 3, 'ROLLED_BACK', defib.not_undone('queue', n.id),
+        SELECT 3, 'ROLLED_BACK', defib.not_undone('queue'::text, n.id),
                (SELECT jsonb_build_object(
                     'undone', coalesce(jsonb_agg(s.step ORDER BY s.position DESC)
                         FILTER (WHERE s.state = 'undone'), '[]'),
@@ -642,7 +642,7 @@ BEGIN
     IF notes IS NULL THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, batch, watch, job, event, actor, reason, evidence, epoch)
     SELECT nextval('defib.ledger_id'), 'workflow', 'queue', n.note->>'job', n.note->>'event',
            'worker:' || worker, n.note->>'reason', n.note->'evidence', (n.note->>'epoch')::bigint
@@ -793,7 +793,7 @@ BEGIN
     IF cardinality(refused) = 0 THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, batch, watch, job, event, actor, evidence, epoch)
     SELECT nextval('defib.ledger_id'), 'late', 'queue', ids[r.place]::text, 'LATE_COMPLETION',
            'worker:' || worker, jsonb_build_object('outcome', outcomes[r.place], 'state', j.state,
@@ -904,7 +904,7 @@ BEGIN
             j.timeout_ms, (SELECT d.payload FROM defib.job_data d WHERE d.job = j.id),
             CASE WHEN j.epoch > 1
                 THEN (SELECT p.step FROM defib.progress p WHERE p.job = j.id) END,
-            j.undoing, CASE WHEN j.epoch > 1 THEN defib.steps_of('queue', j.id::text) END,
+            j.undoing, CASE WHEN j.epoch > 1 THEN defib.steps_of('queue'::text, j.id::text) END,
             j.crashes > 1 AND j.cause IS NOT DISTINCT FROM 'lost';
         EXIT WHEN FOUND OR (floor_priority = 32767 AND floor_id = 0);
         floor_priority := 32767;
@@ -938,8 +938,9 @@ BEGIN
     RETURN QUERY
     SELECT t.id, t.epoch, t.attempt, t.max_attempts, t.kind, t.priority, t.timeout_ms, t.payload,
            t.step, t.undoing, t.steps
-    FROM defib.turn(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, worker, from_queue, n,
-                    of_kinds, floor_priority, floor_id) AS t
+    FROM defib.turn(NULL::bigint, NULL::bigint[], NULL::bigint[], NULL::text[], NULL::jsonb[],
+                    NULL::text[], NULL::bigint[], NULL::jsonb[], worker, from_queue, n, of_kinds,
+                    floor_priority, floor_id, 0, false, false) AS t
     WHERE t.what = 'claimed';
 END $$;
 

@@ -47,8 +47,8 @@ int job_index_find(const struct job_index *x, const char *job)
 
 defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f)
 {
-	return store_dialect(s)->has_session_locks ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
-	                                           : DEFIB_OK;
+	return store_dialect(s)->has_sequences ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
+	                                       : DEFIB_OK;
 }
 
 void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,

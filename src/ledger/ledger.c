@@ -150,7 +150,7 @@ void ledger_with(struct buf *sql, int first)
 {
 	buf_addf(sql,
 	         ", defib_l AS MATERIALIZED (SELECT count(*) AS n, count(*) FILTER (WHERE "
-	         "defib_running) AS runs, " LEDGER_LOCK_CALL " IS NOT NULL AS locked FROM defib_w), "
+	         "defib_running) AS runs, " LEDGER_LOCKED " AS locked FROM defib_w), "
 	         "defib_i AS (INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
 	         "rule, reason, evidence, before, after, epoch) SELECT nextval('defib.ledger_id'), "
 	         "$%d, $%d, $%d, w.defib_job, $%d, w.defib_verdict, w.defib_rule, w.defib_reason, "

@@ -38,15 +38,38 @@ static defib_err run_part(struct store *s, enum schema_part part, struct failure
 defib_err schema_install(struct store *s, enum schema_part last, struct failure *f)
 {
 	assert(last < SCHEMA_PARTS);
-	defib_err err = store_begin(s, TX_WRITE, f);
+	defib_err err = DEFIB_OK;
+	for (int try = 0; try < 2; try++) {
+		err = store_begin(s, TX_WRITE, f);
+		if (!err)
+			err = schema_lock(s, f);
+		bool again = err == DEFIB_CONSTRAINT; /* another one created the schema meanwhile */
+		for (int part = 0; part <= (int)last && !err; part++)
+			err = run_part(s, (enum schema_part)part, f);
+		err = s->in_tx ? store_end(s, err, f) : err;
+		if (!again)
+			break;
+	}
+	return err;
+}
+
+defib_err schema_lock(struct store *s, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	if (!store_dialect(s)->has_grants)
+		return DEFIB_OK;
+	defib_err err = store_exec(
+		s, "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'defib'", NULL,
+		0, &a, &rows, f);
 	if (err)
 		return err;
-	/* Two concurrent installations would conflict in CREATE … IF NOT EXISTS. */
-	if (store_dialect(s)->has_session_locks)
-		err = schema_run(s, LEDGER_LOCK, f);
-	for (int part = 0; part <= (int)last && !err; part++)
-		err = run_part(s, (enum schema_part)part, f);
-	return store_end(s, err, f);
+	if (rows.nrows == 0)
+		return schema_run(s, "CREATE SCHEMA defib", f);
+	/* Another transaction that does the same waits for the lock on the schema. */
+	return row_bool(&rows, 0, 0)
+	           ? schema_run(s, "COMMENT ON SCHEMA defib IS 'Tables and functions of defib'", f)
+	           : DEFIB_OK;
 }
 
 /*
@@ -152,6 +175,7 @@ static const struct right {
 } rights[] = {
 	{ON_TABLE, "ledger", {READ, ADD, ADD, ADD, ADD}},
 	{ON_TABLE, "ledger_seal", {READ, READ, READ, READ, READ}},
+	{ON_TABLE, "ledger_order", {READ, EDIT, EDIT, EDIT, EDIT}}, /* to lock its row */
 	{ON_SEQUENCE, "ledger_id", {NULL, "USAGE", "USAGE", "USAGE", "USAGE"}},
 	{ON_TABLE, "hold", {READ, ALL, ALL, ALL, ALL}},
 	{ON_TABLE, "retry", {READ, ALL, ALL, ALL, ALL}},

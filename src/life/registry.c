@@ -44,8 +44,10 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	incarnation_text(who, text, sizeof text);
 	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
 	defib_err err =
-		one(s, d->has_functions ? "SELECT defib.register($1, $2, $3::integer, $4)" : insert, params,
-	        4, &found, id, f);
+		one(s,
+	        d->has_functions ? "SELECT defib.register($1::text, $2::text, $3::integer, $4::text)"
+	                         : insert,
+	        params, 4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
 	/* A worker that misses it finds the new one a little later. */
@@ -261,11 +263,17 @@ defib_err registry_listen(struct store *s, struct failure *f)
 	return err;
 }
 
-/* -1 among the nonces: one of the two locks of the frequent readers is ours. */
+/*
+ * Any role that can connect may take such locks. Those of roles that cannot register a worker do
+ * not count: who held a live worker's lock and let it go would have it declared dead. The locks of
+ * the frequent readers only make others read less often. -1 among the nonces: one of these two
+ * is ours.
+ */
 static const char locks_sql[] =
-	"SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
-	"classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
-	"database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+	"SELECT l.objid::bigint FROM pg_locks l CROSS JOIN LATERAL pg_stat_get_activity(l.pid) s "
+	"WHERE l.locktype = 'advisory' AND l.classid = $1::bigint::oid AND l.objsubid = 2 AND "
+	"l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+	"AND has_table_privilege(s.usesysid, 'defib.worker', 'INSERT')";
 static const char lead_sql[] =
 	" UNION ALL SELECT -1 WHERE CASE WHEN pg_try_advisory_lock($2::integer, 0) THEN true "
 	"ELSE pg_try_advisory_lock($2::integer, 1) END";

@@ -320,8 +320,8 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 {
 	enum attached was = ATTACHED_NOT;
 	struct claim_table table;
-	/* The same lock as for the rest of our schema: two concurrent runs would conflict. */
-	defib_err err = schema_run(s, LEDGER_LOCK, f);
+	/* Two concurrent runs would conflict. */
+	defib_err err = schema_lock(s, f);
 	if (!err)
 		err = attach_state(s, b, &was, f);
 	if (!err)
@@ -390,9 +390,9 @@ defib_err attach_make(struct store *s, const struct binding *b, struct failure *
 		err = in_transaction(s, b, &a, f);
 		err = store_end(s, err, f);
 	}
-	if (err == DEFIB_LOCKED)
+	if (err == DEFIB_LOCKED || err == DEFIB_CONSTRAINT) /* or another run created our schema */
 		say_busy(b->watch->table, f);
-	return err;
+	return err == DEFIB_CONSTRAINT ? DEFIB_LOCKED : err;
 }
 
 /* ---- detach ---- */
@@ -469,9 +469,7 @@ static defib_err remove_all(struct store *s, const struct watch *w, struct arena
                             struct detached *out, struct failure *f)
 {
 	bool tables = false;
-	defib_err err = schema_run(s, LEDGER_LOCK, f);
-	if (!err)
-		err = schema_has(s, "claimed_by", &tables, f);
+	defib_err err = schema_has(s, "claimed_by", &tables, f);
 	if (!err)
 		err = drop_elsewhere(s, w, true, a, &out->trigger, f);
 	if (!err)

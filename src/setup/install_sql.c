@@ -471,7 +471,7 @@ static void add_also(const struct watch *w, struct buf *out)
 static void add_ledger(const struct watch *w, struct buf *out)
 {
 	buf_add(out, "\t-- ledger last: its ids are drawn under the lock, so that readers miss none\n"
-	             "\tPERFORM pg_advisory_xact_lock(1684366953, 1);\n"
+	             "\tPERFORM true FROM defib.ledger_order FOR UPDATE;\n"
 	             "\tINSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, rule,\n"
 	             "\t\treason, evidence, epoch, before, after)\n"
 	             "\tSELECT nextval('defib.ledger_id'), ");

@@ -20,7 +20,7 @@ from harness.waiting import patience
 
 # As the program appends: ids are drawn under the lock, by the last statement.
 APPEND = """
-    SELECT pg_advisory_xact_lock(1684366953, 1);
+    SELECT true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, watch, batch, actor, job, event)
     SELECT nextval('defib.ledger_id'), 'jobs', 'b', 'test', %s || '-' || i, 'REQUEUED'
     FROM generate_series(1, %s) i
