@@ -92,7 +92,7 @@ def test_what_is_only_in_an_open_schema_is_refused(opened, defib, running):
 
 def test_a_table_of_an_open_schema_may_be_named_with_it(opened, defib):
     opened.table()
-    opened.pg.sql(f"CREATE TABLE other (n int); GRANT SELECT ON other TO {opened.role}")
+    opened.pg.sql(f"CREATE TABLE other (n int); GRANT SELECT, UPDATE ON other TO {opened.role}")
     text = opened.config(running="NOT EXISTS (SELECT 1 FROM public.other) AND status = 'running'")
     assert defib("scan", "--fix", config=text).code == 0 and opened.state() == "queued"
 
