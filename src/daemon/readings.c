@@ -293,7 +293,7 @@ static int64_t place_left(const struct status_row *rows, int n, const char *watc
 		const json_t *counted = json_object_get(info, READINGS_PLACE);
 		place = json_is_integer(counted) ? json_integer_value(counted) : -1;
 	}
-	return place <= top ? place : -1;
+	return place >= 0 && place <= top ? place : -1;
 }
 
 static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct watch_loop **loops,

@@ -458,12 +458,17 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 		err = dialect_exec(s, sql, NULL, 0, &a, &rows, f);
 	for (int i = 0; !err && there && i < rows.nrows; i++) {
 		const char *name = row_text(&rows, i, 0);
+		if (!name) { /* SQLite permits it */
+			row_set_aside("defib.kept", NULL, "rule is null");
+			continue;
+		}
 		out->known = out->known || !*name;
-		out->ago_us = *name ? out->ago_us : row_int(&rows, i, 1, 0);
+		out->ago_us = *name ? out->ago_us : row_limited(&rows, i, 1, 0);
 		for (int k = 0; k < RETENTION_COUNT; k++)
 			if (text_eq(retention_names[k], name))
-				out->kept[k] = (struct retention_kept){
-					row_int(&rows, i, 2, 0), row_int(&rows, i, 3, -1), row_int(&rows, i, 4, -1)};
+				out->kept[k] = (struct retention_kept){row_limited(&rows, i, 2, 0),
+				                                       row_limited(&rows, i, 3, -1),
+				                                       row_limited(&rows, i, 4, -1)};
 	}
 	return err;
 }

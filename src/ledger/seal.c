@@ -14,11 +14,21 @@
 	"(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "        \
 	"l.evidence, l.before, l.after, l.epoch)"
 
+/* SQLite stores any type in any column, and JSON cannot hold all of them. */
+/* clang-format off */
+#define LITE(column) \
+	"CASE typeof(l." #column ") WHEN 'blob' THEN hex(l." #column ") ELSE l." #column " END"
+static const char lite_text[] =
+	"json_array(" LITE(id) ", " LITE(at) ", " LITE(batch) ", " LITE(watch) ", " LITE(job) ", "
+	LITE(event) ", " LITE(actor) ", " LITE(verdict) ", " LITE(rule) ", " LITE(reason) ", "
+	LITE(evidence) ", " LITE(before) ", " LITE(after) ", " LITE(epoch) ")";
+/* clang-format on */
+
 /* The sealed text of an entry, by form: each seal records the form it was made with. */
 static const char *entry_text(const struct dialect *d, int64_t form)
 {
 	if (!d->has_functions)
-		return "json_array" ENTRY_COLUMNS;
+		return lite_text;
 	return form == 1 ? "defib.ledger_text(l)" : "defib.ledger_line" ENTRY_COLUMNS;
 }
 

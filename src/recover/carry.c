@@ -196,7 +196,7 @@ static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, i
 	struct facts *facts;
 	defib_err err =
 		look_each(c->session->store, c->sql, c->ledger, JOBS_OF(due, job, n, a), n, a, &facts, f);
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && !err; i++) {
 		out[i].facts = facts[i];
 		if (facts[i].job)
 			continue;
@@ -255,12 +255,31 @@ static void prepare(const struct pending_retry *due, struct candidate *c)
 }
 
 static defib_err fire(struct carrier *c, const struct pending_retry *due, int n, struct arena *a,
+                      int64_t *fired, struct failure *f);
+
+/* A name that is no key of this table fails the statement that reads all of them. */
+static defib_err fire_readable(struct carrier *c, const struct pending_retry *due, int n,
+                               struct arena *a, int64_t *fired, struct failure *f)
+{
+	if (n == 1) {
+		row_set_aside("defib.retry", due->job, f->what);
+		fail_clear(f);
+		return DEFIB_OK;
+	}
+	fail_clear(f);
+	defib_err err = fire(c, due, n / 2, a, fired, f);
+	return err ? err : fire(c, due + n / 2, n - n / 2, a, fired, f);
+}
+
+static defib_err fire(struct carrier *c, const struct pending_retry *due, int n, struct arena *a,
                       int64_t *fired, struct failure *f)
 {
 	const struct watch *w = c->sql->binding->watch;
 	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n);
 	defib_err err = read_jobs(c, due, n, a, batch, f);
-	for (int i = 0; i < n; i++)
+	if (err && store_blames_rows(f))
+		return fire_readable(c, due, n, a, fired, f);
+	for (int i = 0; i < n && !err; i++)
 		prepare(&due[i], &batch[i]);
 	if (!err)
 		err = carry(c, batch, n, a, f);

@@ -27,8 +27,9 @@ static const struct dialect_piece pieces[] = {
 	{"iso_point", "julianday(\1)"},
 	{"elapsed_s", "max(0.0, round((\2 - \1) * 86400.0, 3))"},
 	{"server_up_less", "0"},
-	{"member", "CASE WHEN json_valid(\1) THEN \1->>'\2' END"},
-	{"not_true", "(CASE WHEN json_valid(\1) THEN json_type(\1, '$.\2') END) IS NOT 'true'"},
+	{"member", "CASE WHEN typeof(\1) = 'text' AND json_valid(\1) THEN \1->>'\2' END"},
+	{"not_true", "(CASE WHEN typeof(\1) = 'text' AND json_valid(\1) THEN json_type(\1, '$.\2') "
+                 "END) IS NOT 'true'"},
 	{"list_json", "\1"},
 	{"row_member", "NULL"},
 	{"bytes", "\1"},
