@@ -8,8 +8,8 @@
  */
 #include "cli/select.h"
 #include "recover/carry.h"
+#include "store/spool_folder.h"
 #include "worker/queue.h"
-#include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
 
 #include <errno.h>

@@ -9,12 +9,14 @@
 #include "cli/cli.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/program_env.h"
+#include "store/spool_folder.h"
 #include "worker/source.h"
-#include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
 #include "worker/worker.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -310,7 +312,24 @@ static const char *spool_given(const struct work_run *r)
 	return base;
 }
 
-/* The directory of all spools: as given, else under systemd's or the user's state; NULL: off. */
+#define FOLDER_NAME_MOST 60
+
+/* The address of the database as the name of a directory. */
+static const char *database_folder(const struct work_run *r)
+{
+	AUTO_BUF target = BUF_INIT, name = BUF_INIT;
+	store_target(r->database->url, &target);
+	for (const char *c = buf_text(&target); *c && name.len < FOLDER_NAME_MOST; c++)
+		buf_addch(&name, isalnum((unsigned char)*c) || *c == '_' ? *c : '-');
+	buf_addf(&name, "-%016llx",
+	         (unsigned long long)fnv1a(FNV_START, buf_text(&target), target.len));
+	return buf_to_arena(&name, &r->cli->arena);
+}
+
+/*
+ * The directory of all spools: as given, else under systemd's or the user's state, one for each
+ * database; NULL: off.
+ */
 static const char *spool_base(const struct work_run *r)
 {
 	struct cli *c = r->cli;
@@ -319,11 +338,11 @@ static const char *spool_base(const struct work_run *r)
 	bool on;
 	if (base && bool_parse(base, &on) && !on)
 		return NULL;
-	if (!base && state)
-		base = arena_printf(&c->arena, "%s/spool", state);
-	if (!base)
-		base = arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
-	return base;
+	if (base)
+		return base;
+	base = state ? arena_printf(&c->arena, "%s/spool", state)
+	             : arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
+	return arena_printf(&c->arena, "%s/%s", base, database_folder(r));
 }
 
 static const char *spool_folder(const struct work_run *r, const char *name)

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "http/server_inside.h"
-#include "worker/spool_file.h"
+#include "store/spool_folder.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -31,7 +31,7 @@ struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 {
 	struct job *j = mem_alloc(sizeof *j + size_of(c->key) + size_of(c->queue) + size_of(c->kind) +
 	                          size_of(c->payload) + size_of(c->step) + size_of(c->steps) +
-	                          size_of(c->workflow));
+	                          size_of(c->workflow) + size_of(c->database));
 	char *texts = (char *)(j + 1);
 	j->pool = pool;
 	j->slot = -1;
@@ -44,6 +44,7 @@ struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 	j->claim.step = put(&texts, c->step);
 	j->claim.steps = put(&texts, c->steps);
 	j->claim.workflow = put(&texts, c->workflow);
+	j->claim.database = put(&texts, c->database);
 	j->delay_ms = -1;
 	j->ran_ms = -1;
 	return j;

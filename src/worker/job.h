@@ -14,8 +14,9 @@
 struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
-	int64_t timeline; /* of the server that granted the claim; 0: not known. With … */
-	uint64_t nonce;   /* … this, what its token (source.h) contains besides worker and epoch */
+	int64_t timeline;     /* of the server that granted the claim; 0: not known. With … */
+	const char *database; /* its id (registry_database()); NULL: not known */
+	uint64_t nonce; /* … this, what its token (source.h) contains besides worker and epoch */
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */

@@ -26,7 +26,7 @@ static void tell_aside(const char *source, const char *key, const char *why)
 static void note_refusal(struct spools *s, const char *source, const struct failure *why)
 {
 	struct spools_retry *retry = spools_retry(s, source);
-	if (retry && !store_blames_rows(why))
+	if (!store_blames_rows(why) && why->code != DEFIB_REFUSED)
 		retry->when_taken = true;
 }
 
@@ -40,7 +40,8 @@ struct offer {
 	int n, done, kept; /* done: processed, from the first on; kept: refused */
 };
 
-/* The oldest ones of one incarnation; a record that cannot be read is handled alone. */
+/* The oldest ones of one incarnation in one database; a record that cannot be read is handled
+ * alone. */
 static void look(struct spools *s, const char *source, enum spools_list list, int most,
                  struct offer *o, struct arena *a)
 {
@@ -51,7 +52,8 @@ static void look(struct spools *s, const char *source, enum spools_list list, in
 	int n = spools_peek_many(s, source, list, o->all, most, a);
 	for (; o->n < n; o->n++) {
 		const struct spools_record *r = &o->all[o->n], *first = &o->all[0];
-		if (o->n > 0 && (!r->whole || !first->whole || r->result.worker != first->result.worker))
+		if (o->n > 0 && (!r->whole || !first->whole || r->result.worker != first->result.worker ||
+		                 !text_eq(r->result.database, first->result.database)))
 			return;
 		o->ends[o->n] = r->result.end;
 	}
@@ -68,7 +70,7 @@ static void take_answers(struct spools *s, const char *source, struct offer *o)
 			note_refusal(s, source, why);
 		o->refused[o->done] = why                     ? why->what
 		                      : o->all[o->done].whole ? NULL
-		                                              : "this version cannot read it";
+		                                              : "it was changed on disk, or is no result";
 		if (o->refused[o->done])
 			o->kept++;
 		else
@@ -87,8 +89,10 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 	struct failure f = {0};
 	struct offer o = {0};
 	look(s, source, list, most < OFFER_MAX ? most : OFFER_MAX, &o, &a);
-	if (o.n > 0 && o.all[0].whole)
-		settle(ctx, o.all[0].result.worker, o.ends, o.why, o.n, &a);
+	if (o.n > 0 && o.all[0].whole) {
+		const struct spool_result *first = &o.all[0].result;
+		settle(ctx, &(struct spooled_ends){first->database, first->worker, o.ends, o.why, o.n}, &a);
+	}
 	take_answers(s, source, &o);
 	if (o.kept > 0 && spools_aside(s, source) == 0)
 		for (int i = 0, logged = 0; i < o.done && !logged; i++)
@@ -130,7 +134,7 @@ int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, set
 void spooling_taken(struct spools *s, const char *source)
 {
 	struct spools_retry *retry = spools_retry(s, source);
-	if (retry && retry->when_taken)
+	if (retry->when_taken)
 		*retry = (struct spools_retry){0};
 }
 
@@ -215,8 +219,6 @@ defib_err turns_spool_open(struct worker *w, struct failure *f)
 	defib_err err = spools_open(w->options.spool, 0, &t->spools, f);
 	if (!err) /* the directory is ours now */
 		err = timeline_keep(w->options.spool, f);
-	for (int i = 0; !err && i < w->options.npools; i++)
-		err = spools_ready(t->spools, w->sources[i]->name, f);
 	if (err)
 		return err;
 	struct spool_news news = {0};
@@ -291,18 +293,33 @@ struct offering {
 	int pool;
 };
 
-static void settle_offered(void *ctx, int64_t worker, struct settlement *ends,
-                           const struct failure **why, int n, struct arena *a)
+/* Numbers begin again in every database: there, an end would meet the double of its job. */
+static defib_err refuse_foreign(struct worker *w, const struct spooled_ends *ends,
+                                struct failure *f)
+{
+	const char *here = w->turn_thread.database;
+	defib_err err = turns_ready(w, f);
+	if (err || !here[0] || !ends->database[0] || text_eq(here, ends->database))
+		return err;
+	return fail(f, DEFIB_REFUSED, "it belongs to another database (%s, here is %s)", ends->database,
+	            here);
+}
+
+static void settle_offered(void *ctx, const struct spooled_ends *ends, struct arena *a)
 {
 	const struct offering *o = ctx;
 	struct failure f = {0};
-	struct turn_part p = {.pool = o->pool, .worker = worker, .ends = ends, .nends = n, .why = why};
-	if (turns_settle(o->w, &p, a, &f) == DEFIB_OK)
+	struct turn_part p = {.pool = o->pool,
+	                      .worker = ends->worker,
+	                      .ends = ends->ends,
+	                      .nends = ends->n,
+	                      .why = ends->why};
+	if (refuse_foreign(o->w, ends, &f) == DEFIB_OK && turns_settle(o->w, &p, a, &f) == DEFIB_OK)
 		return;
 	struct failure *kept = ARENA_NEW(a, struct failure);
 	*kept = f;
-	for (int i = 0; i < n; i++)
-		why[i] = why[i] ? why[i] : kept;
+	for (int i = 0; i < ends->n; i++)
+		ends->why[i] = ends->why[i] ? ends->why[i] : kept;
 }
 
 /* Ended jobs wait under the name of the first pool with the same jobs. */
@@ -343,7 +360,7 @@ void turns_spool_forget(struct worker *w, const struct turn_part *p)
 
 bool turns_spool_due(const struct worker *w, int pool)
 {
-	const struct spools *s = w->turn_thread.spools;
+	struct spools *s = w->turn_thread.spools;
 	const char *source = w->sources[pool]->name;
 	if (!s || spools_aside(s, source) == 0)
 		return false;
@@ -366,8 +383,11 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 	for (const struct job *j = first; j; j = j->queued, i++) {
 		char *token = arena_alloc(&a, TOKEN_SIZE);
 		token_of(&j->claim, j->worker, token);
-		all[i] = (struct spool_result){
-			.source = source, .worker = j->worker, .token = token, .end = job_end(j)};
+		all[i] = (struct spool_result){.source = source,
+		                               .database = j->claim.database,
+		                               .worker = j->worker,
+		                               .token = token,
+		                               .end = job_end(j)};
 		whys[i] = why;
 	}
 	spooling_keep(w->turn_thread.spools, source, all, whys, n, kept, f);

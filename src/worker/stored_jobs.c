@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
-#include "worker/spool.h"
-#include "worker/spool_file.h"
+#include "store/spool.h"
+#include "store/spool_folder.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define LANE "jobs"
 #define LOOK_MS 10            /* pause while another process owns the directory */
 #define TURN_MS 250           /* then others may own it */
 #define BATCH_PUTS 200        /* in one transaction … */
@@ -65,11 +66,7 @@ static defib_err own(const struct stored_jobs *q, struct spool **out, struct fai
 
 bool stored_jobs_waits(const struct stored_jobs *q)
 {
-	/* Taken records are cut off: an empty file holds nothing. */
-	AUTO_BUF path = BUF_INIT;
-	struct stat st;
-	buf_addf(&path, "%s/spool", q->folder);
-	return stat(buf_text(&path), &st) == 0 && st.st_size > 0;
+	return spool_waits(q->folder);
 }
 
 /* ---- ownership ---- */
@@ -92,12 +89,19 @@ static defib_err refuse_mixing(const struct stored_jobs *q, struct spool *spool,
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct stored_put first;
-	const char *bytes;
-	size_t n;
+	struct spool_record r;
 	defib_err err = DEFIB_OK;
-	if (spool_peek(spool, &bytes, &n) && stored_put_read(bytes, n, &a, &first))
+	if (spool_peek(spool, LANE, false, &r, 1, BATCH_BYTES, &a) == 1 &&
+	    stored_put_read(r.bytes, r.n, &a, &first))
 		err = refuse_foreign(q, &first, f);
 	return err;
+}
+
+static defib_err append(struct spool *spool, const char *token, const char *bytes, size_t n,
+                        struct failure *f)
+{
+	const struct spool_record r = {.id = token, .database = "", .bytes = bytes, .n = n};
+	return spool_append(spool, LANE, &r, 1, f);
 }
 
 defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
@@ -116,7 +120,7 @@ defib_err stored_jobs_put(const struct stored_jobs *q, const char *token,
 	if (!err)
 		err = refuse_mixing(q, spool, f);
 	if (!err)
-		err = spool_append(spool, buf_text(&record), record.len, f);
+		err = append(spool, token, buf_text(&record), record.len, f);
 	spool_close(spool);
 	return err;
 }
@@ -219,12 +223,12 @@ static defib_err read_batch(const struct stored_jobs *q, struct spool *spool, in
 {
 	int64_t now_ms = clock_wall_us() / 1000;
 	arena_clear(&b->arena);
-	int n = spool_peek_many(spool, b->records, most, BATCH_BYTES, &b->arena);
+	int n = spool_peek(spool, LANE, false, b->records, most, BATCH_BYTES, &b->arena);
 	defib_err err = DEFIB_OK;
 	for (b->n = 0; b->n < n && !err; b->n++) {
 		struct stored_put *put = &b->puts[b->n];
 		const struct spool_record *r = &b->records[b->n];
-		if (!stored_put_read(r->bytes, r->n, &b->arena, put))
+		if (r->damaged || !stored_put_read(r->bytes, r->n, &b->arena, put))
 			break;
 		stored_put_count_delays(put, now_ms);
 		err = refuse_foreign(q, put, f);
@@ -236,22 +240,23 @@ static defib_err read_batch(const struct stored_jobs *q, struct spool *spool, in
 static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, const char *why,
                            struct failure *f)
 {
+	AUTO_ARENA a = ARENA_INIT;
 	AUTO_BUF folder = BUF_INIT;
 	struct spool *refused = NULL;
-	const char *bytes;
-	size_t n;
-	if (!spool_peek(spool, &bytes, &n))
+	struct spool_record r;
+	const struct spool_record *one = &r;
+	if (spool_peek(spool, LANE, false, &r, 1, BATCH_BYTES, &a) == 0)
 		return DEFIB_OK;
 	buf_addf(&folder, "%s/refused", q->folder);
 	struct spool_options o = {.folder = buf_text(&folder)};
 	defib_err err = spool_open(&o, &refused, f);
 	if (!err)
-		err = spool_append(refused, bytes, n, f);
+		err = append(refused, r.id, r.bytes, r.n, f);
 	if (!err) {
 		log_event(LOG_CRITICAL, "the database refuses new jobs: they are set aside",
 		          LOG_STR("folder", buf_text(&folder)), LOG_STR("because", why),
-		          LOG_STR("record", bytes));
-		err = spool_take(spool, f);
+		          LOG_STR("record", r.bytes));
+		err = spool_finish(spool, LANE, &one, 1, NULL, f);
 	}
 	spool_close(refused);
 	return err;
@@ -261,6 +266,14 @@ static defib_err set_aside(const struct stored_jobs *q, struct spool *spool, con
 static bool for_ever(const struct failure *f)
 {
 	return store_blames_rows(f) || text_starts(f->sqlstate, "54");
+}
+
+static defib_err take(struct spool *spool, const struct batch *b, struct failure *f)
+{
+	const struct spool_record *done[BATCH_PUTS];
+	for (int i = 0; i < b->n; i++)
+		done[i] = &b->records[i];
+	return spool_finish(spool, LANE, done, b->n, NULL, f);
 }
 
 /* One batch; *alone counts down how many puts go one by one, because one of them is refused. */
@@ -275,7 +288,7 @@ static defib_err drain_batch(const struct stored_jobs *q, struct store *s, struc
 		return err;
 	if (b->n == 0) {
 		out->refused++;
-		return set_aside(q, spool, "it is not a record of jobs", f);
+		return set_aside(q, spool, "it was changed on disk, or is no record of jobs", f);
 	}
 	err = insert_batch(s, b, &ids, &n, f);
 	if (err && for_ever(f)) {
@@ -289,7 +302,7 @@ static defib_err drain_batch(const struct stored_jobs *q, struct store *s, struc
 	} else if (!err) {
 		out->jobs += n;
 		out->puts += b->n;
-		err = spool_take_many(spool, b->records, b->n, f);
+		err = take(spool, b, f);
 	}
 	*alone -= *alone > 0;
 	return err;
@@ -322,7 +335,7 @@ defib_err stored_jobs_drain(const struct stored_jobs *q, struct store *s,
 	if (err)
 		return err;
 	struct batch *b = mem_alloc(sizeof *b);
-	while (!err && spool_count(spool) > 0 && clock_boot_ms() < until)
+	while (!err && spool_count(spool, LANE, false) > 0 && clock_boot_ms() < until)
 		err = drain_batch(q, s, spool, b, &alone, out, f);
 	spool_close(spool);
 	arena_release(&b->arena);

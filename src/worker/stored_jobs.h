@@ -2,10 +2,10 @@
  * stored_jobs.h: new jobs that the database could not accept, in a durable file until it can, so
  * that jobs are not refused because the pool is exhausted or the server is unavailable.
  *
- * It is a spool (spool.h) in the directory `new` below the spool of workers. One record is one put:
- * its jobs are inserted together or not at all, as they would have been when they were sent. A
- * process that appends or drains owns the directory only for that moment, so that programs, workers
- * and daemons can share it.
+ * It is a spool (store/spool.h) in the directory `new` below the spool of workers. One record is
+ * one put: its jobs are inserted together or not at all, as they would have been when they were
+ * sent. A process that appends or drains owns the directory only for that moment, so that programs,
+ * workers and daemons can share it.
  *
  * Each put is inserted once. Its token is inserted with its jobs in one transaction
  * (defib.enqueued), and a put whose token exists is skipped: a drain that is killed after its

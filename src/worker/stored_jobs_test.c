@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "store/fault_test.h"
+#include "store/spool.h"
 #include "worker/source_test.h"
-#include "worker/spool.h"
 
 #include <ftw.h>
 #include <signal.h>
@@ -140,8 +140,8 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	struct enqueue two[] = {job_of("b", NULL), job_of("x", "{\"to\": \"ann\"}")};
 	struct failure f = {0};
 	struct spool *refused;
-	const char *bytes;
-	size_t n;
+	struct spool_record one;
+	struct arena a = ARENA_INIT;
 	char aside[80];
 	refuse_kind_x(b);
 	put(&q, "a");
@@ -154,10 +154,11 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	snprintf(aside, sizeof aside, "%s/refused", folder);
 	struct spool_options o = {.folder = aside};
 	assert_int_equal(spool_open(&o, &refused, &f), DEFIB_OK);
-	assert_int_equal(spool_count(refused), 1);
-	assert_true(spool_peek(refused, &bytes, &n));
-	assert_non_null(strstr(bytes, "ann"));
+	assert_int_equal(spool_count(refused, "jobs", false), 1);
+	assert_int_equal(spool_peek(refused, "jobs", false, &one, 1, 1000, &a), 1);
+	assert_non_null(strstr(one.bytes, "ann"));
 	spool_close(refused);
+	arena_release(&a);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " TOKENS " WHERE token LIKE '%two'"), 0);
 }
 

@@ -22,6 +22,25 @@ static void hold_lock(struct turn_thread *t)
 	(void)!registry_hold_lock(t->session.store, t->worker, &held, &unused);
 }
 
+/*
+ * Asked once per session and incarnation: the tables may be new ones since, and then their worker
+ * is too.
+ */
+static defib_err know_database(struct turn_thread *t, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const char *id = "";
+	if (t->known && t->known_for == t->worker)
+		return DEFIB_OK;
+	defib_err err = registry_database(t->session.store, &a, &id, f);
+	if (err)
+		return err;
+	t->known = true;
+	t->known_for = t->worker;
+	snprintf(t->database, sizeof t->database, "%s", id);
+	return DEFIB_OK;
+}
+
 defib_err turns_ready(struct worker *w, struct failure *f)
 {
 	struct turn_thread *t = &w->turn_thread;
@@ -38,7 +57,11 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 		t->failed_over = t->failed_over || (before && before != t->timeline);
 		wake_listen(t->wake, t->session.store);
 		t->locked = 0;
+		t->known = false;
 	}
+	err = know_database(t, f);
+	if (err)
+		return err;
 	hold_lock(t);
 	/* Nothing is claimed or recorded there before the engine knows: epochs may repeat. */
 	if (t->failed_over)
@@ -158,6 +181,8 @@ static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
 	}
 	if (!err)
 		err = call(w, p, a);
+	for (int i = 0; !err && i < p->nclaims; i++)
+		p->claims[i].database = w->turn_thread.database;
 	p->nends = nends;
 	p->err = err;
 	p->away = err && store_unavailable(err);

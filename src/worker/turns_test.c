@@ -100,7 +100,9 @@ static int setup(void **state)
 		.options = patient((struct store_options){.url = url, .name = "main", .create = true}),
 		.open = store_open};
 	w.turn_thread.wake = wake_open(url);
-	if (turns_spool_open(&w, &f))
+	if (turns_spool_open(&w, &f) || session_ready(&w.turn_thread.session, &f) ||
+	    store_exec(w.turn_thread.session.store, "CREATE TABLE defib_meta (name TEXT, value TEXT)",
+	               NULL, 0, NULL, NULL, &f))
 		return -1;
 	for (int i = 0; i < ENDS; i++) {
 		char key[2] = {(char)('0' + i), '\0'};

@@ -107,6 +107,9 @@ struct turn_thread {
 	int64_t opened;    /* of the session, when it was last checked */
 	int64_t reopen_ms; /* when to try to reopen a lost session */
 	int64_t timeline;  /* of the server, as last seen */
+	char database[64]; /* its id; "": not known */
+	bool known;        /* it was asked in this session … */
+	int64_t known_for; /* … and for this incarnation */
 	bool failed_over;  /* it changed, and the engine does not know yet */
 	struct wake *wake;
 	struct spools *spools; /* NULL: none */

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from harness.queue_workers import Wire
+from harness.spools import records
 from harness.waiting import eventually
 
 class Outage:
@@ -49,9 +50,8 @@ def outage(request, queue):
 
 
 def spooled(queue, name):
-    """Bytes in the spool of a worker."""
-    folder = queue.program.dir / "spool" / name
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) if folder.exists() else 0
+    """Records in the spool of a worker."""
+    return records(queue.program.dir / "spool" / name)
 
 
 def up_and_go(queue):
@@ -93,9 +93,8 @@ class Away(Outage):
                                   db=self.url, **options)
 
     def waits(self):
-        """Bytes that wait."""
-        file = self.spool / "new" / "spool"
-        return file.stat().st_size if file.exists() else 0
+        """Whether jobs wait: the last one takes the file with it."""
+        return (self.spool / "new" / "spool.db").exists()
 
     def payloads(self):
         rows = self.db.sql(f"SELECT payload FROM {self.queue.table('job_data')} ORDER BY job")

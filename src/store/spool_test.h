@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * spool_test.h: a spool in its own directory for each test, on a disk that fails on request.
- * Included once per test program: it replaces pwrite and fdatasync.
+ * Included once per test program: it replaces the calls by which SQLite reaches the disk.
  */
-#ifndef WORKER_SPOOL_TEST_H
-#define WORKER_SPOOL_TEST_H
+#ifndef STORE_SPOOL_TEST_H
+#define STORE_SPOOL_TEST_H
 
-#include "worker/spool.h"
+#include "store/spool.h"
 
 #include "base/test.h"
 
@@ -17,48 +17,64 @@
 #include <unistd.h>
 
 /*
- * The two calls by which bytes reach the disk, replaced: the nth of them may
- * fail, or be the last thing this process does, half done.
+ * The two calls by which bytes reach the disk, replaced: the nth of them may fail, or be the last
+ * thing this process does, half done. FAULT_NO_SPACE: no file grows, until the reserve is given up.
  */
-enum fault { FAULT_NONE, FAULT_ERRNO, FAULT_KILL_BEFORE, FAULT_KILL_HALFWAY, FAULT_KILL_AFTER };
+enum fault {
+	FAULT_NONE,
+	FAULT_ERRNO,
+	FAULT_NO_SPACE,
+	FAULT_KILL_BEFORE,
+	FAULT_KILL_HALFWAY,
+	FAULT_KILL_AFTER
+};
 static struct {
 	enum fault kind;
-	int nth, seen, code;
+	int nth, seen, syncs, code;
 } plan;
-static int folders_synced;
+
+static inline off_t size_of(const char *name);
 
 static inline bool fault_now(void)
 {
 	return plan.kind != FAULT_NONE && ++plan.seen == plan.nth;
 }
 
-ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
+static inline bool no_space(int fd, off_t end)
+{
+	struct stat st;
+	return plan.kind == FAULT_NO_SPACE && fstat(fd, &st) == 0 && end > st.st_size &&
+	       size_of("reserve") != 0;
+}
+
+/* Visible, so that the library calls them. */
+__attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *bytes, size_t n,
+                                                        off_t at)
 {
 	bool now = fault_now();
 	if (now && plan.kind == FAULT_KILL_BEFORE)
 		raise(SIGKILL);
-	if (now && plan.kind == FAULT_ERRNO) {
-		errno = plan.code;
+	if (no_space(fd, at + (off_t)n) || (now && plan.kind == FAULT_ERRNO)) {
+		errno = plan.code ? plan.code : ENOSPC;
 		return -1;
 	}
 	bool half = now && plan.kind == FAULT_KILL_HALFWAY;
 	ssize_t written = syscall(SYS_pwrite64, fd, bytes, half ? n / 2 : n, at);
-	if (now)
+	if (now && plan.kind != FAULT_NO_SPACE)
 		raise(SIGKILL);
 	return written;
 }
 
-int fdatasync(int fd)
+__attribute__((visibility("default"))) int fdatasync(int fd)
 {
 	bool now = fault_now();
+	plan.syncs++;
 	if (now && plan.kind == FAULT_ERRNO) {
 		errno = plan.code;
 		return -1;
 	}
-	if (now)
+	if (now && plan.kind != FAULT_NO_SPACE)
 		raise(SIGKILL);
-	struct stat st;
-	folders_synced += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 	return (int)syscall(SYS_fdatasync, fd);
 }
 
