@@ -97,7 +97,7 @@ struct dialect_questions {
 	/*
 	 * $1 table; JSON lists: $2 names that can be functions, $3 all names of the statements, $4
 	 * columns that are written. What an UPDATE of the table, and those statements, could run that
-	 * does more than its transaction, one a row: "trigger audit", "function next_number()".
+	 * does more than its transaction, one per row: "trigger audit", "function next_number()".
 	 */
 	const char *outlasts;
 	const char *ddl_triggers; /* whether a trigger runs when a table is created; NULL: never */
