@@ -20,6 +20,7 @@
 #include "guard/guard.h"
 #include "life/life.h"
 #include "recover/decide.h"
+#include "recover/judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -67,7 +67,8 @@ extern "C" {
 	X(NOT_FOUND, 14, "not found")                                                                  \
 	X(DATABASE, 15, "another database error")                                                      \
 	X(LEASE_LOST, 16, "the lease on the job or worker is lost; its writes are no longer accepted") \
-	X(MEMORY, 17, "out of memory in this process")
+	X(MEMORY, 17, "out of memory in this process")                                                 \
+	X(BAD_VALUE, 18, "the database does not accept this value")
 
 typedef enum defib_err {
 #define DEFIB_ERR_ENUM(name, number, text) DEFIB_##name = (number),
@@ -116,7 +117,10 @@ DEFIB_API void defib_set_out_of_memory(int (*refused)(void *ctx, size_t bytes), 
 
 /* ---- a database ---- */
 
-/* A session that reconnects by itself. For one thread at a time. */
+/*
+ * A session that reconnects by itself. For one thread at a time, and for the process that opened
+ * it: to a forked child, calls return DEFIB_REFUSED.
+ */
 typedef struct defib_db defib_db;
 
 enum { DEFIB_OPEN_CREATE = 1 }; /* SQLite: create the file if it does not exist */
@@ -202,6 +206,9 @@ typedef enum defib_outcome {
 /*
  * Called by threads of the worker, several at once. It should call
  * defib_job_should_stop() now and then, because a thread cannot be killed.
+ * If it forks, job and worker are the parent's: to the child, the job is lost,
+ * and what it reports is dropped. When the child returns from the handler, it
+ * ends with code 0, without exit handlers.
  */
 typedef defib_outcome (*defib_handler)(defib_job *job, void *ctx);
 /*
@@ -333,7 +340,7 @@ typedef struct defib_worker_options {
 	const char *name; /* a stable name; default: host and process */
 	const char
 		*spool; /* directory where results wait while the database is unavailable; NULL: off */
-	int64_t lease_ms; /* 15000; 600 at least */
+	int64_t lease_ms; /* 15000; from 600 to 86400000 */
 	int64_t grace_ms; /* how long defib_worker_stop() lets handlers finish; 30000 */
 	/*
 	 * How many handlers run at the same time; default: as many as the pools take,
@@ -437,9 +444,9 @@ typedef struct defib_finding {
 	size_t size;
 	const char *watch, *job;  /* of a composite key: a JSON array of its parts */
 	const char *owner, *kind; /* as the row says */
-	const char *verdict;      /* "dead", "silent", "overdue", "orphan"; "none": not stuck */
+	const char *verdict;      /* "dead", "silent", …; "none": not stuck */
 	const char *rule, *why;   /* the rule that gave the verdict, and what it says */
-	const char *remedy;       /* "requeue", "retry", "fail", "rollback", "hold", "report" */
+	const char *remedy;       /* as rules of a watch name it: "requeue", "hold", … */
 	const char *remedy_rule;  /* the rule that chose it */
 	const char *reason;       /* as it is written into the row */
 	const char *evidence;     /* JSON, as in the ledger */
@@ -473,9 +480,12 @@ typedef struct defib_act_options {
 	defib_finding_call finding; /* called for each job, by the calling thread; may be NULL */
 	void *ctx;
 	int running_only; /* of an act: other than 0: refuse jobs that are not, or no longer, running */
+	/* Of an act that was decided earlier: whether its job is still the one that was meant. */
+	const char *database; /* refuse another one than this (defib_database()); NULL: any */
+	int64_t quiet_ms;     /* refuse jobs that gave a sign of life within this time, or none */
 } defib_act_options;
 /* clang-format off */
-#define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define DEFIB_ACT_OPTIONS_INIT {sizeof(defib_act_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /*
@@ -505,7 +515,13 @@ DEFIB_API DEFIB_MUST_CHECK defib_err defib_explain(defib_watches *watches, const
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_end(defib_watches *watches, const char *watch,
                                                const char *job, const char *reason,
                                                const char *actor, defib_message *message);
-/* Do "requeue", "retry", "fail", "hold", "release" or "rollback" to n jobs. */
+/*
+ * The id of a watch's database. It is drawn when defib's tables are made, so another database under
+ * the same URL has another one. DEFIB_NOT_FOUND: the tables do not exist.
+ */
+DEFIB_API DEFIB_MUST_CHECK defib_err defib_database(defib_watches *watches, const char *watch,
+                                                    char id[64], defib_message *message);
+/* Do an act to n jobs, by the name of its command: "requeue", "hold", "release", … */
 DEFIB_API DEFIB_MUST_CHECK defib_err defib_act(defib_watches *watches, const char *watch,
                                                const char *act, const char *const *jobs, int n,
                                                const defib_act_options *options,
@@ -536,7 +552,7 @@ typedef struct defib_instance_options {
 	const char *const *names; /* which of them; nnames 0: all */
 	int nnames;
 	const char *name; /* a stable name; default: host and process */
-	int64_t lease_ms; /* 15000; 600 at least */
+	int64_t lease_ms; /* 15000; from 600 to 86400000 */
 } defib_instance_options;
 /* clang-format off */
 #define DEFIB_INSTANCE_OPTIONS_INIT {sizeof(defib_instance_options), 0, 0, 0, 0, 0}

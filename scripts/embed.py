@@ -3,12 +3,16 @@
 """Turn the SQL, YAML and web page that ship with defib into C strings.
 
 embed.py NAME HEADER SOURCE [FILE…]: each FILE is found under its path in the
-repository, for example embedded_text("sql/ledger_postgres.sql") where NAME is
+repository, for example embedded_text("sql/postgres_ledger.sql") where NAME is
 "embedded". SQL stays in files that psql and sqlite3 can run; the binary needs
 none of them.
+
+If parts of a file begin with a line "-- @PART", each of them is embedded for itself, as
+FILE@PART and as the constant sql_FILE_PART, without the comments before and after it.
 """
 
 import pathlib
+import re
 import sys
 
 import after_rules
@@ -30,7 +34,7 @@ extern const struct {name}_file {name}_files[];
 /* The file's text, or NULL when no file of that name is inside. */
 const char *{name}_text(const char *name);
 
-#endif
+{parts}#endif
 """
 
 SOURCE = """\
@@ -42,7 +46,7 @@ const struct {name}_file {name}_files[] = {{
 {rows}	{{NULL, NULL}},
 }};
 
-const char *{name}_text(const char *name)
+{parts}const char *{name}_text(const char *name)
 {{
 	for (const struct {name}_file *file = {name}_files; file->name; file++)
 		if (!strcmp(file->name, name))
@@ -52,6 +56,19 @@ const char *{name}_text(const char *name)
 """
 
 
+PART = re.compile(r"^-- @(\w+).*\n(?:(?!-- @)(?:--.*)?\n)*", re.M)
+BEHIND = re.compile(r"(?:^(?:--.*)?\n)+\Z", re.M)
+
+
+def parts_of(path):
+    """(name, text) of each."""
+    text = path.read_text() if path.suffix == ".sql" else ""
+    heads = list(PART.finditer(text))
+    for head, after in zip(heads, heads[1:] + [None]):
+        part = text[head.end():after.start() if after else len(text)]
+        yield head[1], BEHIND.sub("", part).rstrip("\n")
+
+
 def c_line(line):
     # Bytes outside plain ASCII as three octal digits, so that an escape cannot absorb the next character.
     plain = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"}
@@ -59,20 +76,31 @@ def c_line(line):
     return '\t\t"' + out.replace("??", '?""?') + '"\n'
 
 
-def c_row(path):
-    name = pathlib.Path(path).resolve().relative_to(ROOT)
-    text = pathlib.Path(path).read_bytes()
+def c_text(text):
+    return "".join(map(c_line, text.splitlines(keepends=True))) or '\t\t""\n'
+
+
+def c_file(path):
+    """The rows of a file, and the declarations and definitions of its parts."""
+    name = path.resolve().relative_to(ROOT)
+    text = path.read_bytes()
     if name == after_rules.SQL.relative_to(ROOT) and after_rules.written(text.decode()) != text.decode():
         sys.exit(f"{name} is not what AFTER_RULES say: run scripts/after_rules.py")
-    lines = text.splitlines(keepends=True)
-    return f'\t{{"{name}",\n' + ("".join(map(c_line, lines)) or '\t\t""\n') + "\t},\n"
+    parts = {part: f"sql_{path.stem}_{part}" for part, _ in parts_of(path)}
+    rows = "".join(f'\t{{"{name}@{part}", {constant}}},\n' for part, constant in parts.items())
+    return (rows or f'\t{{"{name}",\n{c_text(text)}\t}},\n',
+            "".join(f"extern const char {constant}[];\n" for constant in parts.values()),
+            "".join(f"const char {parts[part]}[] =\n{c_text(sql.encode()).rstrip()};\n"
+                    for part, sql in parts_of(path)))
 
 
 def main():
     name, header, source, *files = sys.argv[1:]
-    rows = "".join(c_row(path) for path in files)
-    pathlib.Path(header).write_text(HEADER.format(name=name, guard=name.upper()))
-    pathlib.Path(source).write_text(SOURCE.format(name=name, rows=rows))
+    rows, declared, defined = map("".join, zip(*(c_file(pathlib.Path(path)) for path in files)))
+    pathlib.Path(header).write_text(
+        HEADER.format(name=name, guard=name.upper(), parts=declared and declared + "\n"))
+    pathlib.Path(source).write_text(
+        SOURCE.format(name=name, rows=rows, parts=defined and defined + "\n"))
 
 
 main()

@@ -45,7 +45,7 @@ def main():
     page = by_hand + MARK + reference()
     if sys.argv[1:] == ["--check"]:
         sys.exit(None if PAGE.read_text() == page else
-                 "docs/library.md is not what defib.h says: run scripts/library_docs.py")
+                 "run: scripts/references")
     PAGE.write_text(page)
 
 

@@ -49,8 +49,15 @@ def memory():
         for limit, used in (("memory.max", "memory.current"),
                             ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             with contextlib.suppress(OSError, ValueError):  # no such group, or no limit
-                most.append(int((place / limit).read_text()) - int((place / used).read_text()))
+                most.append(int((place / limit).read_text()) - int((place / used).read_text())
+                            + cached(place))
     return min(most)
+
+
+def cached(group):
+    """Bytes of a control group that are copies of files: they make room for what needs it."""
+    counts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(counts.get("total_inactive_file", counts.get("inactive_file", 0)))
 
 
 def cores():

@@ -18,7 +18,6 @@ CREATE TABLE IF NOT EXISTS defib.claimed_by (
 
 -- The jobs of a program are read in the order of its claims.
 CREATE INDEX IF NOT EXISTS claimed_by_program ON defib.claimed_by (application, watch, claim);
-DROP INDEX IF EXISTS defib.claimed_by_application;
 
 -- One row per watch and program that runs under `defib run`, deleted when all its jobs are
 -- recovered. Any process that finds that the program and its watcher have ended recovers them.
@@ -32,5 +31,28 @@ CREATE TABLE IF NOT EXISTS defib.program (
     ended_at    timestamptz,
     ending      text,          -- how it ended, in words
     clean       boolean,       -- with exit status 0
+    role        text NOT NULL DEFAULT session_user, -- that runs it
     PRIMARY KEY (application, watch)
 );
+
+-- Whoever recovers the jobs of an ended program checks that the role that ran it could do so itself.
+-- No other role says that it has ended.
+CREATE OR REPLACE FUNCTION defib.program_ordered() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.role <> session_user THEN
+        RAISE EXCEPTION 'program % belongs to role %', OLD.application, OLD.role
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    NEW.role := session_user;
+    RETURN NEW;
+END $$;
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'defib.program'::regclass
+            AND tgname = 'program_ordered') THEN
+        CREATE TRIGGER program_ordered BEFORE INSERT OR UPDATE ON defib.program
+            FOR EACH ROW EXECUTE FUNCTION defib.program_ordered();
+    END IF;
+END $$;

@@ -21,14 +21,17 @@ CREATE TABLE IF NOT EXISTS defib.setting (
     reason text,
     at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     until  timestamptz,
+    role   text, -- that wrote it
     PRIMARY KEY (watch, name)
 );
 
 -- Only a role that may lead watches, as a daemon's, knows more about who asks than the database
--- does (its callers over HTTP have tokens), and only such a role may tell a daemon to ignore guards.
+-- does (its callers over HTTP have tokens), and only such a role may tell a daemon to ignore guards:
+-- the daemon checks that it could recover the jobs itself.
 CREATE OR REPLACE FUNCTION defib.setting_ordered() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    NEW.role := session_user;
     IF has_table_privilege(session_user, 'defib.leader', 'UPDATE') THEN
         RETURN NEW;
     END IF;

@@ -2,9 +2,21 @@
 -- Runs as it is in psql; running it again changes nothing.
 CREATE SCHEMA IF NOT EXISTS defib;
 
--- Ids are drawn while a transaction-level advisory lock is held, as the last statement of a
--- transaction: a reader that reads in the order of ids misses nothing.
+CREATE TABLE IF NOT EXISTS defib.meta (
+    name  text PRIMARY KEY,
+    value text NOT NULL
+);
+INSERT INTO defib.meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
+-- Drawn once: what was recorded elsewhere for this database (a spool, the position of a client in
+-- the ledger) names it, because numbers begin at 1 in every database.
+INSERT INTO defib.meta VALUES ('database', gen_random_uuid()::text) ON CONFLICT DO NOTHING;
+
+-- Ids are drawn while this row is locked, by the last statement of a transaction: a reader that
+-- reads in the order of ids misses nothing. An advisory lock could be kept by any role that can
+-- connect.
 CREATE SEQUENCE IF NOT EXISTS defib.ledger_id;
+CREATE TABLE IF NOT EXISTS defib.ledger_order (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+INSERT INTO defib.ledger_order VALUES (true) ON CONFLICT DO NOTHING;
 
 CREATE TABLE IF NOT EXISTS defib.ledger (
     id       bigint PRIMARY KEY,
@@ -26,7 +38,6 @@ CREATE TABLE IF NOT EXISTS defib.ledger (
 -- By bytes, and the most selective column first: every insert pays for each comparison.
 CREATE INDEX IF NOT EXISTS ledger_of_job
     ON defib.ledger (job text_pattern_ops, watch text_pattern_ops, id);
-DROP INDEX IF EXISTS defib.ledger_job;
 -- For reports and counts of a period.
 CREATE INDEX IF NOT EXISTS ledger_watch_at ON defib.ledger (watch, at);
 -- Mistakes are counted from these, which are few.
@@ -34,34 +45,24 @@ CREATE INDEX IF NOT EXISTS ledger_late ON defib.ledger (watch, at)
     WHERE event = 'LATE_COMPLETION';
 -- By bytes, so that the parts X.1, X.2 … of a scan X are a range in any collation.
 CREATE INDEX IF NOT EXISTS ledger_batch_parts ON defib.ledger (batch text_pattern_ops);
-DROP INDEX IF EXISTS defib.ledger_batch;
 
 -- Entries are chained: each statement that adds entries is sealed by a hash over them and over the
 -- previous seal, so that `defib ledger verify` finds what was changed or removed since. A seal
 -- names the next one: if the tail is cut off, the last seal still names a successor. The first row
--- is the anchor: everything before it was pruned (its seal is that of the last removed statement)
--- or, with 0 entries, was written before seals existed: then first_id says up to which of those are
--- pruned.
+-- is the anchor: everything up to it was pruned, and its seal is that of the last removed statement.
+-- While nothing was pruned it is number 0, without entries.
 CREATE TABLE IF NOT EXISTS defib.ledger_seal (
     last_id  bigint PRIMARY KEY,
     first_id bigint NOT NULL,
     entries  bigint NOT NULL,
     role     text NOT NULL, -- that added them, as the database knows it
     seal     text NOT NULL,
-    next_id  bigint,
-    form     smallint NOT NULL DEFAULT 1 -- what of an entry is hashed: see below
+    next_id  bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
 CREATE UNIQUE INDEX IF NOT EXISTS ledger_seal_end ON defib.ledger_seal ((true))
     WHERE next_id IS NULL;
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'defib.ledger_seal'::regclass
-            AND attname = 'form' AND NOT attisdropped) THEN
-        ALTER TABLE defib.ledger_seal ADD COLUMN form smallint NOT NULL DEFAULT 1;
-    END IF;
-END $$;
 
--- The text of an entry that is hashed in form 2. Numbers and lengths come before the texts, and
+-- The text of an entry that is hashed. Numbers and lengths come before the texts, and
 -- JSON has no line breaks, so that no two entries have the same text. The function qualifies every
 -- name with its schema and sets nothing, so that it is inlined into the calling statement: a call
 -- for each entry would cost more than the hash. A new column is appended at the end, and only if it
@@ -78,14 +79,6 @@ LANGUAGE sql STABLE AS $$
         coalesce(pg_catalog.length($10), -1), coalesce($14::pg_catalog.text, '-'),
         $3, $4, $5, $6, $7, $8, $9, $10, coalesce($11::pg_catalog.text, '-'),
         coalesce($12::pg_catalog.text, '-'), coalesce($13::pg_catalog.text, '-'))
-$$;
-
--- The same in form 1, with which older entries were sealed.
-CREATE OR REPLACE FUNCTION defib.ledger_text(e defib.ledger) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT jsonb_build_array(e.id, (extract(epoch FROM e.at) * 1000000)::bigint, e.batch, e.watch,
-        e.job, e.event, e.actor, e.verdict, e.rule, e.reason, e.evidence, e.before, e.after,
-        e.epoch)::text
 $$;
 
 -- Runs with its owner's privileges, because no other role may write seals; so it only works on the
@@ -109,7 +102,7 @@ BEGIN
     IF n = 0 THEN
         RETURN NULL;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     -- A transaction with an older snapshot than this end fails here (40001), and no chain forks.
     UPDATE defib.ledger_seal s SET next_id = high WHERE s.next_id IS NULL RETURNING * INTO ending;
     -- An id from nowhere would keep everybody else from adding; only the owner may skip some.
@@ -122,9 +115,9 @@ BEGIN
                   HINT = 'SELECT setval(''defib.ledger_id'', (SELECT max(last_id) FROM '
                          || 'defib.ledger_seal));';
     END IF;
-    INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal, form)
+    INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
     VALUES (high, low, n, session_user, encode(sha256(convert_to(
-            ending.seal || E'\n' || session_user || E'\n' || texts, 'UTF8')), 'hex'), 2);
+            ending.seal || E'\n' || session_user || E'\n' || texts, 'UTF8')), 'hex'));
     RETURN NULL;
 END $$;
 
@@ -141,9 +134,8 @@ END $$;
 CREATE OR REPLACE FUNCTION defib.ledger_deleted() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM removed r WHERE r.id > (
-            SELECT CASE WHEN s.entries = 0 THEN s.first_id ELSE s.last_id END
-            FROM defib.ledger_seal s ORDER BY s.last_id LIMIT 1)) THEN
+    IF EXISTS (SELECT 1 FROM removed r
+               WHERE r.id > coalesce((SELECT min(s.last_id) FROM defib.ledger_seal s), 0)) THEN
         RAISE EXCEPTION 'defib.ledger is append-only: % is refused', TG_OP
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Old entries are removed by: defib ledger prune --older-than 90d';
@@ -177,32 +169,18 @@ DECLARE
     n bigint := 0;
     told text := to_char(older_than AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"');
 BEGIN
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     SELECT s.* INTO anchor FROM defib.ledger_seal s ORDER BY s.last_id LIMIT 1;
-    IF anchor.entries = 0 AND anchor.first_id < anchor.last_id THEN
-        -- From before there were seals: the first that is young enough ends it.
-        SELECT max(o.id) INTO high FROM (
-            SELECT l.id, bool_or(l.at >= older_than) OVER (ORDER BY l.id) AS young FROM (
-                SELECT l.id, l.at FROM defib.ledger l WHERE l.id <= anchor.last_id
-                ORDER BY l.id LIMIT most) l) o WHERE NOT o.young;
-        IF high IS NULL AND NOT EXISTS (
-                SELECT 1 FROM defib.ledger l WHERE l.id <= anchor.last_id) THEN
-            high := anchor.last_id;
-        END IF;
-        UPDATE defib.ledger_seal s SET first_id = high
-        WHERE s.last_id = anchor.last_id AND high IS NOT NULL;
-    ELSE
-        FOR later IN SELECT s.* FROM defib.ledger_seal s WHERE s.last_id > anchor.last_id
-                    ORDER BY s.last_id LOOP
-            EXIT WHEN (n > 0 AND n + later.entries > most) OR EXISTS (
-                SELECT 1 FROM defib.ledger l
-                WHERE l.id BETWEEN later.first_id AND later.last_id AND l.at >= older_than);
-            n := n + later.entries;
-            high := later.last_id;
-            anchor.seal := later.seal;
-        END LOOP;
-        DELETE FROM defib.ledger_seal s WHERE s.last_id < high;
-    END IF;
+    FOR later IN SELECT s.* FROM defib.ledger_seal s WHERE s.last_id > anchor.last_id
+                ORDER BY s.last_id LOOP
+        EXIT WHEN (n > 0 AND n + later.entries > most) OR EXISTS (
+            SELECT 1 FROM defib.ledger l
+            WHERE l.id BETWEEN later.first_id AND later.last_id AND l.at >= older_than);
+        n := n + later.entries;
+        high := later.last_id;
+        anchor.seal := later.seal;
+    END LOOP;
+    DELETE FROM defib.ledger_seal s WHERE s.last_id < high;
     SELECT min(l.id) INTO low FROM defib.ledger l WHERE l.id <= high;
     DELETE FROM defib.ledger l WHERE l.id <= high;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -221,17 +199,15 @@ REVOKE ALL ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, text) FROM 
 REVOKE ALL ON FUNCTION defib.ledger_seal_added() FROM PUBLIC;
 REVOKE ALL ON FUNCTION defib.ledger_seal_kept() FROM PUBLIC;
 
--- Created only if missing: creating a trigger locks the table against writers. Roles to which an
--- older version granted DELETE lose it.
+-- Created only if missing: creating a trigger locks the table against writers.
 DO $$
-DECLARE
-    grantee text;
 BEGIN
-    IF (SELECT count(*) FROM pg_trigger WHERE tgrelid = 'defib.ledger'::regclass
-            AND tgname IN ('ledger_no_change', 'ledger_no_delete', 'ledger_sealed')) < 3
+    IF (SELECT count(*) FROM pg_trigger
+            WHERE tgrelid IN ('defib.ledger'::regclass, 'defib.ledger_seal'::regclass)
+              AND tgname IN ('ledger_no_change', 'ledger_no_delete', 'ledger_sealed',
+                             'ledger_seal_kept')) < 4
     THEN
         DROP TRIGGER IF EXISTS ledger_no_change ON defib.ledger;
-        DROP TRIGGER IF EXISTS ledger_no_truncate ON defib.ledger;
         DROP TRIGGER IF EXISTS ledger_no_delete ON defib.ledger;
         DROP TRIGGER IF EXISTS ledger_sealed ON defib.ledger;
         DROP TRIGGER IF EXISTS ledger_seal_kept ON defib.ledger_seal;
@@ -246,19 +222,12 @@ BEGIN
         CREATE TRIGGER ledger_seal_kept BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE
             ON defib.ledger_seal
             FOR EACH STATEMENT EXECUTE FUNCTION defib.ledger_seal_kept();
-        INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
-        SELECT coalesce(max(l.id), 0), 0, 0, session_user, encode(sha256(''), 'hex')
-        FROM defib.ledger l HAVING NOT EXISTS (SELECT 1 FROM defib.ledger_seal);
-        FOR grantee IN
-            SELECT DISTINCT CASE a.grantee WHEN 0 THEN 'PUBLIC'
-                            ELSE quote_ident(pg_get_userbyid(a.grantee)) END
-            FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
-            WHERE c.oid = 'defib.ledger'::regclass AND a.grantee <> c.relowner LOOP
-            EXECUTE 'REVOKE UPDATE, DELETE, TRUNCATE ON defib.ledger FROM ' || grantee;
-            EXECUTE 'GRANT SELECT ON defib.ledger_seal TO ' || grantee;
-        END LOOP;
     END IF;
 END $$;
+-- Entries that exist before the first anchor have lost their seals: `defib ledger verify` says so.
+INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal)
+SELECT coalesce(max(l.id), 0), 0, 0, session_user, encode(sha256(''), 'hex')
+FROM defib.ledger l HAVING NOT EXISTS (SELECT 1 FROM defib.ledger_seal);
 
 -- Scans leave a held job alone until it is released, or until its owner or sign of life changes. A
 -- hold belongs to the row, for all watches on its table: table_key is "schema.table (key columns)".
@@ -276,6 +245,37 @@ CREATE TABLE IF NOT EXISTS defib.hold (
 );
 
 CREATE INDEX IF NOT EXISTS hold_of_watch ON defib.hold (watch, job);
+
+-- A hold keeps scans from a row: only roles that may write rows of that table may add, change or
+-- remove one. Holds of a table that was dropped may be removed.
+CREATE OR REPLACE FUNCTION defib.hold_of_table() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held text;
+    of_table regclass;
+BEGIN
+    FOREACH held IN ARRAY CASE TG_OP WHEN 'INSERT' THEN ARRAY[NEW.table_key]
+                          WHEN 'DELETE' THEN ARRAY[OLD.table_key]
+                          ELSE ARRAY[OLD.table_key, NEW.table_key] END LOOP
+        of_table := to_regclass(substring(held FROM
+            '^((?:"(?:[^"]|"")+"|[^".( ]+)(?:[.](?:"(?:[^"]|"")+"|[^".( ]+))?) [(]'));
+        IF (of_table IS NOT NULL OR TG_OP <> 'DELETE')
+           AND has_any_column_privilege(of_table, 'UPDATE') IS NOT TRUE THEN
+            RAISE EXCEPTION 'role % may not write %, and so holds none of its rows', current_user,
+                held USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END LOOP;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+END $$;
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_trigger WHERE tgrelid = 'defib.hold'::regclass
+            AND tgname = 'hold_of_table') THEN
+        CREATE TRIGGER hold_of_table BEFORE INSERT OR UPDATE OR DELETE ON defib.hold
+            FOR EACH ROW EXECUTE FUNCTION defib.hold_of_table();
+    END IF;
+END $$;
 
 -- Rows that make a program act name the role that wrote them, as the database knows it: the program
 -- checks that this role could do the same itself.
@@ -301,6 +301,22 @@ CREATE TABLE IF NOT EXISTS defib.retry (
 );
 
 CREATE INDEX IF NOT EXISTS retry_due ON defib.retry (watch, due_at);
+
+-- Since when a job shows the same progress, or is in the same state, where its own table does not
+-- say it. A row is written when the value changes; the row of job '' says when all jobs of the
+-- watch were last looked at, and its value how long after the look before.
+CREATE TABLE IF NOT EXISTS defib.seen (
+    watch    text NOT NULL,
+    job      text NOT NULL,
+    what     text NOT NULL, -- progress, state; look
+    value    text NOT NULL,
+    run      text NOT NULL, -- which run of the job had it
+    since_us bigint NOT NULL, -- since 1970
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (watch, job, what)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01);
+
+CREATE INDEX IF NOT EXISTS seen_at ON defib.seen (at);
 
 DO $$
 BEGIN

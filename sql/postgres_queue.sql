@@ -4,14 +4,6 @@
 -- an error. Each function sets its own search_path, so that it never calls a function that another
 -- user created.
 
-CREATE TABLE IF NOT EXISTS defib.meta (
-    name  text PRIMARY KEY,
-    value text NOT NULL
-);
-INSERT INTO defib.meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
--- Drawn once: what was recorded elsewhere for this database (a spool) names it.
-INSERT INTO defib.meta VALUES ('database', gen_random_uuid()::text) ON CONFLICT DO NOTHING;
-
 -- A worker is one incarnation of a process: a row is never reused. Its id is the number of its
 -- registration, followed by nine random digits, its nonce (defib.worker_id()). Numbers begin at 1
 -- in every new schema, and again where a restore took them back. The nonce makes the id differ
@@ -62,36 +54,6 @@ CREATE TABLE IF NOT EXISTS defib.job (
     CHECK ((owner IS NOT NULL) = (state IN ('running', 'cancelling')))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01,
         autovacuum_analyze_scale_factor = 0.02);
--- Tables and functions of an older installation; looked up first, because ALTER and DROP
--- wait for all other sessions.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.job'::regclass
-                   AND a.attname = 'undoing') THEN
-        ALTER TABLE defib.job ADD COLUMN saga boolean NOT NULL DEFAULT false,
-            ADD COLUMN undoing boolean NOT NULL DEFAULT false;
-    END IF;
-    IF to_regprocedure('defib.claim(bigint,text,integer,text,integer,bigint)') IS NOT NULL THEN
-        DROP FUNCTION defib.claim(bigint, text, integer, text, integer, bigint);
-        DROP FUNCTION IF EXISTS
-            defib.settle(bigint, bigint[], bigint[], text[], jsonb[], text[], bigint[]);
-    END IF;
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
-                   AND a.attname = 'serves') THEN
-        ALTER TABLE defib.worker ADD COLUMN serves text;
-    END IF;
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
-                   AND a.attname = 'info') THEN
-        ALTER TABLE defib.worker ADD COLUMN info jsonb;
-    END IF;
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.worker'::regclass
-                   AND a.attname = 'secret') THEN
-        ALTER TABLE defib.worker ADD COLUMN secret text;
-    END IF;
-    DROP FUNCTION IF EXISTS defib.register(text, text, integer);
-    DROP FUNCTION IF EXISTS defib.renew(bigint, integer);
-    DROP FUNCTION IF EXISTS defib.note_late(bigint, bigint[], bigint[], text[], bigint[]);
-END $$;
 CREATE INDEX IF NOT EXISTS job_ready ON defib.job (queue, priority DESC, id) WHERE state = 'queued';
 CREATE INDEX IF NOT EXISTS job_due ON defib.job (run_at) WHERE state = 'scheduled';
 CREATE INDEX IF NOT EXISTS job_owner ON defib.job (owner)
@@ -172,28 +134,6 @@ CREATE TABLE IF NOT EXISTS defib.step_attempt (
     PRIMARY KEY (watch, job, step, epoch)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01);
 CREATE INDEX IF NOT EXISTS step_attempt_at ON defib.step_attempt (ended_at) WHERE watch <> 'queue';
--- In an older installation: roles that use the steps may use their attempts too.
-DO $$
-DECLARE
-    given record;
-BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = 'defib.step'::regclass
-                   AND a.attname = 'attempt') THEN
-        ALTER TABLE defib.step ADD COLUMN attempt integer, ADD COLUMN worker text;
-    END IF;
-    IF (SELECT c.relacl IS NULL FROM pg_class c WHERE c.oid = 'defib.step_attempt'::regclass) THEN
-        FOR given IN
-            SELECT g.privilege_type AS privilege,
-                   CASE g.grantee WHEN 0 THEN 'PUBLIC' ELSE g.grantee::regrole::text END AS role
-            FROM pg_class c, aclexplode(c.relacl) g
-            WHERE c.oid = 'defib.step'::regclass AND g.grantee <> c.relowner
-        LOOP
-            EXECUTE format('GRANT %s ON defib.step_attempt TO %s', given.privilege, given.role);
-        END LOOP;
-    END IF;
-    DROP FUNCTION IF EXISTS defib.record_step(
-        text, text, bigint, timestamptz, text, text, jsonb, jsonb, text);
-END $$;
 
 -- The lease of a job in a user's own table: one row per job, kept for its epoch. It contains the
 -- last settlement, so that one whose reply was lost can be repeated.
@@ -313,6 +253,20 @@ BEGIN
     RETURN drawn;
 END $$;
 
+-- What is wrong with the numbers of a new job; null: nothing. As enqueue_check() in
+-- src/worker/queue.c.
+CREATE OR REPLACE FUNCTION defib.wrong_job(delay_ms bigint, priority integer, max_attempts integer,
+                                           timeout_ms integer)
+RETURNS text LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE
+        WHEN $1 BETWEEN 0 AND 3155760000000 IS NOT TRUE
+            THEN 'delay_ms must be from 0 to 3155760000000, 100 years'
+        WHEN $2 BETWEEN -32768 AND 32766 IS NOT TRUE THEN 'priority must be from -32768 to 32766'
+        WHEN $3 >= 1 IS NOT TRUE THEN 'max_attempts must be at least 1'
+        WHEN $4 < 0 THEN 'timeout_ms must not be negative; null: no limit'
+    END
+$$;
+
 -- Never returns null: the new job, or the one that has the unique key, or an error.
 CREATE OR REPLACE FUNCTION defib.enqueue(
     queue text, kind text, payload jsonb DEFAULT NULL, delay_ms bigint DEFAULT 0,
@@ -322,9 +276,15 @@ RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    new_id bigint := defib.next_job_id();
+    wrong text := defib.wrong_job(enqueue.delay_ms, enqueue.priority, enqueue.max_attempts,
+                                  enqueue.timeout_ms);
+    new_id bigint;
     holder bigint;
 BEGIN
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'nothing was enqueued: %', wrong USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    new_id := defib.next_job_id();
     FOR tried IN 1..100 LOOP
         INSERT INTO defib.job AS j (id, queue, kind, state, run_at, priority, max_attempts,
                                     timeout_ms, unique_key)
@@ -533,7 +493,7 @@ RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
             WHEN outcome = 'done' THEN NULL WHEN outcome = 'timed_out' THEN 'time-out'
             WHEN outcome = 'crashed' THEN 'crash' ELSE 'error' END,
         error = CASE WHEN after = 'rolled_back'
-                THEN nullif(concat_ws('; ', t.error, defib.not_undone('queue', t.id::text)), '')
+                THEN nullif(concat_ws('; ', t.error, defib.not_undone('queue'::text, t.id::text)), '')
             WHEN t.undoing OR outcome IN ('released', 'stopped') THEN t.error
             ELSE move_after_step.error END
     WHERE t.id = j.id
@@ -630,7 +590,7 @@ BEGIN
         WHERE n.after <> 'rollback' AND s.watch = 'queue' AND s.job = n.id AND s.epoch = n.epoch
           AND s.state = 'undo_failed'
         UNION ALL
-        SELECT 3, 'ROLLED_BACK', defib.not_undone('queue', n.id),
+        SELECT 3, 'ROLLED_BACK', defib.not_undone('queue'::text, n.id),
                (SELECT jsonb_build_object(
                     'undone', coalesce(jsonb_agg(s.step ORDER BY s.position DESC)
                         FILTER (WHERE s.state = 'undone'), '[]'),
@@ -642,7 +602,7 @@ BEGIN
     IF notes IS NULL THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, batch, watch, job, event, actor, reason, evidence, epoch)
     SELECT nextval('defib.ledger_id'), 'workflow', 'queue', n.note->>'job', n.note->>'event',
            'worker:' || worker, n.note->>'reason', n.note->'evidence', (n.note->>'epoch')::bigint
@@ -793,7 +753,7 @@ BEGIN
     IF cardinality(refused) = 0 THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(1684366953, 1);
+    PERFORM true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, batch, watch, job, event, actor, evidence, epoch)
     SELECT nextval('defib.ledger_id'), 'late', 'queue', ids[r.place]::text, 'LATE_COMPLETION',
            'worker:' || worker, jsonb_build_object('outcome', outcomes[r.place], 'state', j.state,
@@ -904,7 +864,7 @@ BEGIN
             j.timeout_ms, (SELECT d.payload FROM defib.job_data d WHERE d.job = j.id),
             CASE WHEN j.epoch > 1
                 THEN (SELECT p.step FROM defib.progress p WHERE p.job = j.id) END,
-            j.undoing, CASE WHEN j.epoch > 1 THEN defib.steps_of('queue', j.id::text) END,
+            j.undoing, CASE WHEN j.epoch > 1 THEN defib.steps_of('queue'::text, j.id::text) END,
             j.crashes > 1 AND j.cause IS NOT DISTINCT FROM 'lost';
         EXIT WHEN FOUND OR (floor_priority = 32767 AND floor_id = 0);
         floor_priority := 32767;
@@ -938,8 +898,9 @@ BEGIN
     RETURN QUERY
     SELECT t.id, t.epoch, t.attempt, t.max_attempts, t.kind, t.priority, t.timeout_ms, t.payload,
            t.step, t.undoing, t.steps
-    FROM defib.turn(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, worker, from_queue, n,
-                    of_kinds, floor_priority, floor_id) AS t
+    FROM defib.turn(NULL::bigint, NULL::bigint[], NULL::bigint[], NULL::text[], NULL::jsonb[],
+                    NULL::text[], NULL::bigint[], NULL::jsonb[], worker, from_queue, n, of_kinds,
+                    floor_priority, floor_id, 0, false, false) AS t
     WHERE t.what = 'claimed';
 END $$;
 

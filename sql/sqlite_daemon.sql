@@ -2,7 +2,7 @@
 -- watch, learned run times, numbers over time, alerts and messages. Times are milliseconds since 1970.
 -- Runs as it is in sqlite3; running it again changes nothing.
 CREATE TABLE IF NOT EXISTS defib_leader (
-    watch      TEXT PRIMARY KEY,
+    watch      TEXT NOT NULL PRIMARY KEY,
     holder     TEXT NOT NULL,
     epoch      INTEGER NOT NULL DEFAULT 1,
     since      INTEGER NOT NULL,
@@ -17,11 +17,12 @@ CREATE TABLE IF NOT EXISTS defib_setting (
     reason TEXT,
     at     INTEGER NOT NULL,
     until  INTEGER,
+    role   TEXT, -- SQLite has none
     PRIMARY KEY (watch, name)
 );
 
 CREATE TABLE IF NOT EXISTS defib_status (
-    watch  TEXT PRIMARY KEY,
+    watch  TEXT NOT NULL PRIMARY KEY,
     at     INTEGER NOT NULL,
     holder TEXT NOT NULL,
     info   TEXT NOT NULL
@@ -101,7 +102,7 @@ CREATE INDEX IF NOT EXISTS defib_delivery_ended_at ON defib_delivery (ended_at)
 
 -- What retention has removed and what it keeps, by rule; the row '' is the last round.
 CREATE TABLE IF NOT EXISTS defib_kept (
-    rule    TEXT PRIMARY KEY,
+    rule    TEXT NOT NULL PRIMARY KEY,
     at      INTEGER NOT NULL,
     removed INTEGER NOT NULL DEFAULT 0,
     rows    INTEGER,
@@ -111,7 +112,7 @@ CREATE TABLE IF NOT EXISTS defib_kept (
 -- An act on all jobs that match some terms, which the leader of the watch carries out. Its id is
 -- the batch in the ledger.
 CREATE TABLE IF NOT EXISTS defib_act (
-    id         TEXT PRIMARY KEY,
+    id         TEXT NOT NULL PRIMARY KEY,
     watch      TEXT NOT NULL,
     act        TEXT NOT NULL,
     terms      TEXT NOT NULL, -- a JSON list of texts

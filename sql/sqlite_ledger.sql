@@ -1,5 +1,11 @@
 -- defib's own tables in an SQLite database: the ledger, holds, and retries that wait.
 -- Runs as it is in sqlite3; running it again changes nothing.
+CREATE TABLE IF NOT EXISTS defib_meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO defib_meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
+-- Drawn once: what was recorded elsewhere for this database (a spool, the position of a client in
+-- the ledger) names it, because numbers begin at 1 in every database.
+INSERT INTO defib_meta VALUES ('database', lower(hex(randomblob(16)))) ON CONFLICT DO NOTHING;
+
 CREATE TABLE IF NOT EXISTS defib_ledger (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -38,6 +44,7 @@ CREATE TABLE IF NOT EXISTS defib_ledger_seal (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS defib_ledger_seal_end ON defib_ledger_seal (next_id IS NULL)
     WHERE next_id IS NULL;
+-- Entries that exist before the first anchor have lost their seals: `defib ledger verify` says so.
 INSERT INTO defib_ledger_seal (last_id, first_id, entries, role, seal)
 SELECT coalesce((SELECT max(id) FROM defib_ledger), 0), 0, 0, '',
        'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
@@ -50,11 +57,8 @@ BEGIN
     SELECT RAISE(ABORT, 'defib_ledger is append-only: UPDATE is refused');
 END;
 
-DROP TRIGGER IF EXISTS defib_ledger_no_delete;
-DROP TABLE IF EXISTS defib_retention;
 CREATE TRIGGER IF NOT EXISTS defib_ledger_kept BEFORE DELETE ON defib_ledger
-WHEN OLD.id > coalesce((SELECT CASE WHEN entries = 0 THEN first_id ELSE last_id END
-                        FROM defib_ledger_seal ORDER BY last_id LIMIT 1), 0)
+WHEN OLD.id > coalesce((SELECT min(last_id) FROM defib_ledger_seal), 0)
 BEGIN
     SELECT RAISE(ABORT, 'defib_ledger is append-only: DELETE is refused (see defib ledger prune)');
 END;
@@ -89,3 +93,19 @@ CREATE TABLE IF NOT EXISTS defib_retry (
 );
 
 CREATE INDEX IF NOT EXISTS defib_retry_due ON defib_retry (watch, due_at);
+
+-- Since when a job shows the same progress, or is in the same state, where its own table does not
+-- say it. A row is written when the value changes; the row of job '' says when all jobs of the
+-- watch were last looked at, and its value how long after the look before.
+CREATE TABLE IF NOT EXISTS defib_seen (
+    watch    TEXT NOT NULL,
+    job      TEXT NOT NULL,
+    what     TEXT NOT NULL, -- progress, state; look
+    value    TEXT NOT NULL,
+    run      TEXT NOT NULL, -- which run of the job had it
+    since_us INTEGER NOT NULL, -- since 1970
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (watch, job, what)
+);
+
+CREATE INDEX IF NOT EXISTS defib_seen_at ON defib_seen (at);

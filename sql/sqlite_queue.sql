@@ -1,10 +1,5 @@
 -- The built-in queue on SQLite: the same tables as on PostgreSQL; times are
 -- milliseconds since 1970. Runs as it is in sqlite3; running it again changes nothing.
-CREATE TABLE IF NOT EXISTS defib_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-INSERT INTO defib_meta VALUES ('version', '1') ON CONFLICT DO NOTHING;
--- Drawn once: what was recorded elsewhere for this database (a spool) names it.
-INSERT INTO defib_meta VALUES ('database', lower(hex(randomblob(16)))) ON CONFLICT DO NOTHING;
-
 -- An id is a number followed by nine random digits (life/registry.c), as on PostgreSQL.
 CREATE TABLE IF NOT EXISTS defib_worker (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -69,7 +64,7 @@ CREATE TABLE IF NOT EXISTS defib_job_data (
 );
 
 CREATE TABLE IF NOT EXISTS defib_enqueued (
-    token TEXT PRIMARY KEY,
+    token TEXT NOT NULL PRIMARY KEY,
     jobs  TEXT NOT NULL DEFAULT '[]',
     at    INTEGER NOT NULL
 );

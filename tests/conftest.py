@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import needs, npm_queues
+from harness import needs, npm_queues, pgversions
 from harness.databases import LiteDatabase, PgDatabase, initialize
 from harness.pgserver import QUIET, PgServer
 from harness.program import BIN, Program
@@ -102,15 +102,45 @@ def pytest_runtest_protocol(item):
 
 
 @pytest.fixture(scope="session")
-def shared_server():
-    """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
-    server = PgServer(QUIET)
-    try:
-        server.start()
-        server.connect("template1").close()  # copies have the caches that a first session makes
-        yield server
-    finally:
+def shared_servers():
+    """The run's PostgreSQL servers by version, each started by the first test that needs it."""
+    servers = {}
+
+    def of(version=None):
+        version = pgversions.chosen_name(version)
+        if version not in servers:
+            servers[version] = PgServer(QUIET, version=version)
+            servers[version].start()
+            # Copies have the caches that a first session makes.
+            servers[version].connect("template1").close()
+        return servers[version]
+
+    yield of
+    for server in servers.values():
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def shared_server(shared_servers):
+    """The run's PostgreSQL; tests that stop or kill a server take `server` instead."""
+    return shared_servers()
+
+
+@pytest.fixture
+def server_of_test(request, shared_servers):
+    """The same, or for a test that is marked with `oldest_and_newest` each of three in turn."""
+    try:
+        return shared_servers(getattr(request, "param", None))
+    except pgversions.NotAvailable as reason:
+        pytest.skip(str(reason))
+
+
+def pytest_generate_tests(metafunc):
+    if metafunc.definition.get_closest_marker("oldest_and_newest") and \
+            "server_of_test" in metafunc.fixturenames:
+        versions = pgversions.ends()
+        metafunc.parametrize("server_of_test", versions, indirect=True, scope="function",
+                             ids=[f"PostgreSQL-{version}" for version in versions])
 
 
 @pytest.fixture
@@ -124,11 +154,11 @@ def server():
 
 
 @pytest.fixture
-def pg(request, shared_server):
+def pg(request, server_of_test):
     """An empty database, or one with defib's tables for a test that asks for `with_tables`."""
     asked = "with_tables" in request.fixturenames
     program = request.getfixturevalue("defib") if asked else None
-    database = PgDatabase(shared_server, program)
+    database = PgDatabase(server_of_test, program)
     yield database
     database.drop()
 

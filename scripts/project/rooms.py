@@ -9,6 +9,13 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - events: names of the ledger's events occur in src/ledger/events.h, and in no other code
  - homes: one room calls a library, one file draws random numbers and sets limits of waits (HOMES)
  - engines: only store/ asks which engine a database is (store/dialect.h answers everything else)
+ - sqlstates: only store/sqlstate.c knows what a SQLSTATE means
+ - view: it reads no database: no header of store/, and no session
+ - records: above view, only a table of fields (view/record.h) writes texts into JSON, so that a
+   mask cannot be forgotten (WRITES_JSON)
+ - headers: each .c file has a header of its own name (HEADERLESS)
+ - names: no struct, enum or union has the tag of another one, and no static function the name of
+   one in another file; gdb and grep find one thing
  - columns: lines of at most 100
 """
 
@@ -24,8 +31,7 @@ PURE = [
     "guard/guard", "guard/brake", "guard/doubt", "guard/pace",
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "worker/engine",
-    "worker/engine_turn", "worker/engine_answer", "worker/job",
-    "worker/claim_limits",
+    "worker/job", "worker/claim_limits",
 ]
 NOT_PURE = ("libpq-fe.h", "sqlite3.h", "pthread.h", "time.h", "sys/time.h")
 READS_CLOCK = re.compile(r"\b(clock_\w+|time|gettimeofday|getrandom)\s*\(")
@@ -41,6 +47,41 @@ HOMES = {
     r"getrandom|random|rand|drand48|srand": "base/clock.c",
     r"pthread_condattr_\w+": "base/condition.h",
 }
+# A literal that is a SQLSTATE, by the classes that PostgreSQL and defib's functions use.
+SQLSTATE = re.compile(r'"(?:0[0189ABFLPZ]|2[0-8BDF]|3[489BDF]|4[024]|5[34578]|72|F0|HV|P0|XX|DF)'
+                      r'(?:[0-9A-Z]{3})?"')
+SQLSTATES = "store/sqlstate.c"
+READS_SQLSTATE = re.compile(r"(?:->|\.)sqlstate\b")
+# view shows what others have read.
+NO_DATABASE = "view"
+DATABASE = re.compile(r"\bstruct (?:store|session)\b|\bdialect_exec\b")
+# Who writes texts into JSON beside the renderers of records, and what that is.
+JSON_TEXT = re.compile(r"\b(json_text|json_value|json_time|buf_add_json)\s*\(")
+ABOVE_VIEW = ("daemon", "http", "cli")
+WRITES_JSON = {
+    "daemon/watch_loop.c": "what a leader stores about its watch",
+    "daemon/background_acts.c": "the terms of an act, as they are stored",
+    "daemon/scheduled_reports.c": "a message in the form that a sink expects",
+    "http/api_act.c": "the answer around acted jobs: the call that undoes them",
+    "http/api_read.c": "the answer around a page of records",
+    "http/api_watches.c": "limits by kind: the members are names of kinds",
+    "http/api_values.c": "problems (RFC 9457), whose text api_failed_as() masks",
+    "http/event_stream.c": "what the stream itself says: a database is away, or back",
+    "http/page.c": "the name of the installation, for the page",
+    "cli/cmd_list.c": "an id for the next command",
+    "cli/cmd_beat.c": "the protocol with a program (docs/lines.md)",
+    "cli/cmd_enqueue.c": "tags that the user gave",
+    "cli/demo/story.c": "the input of the demo's jobs",
+}
+# What has no header of its own, and why.
+HEADERLESS = (
+    "lib/",  # implements include/defib.h; lib.h is what its files share
+    "cli/cmd_", "cli/main.c",  # offers its row of COMMAND_LIST in cli.h
+    "store/dialect_",  # a table that dialect.h declares
+    "http/api_read.c", "http/probes.c",  # a table of routes that api.h lists
+)
+STATIC = re.compile(r"^static (?!inline)[^;{}()=]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
+TAG = re.compile(r"^\s*(?:static |const |typedef )*(?:struct|enum|union) (\w+)\s*\{", re.M)
 COLUMNS_MOST = 100
 TAB = 4
 
@@ -172,16 +213,76 @@ class House:
                 self.say(path, line, f"asks which engine it is; {ENGINE_MOST} places may, not "
                                      f"{len(seen)}: ask store/dialect.h for what it can do")
 
+    def check_sqlstates(self, path):
+        where = str(path.relative_to(self.src))
+        if where == SQLSTATES or path.stem.endswith("_test"):
+            return
+        text = self.texts[path]
+        found = list(SQLSTATE.finditer(text))
+        if self.room(path) != "store":
+            found += READS_SQLSTATE.finditer(text)
+        for match in found:
+            self.say(path, line_of(text, match.start()),
+                     f"a SQLSTATE: {SQLSTATES} alone knows them, ask for the class or the reason")
+
+    def check_records(self, path):
+        where = str(path.relative_to(self.src))
+        room = self.room(path)
+        if path.stem.endswith("_test"):
+            return
+        code = code_of(self.texts[path])
+        for match in DATABASE.finditer(code) if room == NO_DATABASE else ():
+            self.say(path, line_of(code, match.start()),
+                     f"{room} reads no database: the room that owns the table reads it")
+        for line, ours, name in self.includes(path):
+            if room == NO_DATABASE and ours and name.startswith("store/"):
+                self.say(path, line, f"{room} reads no database, not even through {name}")
+        for match in JSON_TEXT.finditer(code) if room in ABOVE_VIEW else ():
+            if where not in WRITES_JSON:
+                self.say(path, line_of(code, match.start()),
+                         f"{match.group(1)}() here: a record is a table of fields (view/record.h), "
+                         "which masks it; any other document needs its reason in WRITES_JSON")
+
+    def check_reasons(self):
+        for path in self.files:
+            where = str(path.relative_to(self.src))
+            if where in WRITES_JSON and not JSON_TEXT.search(code_of(self.texts[path])):
+                self.say(path, 1, "writes no JSON: WRITES_JSON need not name it")
+
+    def check_header(self, path):
+        where = str(path.relative_to(self.src))
+        if path.suffix != ".c" or path.stem.endswith("_test") or path.parent == self.src:
+            return
+        if path.with_suffix(".h") not in self.texts and not where.startswith(HEADERLESS):
+            self.say(path, 1, "has no header of its own")
+
+    def check_names(self):
+        code_of_files = [(path, code_of(self.texts[path])) for path in self.files
+                         if not path.stem.endswith("_test")]
+        for kind, what in (TAG, "tag"), (STATIC, "static function"):
+            first = {}
+            for path, code in code_of_files:
+                for match in kind.finditer(code):
+                    other = first.setdefault(match.group(1), path)
+                    if other != path:
+                        self.say(path, line_of(code, match.start()), f"{match.group(1)} is also a "
+                                 f"{what} in {other.relative_to(self.src)}")
+
     def check(self):
         names = self.banned_names()
         for path in self.files:
             self.check_rooms(path)
             self.check_banned(path, names)
             self.check_homes(path)
+            self.check_sqlstates(path)
+            self.check_records(path)
             self.check_columns(path)
+            self.check_header(path)
         self.check_purity()
         self.check_events(self.event_names())
         self.check_engines()
+        self.check_reasons()
+        self.check_names()
         return self.wrong
 
 

@@ -89,8 +89,8 @@ defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struc
 }
 
 /* Only the sender that took it last may record its result. */
-static defib_err note(struct store *s, const char *sql, const struct delivery *d,
-                      struct store_param what, const char *answer, struct failure *f)
+static defib_err alert_store_note(struct store *s, const char *sql, const struct delivery *d,
+                                  struct store_param what, const char *answer, struct failure *f)
 {
 	struct store_param params[] = {P_INT(d->seq), P_INT(d->tries), what, P_TEXT(answer)};
 	return dialect_write(s, sql, params, 4, NULL, NULL, f);
@@ -99,7 +99,7 @@ static defib_err note(struct store *s, const char *sql, const struct delivery *d
 defib_err outbox_end(struct store *s, const struct delivery *d, const char *how, const char *answer,
                      struct failure *f)
 {
-	return note(
+	return alert_store_note(
 		s,
 		"UPDATE defib.delivery SET ended = $3, answer = $4, ended_at = {now} WHERE seq = $1 "
 		"AND tries = $2 AND ended IS NULL",
@@ -109,10 +109,11 @@ defib_err outbox_end(struct store *s, const struct delivery *d, const char *how,
 defib_err outbox_again(struct store *s, const struct delivery *d, int64_t wait_us,
                        const char *answer, struct failure *f)
 {
-	return note(s,
-	            "UPDATE defib.delivery SET due_at = {now} + {span $3::bigint}, answer = $4 WHERE "
-	            "seq = $1 AND tries = $2 AND ended IS NULL",
-	            d, P_INT(wait_us), answer, f);
+	return alert_store_note(
+		s,
+		"UPDATE defib.delivery SET due_at = {now} + {span $3::bigint}, answer = $4 WHERE "
+		"seq = $1 AND tries = $2 AND ended IS NULL",
+		d, P_INT(wait_us), answer, f);
 }
 
 int64_t outbox_wait_us(int64_t tries, double chance)
@@ -216,8 +217,8 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
 	return DEFIB_OK;
 }
 
-static defib_err write_one(struct store *s, const struct alert_write *w, struct arena *a,
-                           bool *taken, struct failure *f)
+static defib_err alert_store_write_one(struct store *s, const struct alert_write *w,
+                                       struct arena *a, bool *taken, struct failure *f)
 {
 	static const char sql[] =
 		"INSERT INTO defib.alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
@@ -263,7 +264,7 @@ defib_err states_write(struct store *s, const struct alert_write *writes, int n,
 	if (err)
 		return err;
 	for (int i = 0; i < n && !err && *taken; i++)
-		err = write_one(s, &writes[i], &a, taken, f);
+		err = alert_store_write_one(s, &writes[i], &a, taken, f);
 	if (!err && *taken)
 		err = outbox_put(s, messages, nmessages, &a, f);
 	if (err || !*taken)
@@ -280,7 +281,7 @@ defib_err states_write(struct store *s, const struct alert_write *writes, int n,
 #define ROW_MAX 4                               /* of one row */
 
 /* By minute, so that a mass event is a handful of rows. */
-static void read_sql(struct buf *sql)
+static void alert_store_read_sql(struct buf *sql)
 {
 	buf_add(sql, "SELECT l.watch, l.event, ");
 	event_judged_sql(sql, "l");
@@ -293,8 +294,8 @@ static void read_sql(struct buf *sql)
 	             "1, 2, 3, 4, {stamp_minute l.at}");
 }
 
-static void add(struct happened *list, int *n, struct happened one, enum alert_counter what,
-                double count)
+static void alert_store_add(struct happened *list, int *n, struct happened one,
+                            enum alert_counter what, double count)
 {
 	one.what = what;
 	one.n = count;
@@ -303,7 +304,7 @@ static void add(struct happened *list, int *n, struct happened one, enum alert_c
 }
 
 /* Operators' acts do not count for rules: the operator knows about them. */
-static void add_row(const struct store_rows *rows, int i, struct happened *list, int *n)
+static void alert_store_add_row(const struct store_rows *rows, int i, struct happened *list, int *n)
 {
 	const char *event = row_text(rows, i, 1), *took = row_text(rows, i, 7);
 	bool by_person = row_bool(rows, i, 3);
@@ -313,16 +314,16 @@ static void add_row(const struct store_rows *rows, int i, struct happened *list,
 	if (by_person)
 		return;
 	if (counts & COUNTS_RECOVERED)
-		add(list, n, one, COUNT_RECOVERED, count);
+		alert_store_add(list, n, one, COUNT_RECOVERED, count);
 	if (counts & COUNTS_DETECTED) {
-		add(list, n, one, COUNT_DETECTED, count);
-		add(list, n, one, COUNT_FOUND, (double)row_int(rows, i, 6, 0));
-		add(list, n, one, COUNT_FOUND_S, strtod(took ? took : "0", NULL));
+		alert_store_add(list, n, one, COUNT_DETECTED, count);
+		alert_store_add(list, n, one, COUNT_FOUND, (double)row_int(rows, i, 6, 0));
+		alert_store_add(list, n, one, COUNT_FOUND_S, strtod(took ? took : "0", NULL));
 	}
 	if (text_eq(event, ENTRY_LATE_COMPLETION))
-		add(list, n, one, COUNT_MISTAKES, count);
+		alert_store_add(list, n, one, COUNT_MISTAKES, count);
 	if (text_eq(event, ENTRY_RETRIES_EXHAUSTED))
-		add(list, n, one, COUNT_EXHAUSTED, count);
+		alert_store_add(list, n, one, COUNT_EXHAUSTED, count);
 }
 
 static defib_err read_between(struct store *s, int64_t after, int64_t to, struct arena *a,
@@ -331,13 +332,13 @@ static defib_err read_between(struct store *s, int64_t after, int64_t to, struct
 	struct store_param params[] = {P_INT(after), P_INT(to)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
-	read_sql(&sql);
+	alert_store_read_sql(&sql);
 	defib_err err = dialect_exec(s, buf_text(&sql), params, 2, a, &rows, f);
 	if (err)
 		return err;
 	*out = ARENA_ARRAY(a, struct happened, rows.nrows * ROW_MAX + 1);
 	for (int i = 0; i < rows.nrows; i++)
-		add_row(&rows, i, *out, n);
+		alert_store_add_row(&rows, i, *out, n);
 	return DEFIB_OK;
 }
 
@@ -352,7 +353,7 @@ defib_err happened_read(struct store *s, int64_t *cursor, struct arena *a, struc
 	defib_err err = ledger_exists(s, &exists, f);
 	if (err || !exists)
 		return err;
-	err = ledger_top(s, &top, f);
+	err = ledger_top_after(s, cursor, &top, f);
 	if (!err && top > 0 && *cursor == 0)
 		err = ledger_id_before(s, PAST_US, cursor, f);
 	if (err || top <= *cursor)
@@ -364,4 +365,80 @@ defib_err happened_read(struct store *s, int64_t *cursor, struct arena *a, struc
 	*cursor = to;
 	*more = to < top;
 	return DEFIB_OK;
+}
+
+/* ---- what people see of rules and messages ---- */
+
+struct collecting {
+	const struct settings *all;
+	const struct database *database;
+	const struct alert_row *rows;
+	int nrows;
+	struct alert_standing *out;
+	int n;
+};
+
+static void add_rules(struct collecting *x, const char *watch)
+{
+	bool whole = text_eq(watch, ALERT_ANY);
+	for (int id = 0; id < ALERT_COUNT; id++) {
+		struct alert_standing *st = &x->out[x->n];
+		*st = (struct alert_standing){
+			.rule = alert_rule_for(settings_alerts(x->all), (enum alert_id)id, watch),
+			.database = x->database->name,
+			.watch = watch,
+		};
+		st->sinks = *alert_rule_sinks(settings_alerts(x->all), &st->rule);
+		for (int i = 0; i < x->nrows; i++)
+			if (text_eq(x->rows[i].watch, watch) && text_eq(x->rows[i].rule, st->rule.name))
+				st->row = &x->rows[i];
+		x->n += st->rule.whole == whole;
+	}
+}
+
+static bool is_new(const struct collecting *x, const char *watch)
+{
+	for (int i = 0; i < x->n; i++)
+		if (text_eq(x->out[i].watch, watch))
+			return false;
+	return true;
+}
+
+defib_err alerts_standing(struct store *s, const struct settings *all, const struct database *d,
+                          struct arena *a, struct alert_standing **out, int *n, struct failure *f)
+{
+	struct alert_row *rows = NULL;
+	int64_t now_us = 0;
+	int nrows = 0;
+	bool there = false;
+	*n = 0;
+	defib_err err = outbox_ready(s, false, &there, f);
+	if (!err && there)
+		err = states_read(s, a, &rows, &nrows, &now_us, f);
+	if (err)
+		return err;
+	int most = (all->nwatches + nrows + 1) * ALERT_COUNT + 1;
+	struct collecting x = {all, d, rows, nrows, ARENA_ARRAY(a, struct alert_standing, most), 0};
+	add_rules(&x, ALERT_ANY);
+	for (int i = 0; i < all->nwatches; i++)
+		if (settings_database(all, &all->watches[i]) == d)
+			add_rules(&x, all->watches[i].name);
+	for (int i = 0; i < nrows; i++)
+		if (is_new(&x, rows[i].watch))
+			add_rules(&x, rows[i].watch);
+	assert(x.n < most);
+	*out = x.out;
+	*n = x.n;
+	return DEFIB_OK;
+}
+
+defib_err deliveries_of(struct store *s, int limit, struct arena *a, struct delivery_row **out,
+                        int *n, struct failure *f)
+{
+	bool there = false;
+	*n = 0;
+	defib_err err = outbox_ready(s, false, &there, f);
+	if (!err && there)
+		err = outbox_read(s, limit, a, out, n, f);
+	return err;
 }

@@ -15,6 +15,7 @@
 #define ALERT_ALERT_STORE_H
 
 #include "alert/rules.h"
+#include "watch/settings.h"
 
 /* ---- messages ---- */
 
@@ -107,6 +108,27 @@ struct alert_write {
 MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *writes, int n,
                                   const struct outgoing *messages, int nmessages, bool *taken,
                                   struct failure *f);
+
+/* ---- what people see of both ---- */
+
+/* A rule that applies to a watch, and its state. */
+struct alert_standing {
+	struct alert_rule rule;
+	const char *database, *watch; /* watch ALERT_ANY: the database as a whole */
+	struct text_list sinks;       /* where its messages go */
+	const struct alert_row *row;  /* NULL: it never fired */
+};
+
+/*
+ * All rules for a database's watches, and for itself; rows of watches that are not configured (the
+ * built-in queue) are included. The tables may be missing.
+ */
+MUST_CHECK defib_err alerts_standing(struct store *s, const struct settings *all,
+                                     const struct database *d, struct arena *a,
+                                     struct alert_standing **out, int *n, struct failure *f);
+/* The newest messages; the tables may be missing. */
+MUST_CHECK defib_err deliveries_of(struct store *s, int limit, struct arena *a,
+                                   struct delivery_row **out, int *n, struct failure *f);
 
 /* ---- what the ledger says happened ---- */
 

@@ -16,7 +16,6 @@
 /* ---- sinks ---- */
 
 enum sink_type { SINK_LOG, SINK_COMMAND, SINK_WEBHOOK, SINK_ALERTMANAGER, SINK_PAGERDUTY };
-extern const char *const sink_types[]; /* ends with NULL */
 enum sink_format { SINK_JSON, SINK_TEXT };
 
 struct sink_headers {
@@ -127,8 +126,6 @@ const struct text_list *alert_rule_sinks(const struct alert_settings *s,
 const struct alert_sink *alert_sink_named(const struct sink_list *all, const char *name);
 
 /* ---- reading ---- */
-
-extern const struct section sinks_section, alerts_section;
 
 /* From a configuration that was read with these sections. */
 static inline const struct sink_list *settings_sinks(const struct settings *s)

@@ -36,7 +36,7 @@ static void add_member(struct buf *out, const char *name, const char *value)
 	buf_add_json(out, value);
 }
 
-static void add_time(struct buf *out, const char *name, int64_t us)
+static void message_add_time(struct buf *out, const char *name, int64_t us)
 {
 	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
@@ -83,8 +83,8 @@ void message_document(const struct alert_message *m, struct buf *out)
 	add_member(out, "watch", m->watch);
 	buf_addf(out, ",\"value\":%.10g,\"limit\":%.10g", m->alert->value, m->rule->limit);
 	add_member(out, "unit", unit_names[m->rule->unit]);
-	add_time(out, "fired_at", m->alert->fired_us);
-	add_time(out, "at", m->at_us);
+	message_add_time(out, "fired_at", m->alert->fired_us);
+	message_add_time(out, "at", m->at_us);
 	buf_addf(out, ",\"repeat\":%lld", (long long)m->alert->repeats);
 	buf_clear(&text);
 	message_topic(m, &text);
@@ -110,8 +110,8 @@ void message_test(const char *source, const char *status, int64_t at_us, struct 
 	add_member(out, "source", source);
 	add_member(out, "database", "");
 	add_member(out, "watch", "");
-	add_time(out, "fired_at", at_us);
-	add_time(out, "at", at_us);
+	message_add_time(out, "fired_at", at_us);
+	message_add_time(out, "at", at_us);
 	buf_clear(&text);
 	buf_addf(&text, "%s/test", source);
 	add_member(out, "topic", buf_text(&text));
@@ -138,10 +138,7 @@ static bool is_alert(const json_t *d)
 
 static void dump(json_t *made, struct buf *out)
 {
-	char *text = json_dumps(made, JSON_COMPACT);
-	if (text)
-		buf_add(out, text);
-	free(text);
+	(void)json_write(out, made, JSON_COMPACT);
 	json_decref(made);
 }
 

@@ -6,6 +6,9 @@
  * (the default, or for a watch's own rule the one for all watches), and the entry overrides parts
  * of it: a limit need not be repeated to change a sink.
  */
+
+#include "alert/options.h"
+
 #include "alert/alerts.h"
 
 #include "base/clock.h"
@@ -26,7 +29,7 @@ static void read_secret(struct cfg_reader *r, const struct cfg_node *node, void 
 }
 
 /* Shown up to its host. */
-static void read_url(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void alert_options_read_url(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	const char **url = target;
 	if (!node || !cfg_text(r, node, url))
@@ -83,7 +86,7 @@ static const struct opt_row sink_rows[] = {
            .choices = sink_types, .required = true),
 	OPTION(CUSTOM, "url", S(url),
            "for webhook and alertmanager; for pagerduty, only to replace the default",
-           .read = read_url),
+           .read = alert_options_read_url),
 	OPTION(TEXT_LIST, "run", S(run),
            "for command: the program and its arguments; it receives the message as JSON on stdin"),
 	OPTION(CUSTOM, "pass_environment", S(pass_environment), "for command: " PASS_ENVIRONMENT_HELP,
@@ -166,7 +169,7 @@ struct rule_options {
 };
 
 /* "12", "5%", "1h": a number, a share, a time in seconds. */
-static bool amount_parse(const char *text, double *out)
+static bool alert_options_amount_parse(const char *text, double *out)
 {
 	int64_t us;
 	char *end = NULL;
@@ -191,7 +194,7 @@ static void read_amount(struct cfg_reader *r, const struct cfg_node *node, void 
 	const char *text;
 	if (!node || !cfg_text(r, node, &text))
 		return;
-	if (!amount_parse(text, target))
+	if (!alert_options_amount_parse(text, target))
 		cfg_problem(r, node->at,
 		            "expects a number such as 10 or 0.1, a share such as 5%%, or a time such as "
 		            "1h, not \"%s\"",
@@ -227,8 +230,8 @@ static const struct opt_row alert_rule_rows[] = {
 
 #define WINDOW_MAX (24 * 3600 * US_PER_S)
 
-static void refuse(struct cfg_reader *r, struct cfg_mark at, const char *what, const char *name,
-                   const char *const *names)
+static void alert_options_refuse(struct cfg_reader *r, struct cfg_mark at, const char *what,
+                                 const char *name, const char *const *names)
 {
 	cfg_problem(r, at, "there is no %s \"%s\"%s", what, name, text_hint(name, names).text);
 }
@@ -306,7 +309,7 @@ static void read_rule(struct cfg_reader *r, const struct cfg_node *node,
 				            own ? " for watch " : "", own ? o.rule.watch : "");
 		settings->rules[settings->nrules++] = o.rule;
 	} else if (o.name) {
-		refuse(r, name ? name->at : node->at, "rule", o.name, alert_names);
+		alert_options_refuse(r, name ? name->at : node->at, "rule", o.name, alert_names);
 	}
 	cfg_leave(r, mark);
 }
@@ -363,7 +366,7 @@ static void check_sinks(struct cfg_reader *r, struct cfg_mark at, const struct t
 		names[i] = all->items[i].name;
 	for (int i = 0; i < named->n; i++)
 		if (!alert_sink_named(all, named->items[i]))
-			refuse(r, at, "sink", named->items[i], names);
+			alert_options_refuse(r, at, "sink", named->items[i], names);
 }
 
 /* Names that must exist: sinks of rules, watches. */
@@ -376,7 +379,7 @@ static void check_alerts(struct cfg_reader *r, const struct settings *all)
 		const struct alert_rule *rule = &s->rules[i];
 		check_sinks(r, rule->at, &rule->sinks, settings_sinks(all));
 		if (rule->watch && word_index(watches, rule->watch) < 0)
-			refuse(r, rule->at, "watch", rule->watch, watches);
+			alert_options_refuse(r, rule->at, "watch", rule->watch, watches);
 	}
 }
 

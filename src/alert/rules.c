@@ -245,7 +245,7 @@ static bool too_much(const struct alert_rule *r, double value)
 }
 
 /* False: not known yet. */
-static bool measure(const struct measuring *m, double *value)
+static bool rules_measure(const struct measuring *m, double *value)
 {
 	const struct alert_facts *now = &m->subject->now;
 	if (measures[m->rule->id].measure)
@@ -259,23 +259,23 @@ struct alert_reading alert_measure(struct alert_subject *s, const struct alert_r
 {
 	struct measuring m = {s, r, &s->tops[r->id], &s->bottoms[r->id], now_us};
 	struct alert_reading out = {ANSWER_UNKNOWN, 0};
-	if (measure(&m, &out.value))
+	if (rules_measure(&m, &out.value))
 		out.answer = too_much(r, out.value) ? ANSWER_YES : ANSWER_NO;
 	return out;
 }
 
 /* ---- quiet, pending, firing ---- */
 
-static void enter(struct alert *a, enum alert_state state, int64_t now_us)
+static void rules_enter(struct alert *a, enum alert_state state, int64_t now_us)
 {
 	a->state = state;
 	a->since_us = now_us;
 	a->calm_us = 0;
 }
 
-static enum alert_change fire(struct alert *a, int64_t now_us)
+static enum alert_change rules_fire(struct alert *a, int64_t now_us)
 {
-	enter(a, STATE_FIRING, now_us);
+	rules_enter(a, STATE_FIRING, now_us);
 	a->fired_us = a->told_us = now_us;
 	a->repeats = 0;
 	return CHANGE_FIRED;
@@ -293,12 +293,12 @@ static enum alert_change step_yes(const struct alert_rule *r, int64_t now_us, st
 		return CHANGE_AGAIN;
 	}
 	if (a->state == STATE_PENDING && now_us - a->since_us >= r->for_us)
-		return fire(a, now_us);
+		return rules_fire(a, now_us);
 	if (a->state == STATE_PENDING)
 		return CHANGE_NONE;
 	if (r->for_us == 0)
-		return fire(a, now_us);
-	enter(a, STATE_PENDING, now_us);
+		return rules_fire(a, now_us);
+	rules_enter(a, STATE_PENDING, now_us);
 	return CHANGE_STATE;
 }
 
@@ -308,14 +308,14 @@ static enum alert_change step_no(const struct alert_rule *r, int64_t now_us, str
 	if (a->state == STATE_RESOLVED)
 		return CHANGE_NONE;
 	if (a->state == STATE_PENDING) {
-		enter(a, STATE_RESOLVED, now_us);
+		rules_enter(a, STATE_RESOLVED, now_us);
 		return CHANGE_STATE;
 	}
 	if (!a->calm_us)
 		a->calm_us = now_us;
 	if (now_us - a->calm_us < r->for_us)
 		return CHANGE_NONE;
-	enter(a, STATE_RESOLVED, now_us);
+	rules_enter(a, STATE_RESOLVED, now_us);
 	a->told_us = now_us;
 	return CHANGE_RESOLVED;
 }
@@ -366,7 +366,7 @@ static void add_digits(struct buf *out, double value, int digits)
 	buf_addn(out, text, (size_t)(decimals == 0 && text[n - 1] == '.' ? n - 1 : n));
 }
 
-static void add_amount(const struct alert_rule *r, double value, int digits, struct buf *out)
+static void rules_add_amount(const struct alert_rule *r, double value, int digits, struct buf *out)
 {
 	switch (r->unit) {
 	case UNIT_SECONDS:
@@ -386,18 +386,19 @@ static void add_amount(const struct alert_rule *r, double value, int digits, str
 
 void alert_amount(const struct alert_rule *r, double value, struct buf *out)
 {
-	add_amount(r, value, DIGITS, out);
+	rules_add_amount(r, value, DIGITS, out);
 }
 
 /* A value beyond its limit must never read like the limit: "0.1 (alert above 0.1)". */
-static void add_value(const struct alert_rule *r, double value, const char *limit, struct buf *out)
+static void rules_add_value(const struct alert_rule *r, double value, const char *limit,
+                            struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
 	int digits = DIGITS;
-	add_amount(r, value, digits, &text);
+	rules_add_amount(r, value, digits, &text);
 	while (value != r->limit && text_eq(buf_text(&text), limit) && digits++ < DIGITS_MOST) {
 		buf_clear(&text);
-		add_amount(r, value, digits, &text);
+		rules_add_amount(r, value, digits, &text);
 	}
 	if (value != r->limit && r->unit != UNIT_FACTOR && text_eq(buf_text(&text), limit))
 		buf_add(out, value > r->limit ? "just over " : "just under ");
@@ -414,8 +415,8 @@ static const char *const of_many[] = {"jobs are", "jobs were", "jobs have"};
 void alert_sentence(const struct alert_rule *r, double value, struct buf *out)
 {
 	struct buf words[PLACES] = {BUF_INIT};
-	add_amount(r, r->limit, DIGITS_MOST, &words[1]);
-	add_value(r, value, buf_text(&words[1]), &words[0]);
+	rules_add_amount(r, r->limit, DIGITS_MOST, &words[1]);
+	rules_add_value(r, value, buf_text(&words[1]), &words[0]);
 	duration_text(r->window_us, &words[2]);
 	for (int i = 0; i < 3; i++)
 		buf_add(&words[3 + i], text_eq(buf_text(&words[0]), "1") ? of_one[i] : of_many[i]);

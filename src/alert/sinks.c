@@ -2,6 +2,7 @@
 #include "alert/sinks.h"
 
 #include "alert/message.h"
+#include "alert/options.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/program_env.h"
@@ -123,7 +124,7 @@ static void sink_log(const struct sink_call *c, struct sink_answer *out)
 #define TURN_MS 200     /* between checks of `stop` */
 #define ENTRY_MAX 65536 /* bytes of one; the kernel accepts at most 128 KiB */
 
-struct program {
+struct sink_program {
 	const struct sink_call *call;
 	pid_t pid;
 	int pidfd, input, output[2];
@@ -180,7 +181,7 @@ static void set_attributes(posix_spawnattr_t *attr)
 	                                   POSIX_SPAWN_SETPGROUP);
 }
 
-static int start(struct program *p, char **env)
+static int sinks_start(struct sink_program *p, char **env)
 {
 	char **argv = (char **)p->call->sink->run.items;
 	posix_spawn_file_actions_t files;
@@ -190,13 +191,15 @@ static int start(struct program *p, char **env)
 	posix_spawn_file_actions_adddup2(&files, p->input, STDIN_FILENO);
 	posix_spawn_file_actions_adddup2(&files, p->output[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&files, p->output[1], STDERR_FILENO);
+	/* Sockets and files that a library opened without close-on-exec: of clients, of databases. */
+	posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
 	int failed = posix_spawnp(&p->pid, argv[0], &files, &attr, argv, env);
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attr);
 	return failed;
 }
 
-static void take_output(struct program *p)
+static void take_output(struct sink_program *p)
 {
 	char text[1024];
 	ssize_t n = read(p->output[0], text, sizeof text);
@@ -205,7 +208,7 @@ static void take_output(struct program *p)
 }
 
 /* Until it ends by itself; after the time limit only until it must. */
-static bool wait_end(struct program *p, int64_t until_ms)
+static bool wait_end(struct sink_program *p, int64_t until_ms)
 {
 	struct pollfd fds[] = {{p->pidfd, POLLIN, 0}, {p->output[0], POLLIN, 0}};
 	int64_t left;
@@ -223,7 +226,7 @@ static bool wait_end(struct program *p, int64_t until_ms)
 	return false;
 }
 
-static void follow(struct program *p)
+static void follow(struct sink_program *p)
 {
 	int64_t limit_ms = p->call->sink->timeout_us / 1000;
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -239,7 +242,7 @@ static void follow(struct program *p)
 		close(p->pidfd);
 }
 
-static void report_end(struct program *p, struct sink_answer *out)
+static void report_end(struct sink_program *p, struct sink_answer *out)
 {
 	int status = 0;
 	/* Processes that it left in its group end too; its own id is not reused before the wait. */
@@ -259,13 +262,13 @@ static void report_end(struct program *p, struct sink_answer *out)
 
 static void sink_command(const struct sink_call *c, struct sink_answer *out)
 {
-	struct program p = {.call = c, .output = {-1, -1}};
+	struct sink_program p = {.call = c, .output = {-1, -1}};
 	AUTO_ARENA a = ARENA_INIT;
 	json_auto_t *d = json_loads(c->document, 0, NULL);
 	p.input = input_of(c->sink->format == SINK_TEXT ? document_text(d, "text") : c->document);
 	int failed = p.input < 0 || pipe2(p.output, O_CLOEXEC) != 0
 	                 ? errno
-	                 : start(&p, environment_of(d, c, &a));
+	                 : sinks_start(&p, environment_of(d, c, &a));
 	if (p.output[1] >= 0)
 		close(p.output[1]);
 	if (failed) {
@@ -284,7 +287,7 @@ static void sink_command(const struct sink_call *c, struct sink_answer *out)
 #define WAIT_MAX_S 3600 /* that a receiver may ask for */
 #define ALERTMANAGER_PATH "/api/v2/alerts"
 
-struct request {
+struct sink_request {
 	const struct sink_call *call;
 	CURL *curl;
 	struct curl_slist *headers;
@@ -299,9 +302,9 @@ static void curl_once(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static size_t take(const char *data, size_t size, size_t n, void *ctx)
+static size_t sinks_take(const char *data, size_t size, size_t n, void *ctx)
 {
-	struct request *q = ctx;
+	struct sink_request *q = ctx;
 	size_t bytes = size * n;
 	if (q->read < KEEP - 1) {
 		size_t room = KEEP - 1 - q->read, fits = bytes < room ? bytes : room;
@@ -311,14 +314,14 @@ static size_t take(const char *data, size_t size, size_t n, void *ctx)
 	return q->read > READ_MAX ? 0 : bytes;
 }
 
-static int goes_on(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static int sinks_goes_on(void *ctx, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
-	const struct request *q = ctx;
+	const struct sink_request *q = ctx;
 	(void)a, (void)b, (void)c, (void)d;
 	return q->call->stop && atomic_load(q->call->stop) ? 1 : 0;
 }
 
-static void add_url(struct request *q)
+static void add_url(struct sink_request *q)
 {
 	const struct alert_sink *s = q->call->sink;
 	size_t n = strlen(s->url), tail = strlen(ALERTMANAGER_PATH);
@@ -330,7 +333,7 @@ static void add_url(struct request *q)
 }
 
 /* False: the sink does not take such a message. */
-static bool add_body(struct request *q)
+static bool sinks_add_body(struct sink_request *q)
 {
 	const struct alert_sink *s = q->call->sink;
 	json_auto_t *d = json_loads(q->call->document, 0, NULL);
@@ -344,7 +347,7 @@ static bool add_body(struct request *q)
 	return ok;
 }
 
-static void add_header(struct request *q, const char *name, const char *value)
+static void add_header(struct sink_request *q, const char *name, const char *value)
 {
 	AUTO_BUF line = BUF_INIT;
 	buf_addf(&line, "%s: %s", name, value);
@@ -352,7 +355,7 @@ static void add_header(struct request *q, const char *name, const char *value)
 	q->headers = more ? more : q->headers;
 }
 
-static void add_headers(struct request *q)
+static void add_headers(struct sink_request *q)
 {
 	const struct alert_sink *s = q->call->sink;
 	bool text = s->type == SINK_WEBHOOK && s->format == SINK_TEXT;
@@ -363,7 +366,7 @@ static void add_headers(struct request *q)
 		add_header(q, s->headers.names[i], s->headers.values[i]);
 }
 
-static void set_up(struct request *q)
+static void sinks_set_up(struct sink_request *q)
 {
 	long timeout_ms = (long)(q->call->sink->timeout_us / 1000);
 	curl_easy_setopt(q->curl, CURLOPT_URL, buf_text(&q->url));
@@ -377,9 +380,9 @@ static void set_up(struct request *q)
 	curl_easy_setopt(q->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(q->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(q->curl, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
-	curl_easy_setopt(q->curl, CURLOPT_WRITEFUNCTION, take);
+	curl_easy_setopt(q->curl, CURLOPT_WRITEFUNCTION, sinks_take);
 	curl_easy_setopt(q->curl, CURLOPT_WRITEDATA, q);
-	curl_easy_setopt(q->curl, CURLOPT_XFERINFOFUNCTION, goes_on);
+	curl_easy_setopt(q->curl, CURLOPT_XFERINFOFUNCTION, sinks_goes_on);
 	curl_easy_setopt(q->curl, CURLOPT_XFERINFODATA, q);
 	curl_easy_setopt(q->curl, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(q->curl, CURLOPT_ERRORBUFFER, q->error);
@@ -397,7 +400,7 @@ static const struct {
 	{0, 999, SINK_AGAIN, ""},
 };
 
-static void judge_status(struct request *q, struct sink_answer *out)
+static void sinks_judge_status(struct sink_request *q, struct sink_answer *out)
 {
 	long status = 0;
 	curl_off_t wait_s = 0;
@@ -413,14 +416,14 @@ static void judge_status(struct request *q, struct sink_answer *out)
 		out->wait_us = (wait_s < WAIT_MAX_S ? wait_s : WAIT_MAX_S) * US_PER_S;
 }
 
-static void perform(struct request *q, struct sink_answer *out)
+static void sinks_perform(struct sink_request *q, struct sink_answer *out)
 {
 	CURLcode code = curl_easy_perform(q->curl);
 	long status = 0;
 	curl_easy_getinfo(q->curl, CURLINFO_RESPONSE_CODE, &status);
 	/* A receiver that answered well and then sent too much has the message. */
 	if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && status >= 200))
-		judge_status(q, out);
+		sinks_judge_status(q, out);
 	else if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		sink_answered(q->call, out, SINK_REFUSED, "%s", curl_easy_strerror(code));
 	else
@@ -431,9 +434,9 @@ static void perform(struct request *q, struct sink_answer *out)
 static void sink_http(const struct sink_call *c, struct sink_answer *out)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct request q = {.call = c, .url = BUF_INIT, .body = BUF_INIT};
+	struct sink_request q = {.call = c, .url = BUF_INIT, .body = BUF_INIT};
 	pthread_once(&once, curl_once);
-	if (!add_body(&q)) {
+	if (!sinks_add_body(&q)) {
 		sink_answered(c, out, SINK_REFUSED, "%s takes alerts only, not a %s",
 		              sink_types[c->sink->type], c->kind);
 	} else if ((q.curl = curl_easy_init()) == NULL) {
@@ -441,8 +444,8 @@ static void sink_http(const struct sink_call *c, struct sink_answer *out)
 	} else {
 		add_url(&q);
 		add_headers(&q);
-		set_up(&q);
-		perform(&q, out);
+		sinks_set_up(&q);
+		sinks_perform(&q, out);
 	}
 	curl_easy_cleanup(q.curl);
 	curl_slist_free_all(q.headers);

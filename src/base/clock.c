@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define US_PER_M (60 * US_PER_S)
-#define DURATION_MOST (INT64_C(36525) * DAY_US) /* 100 years */
 
 struct unit {
 	const char *name, *shown; /* what is read, and what is written */
@@ -70,14 +69,14 @@ struct amount {
 };
 
 /* "12", "1.5", ".5": false if there are no digits or too many. */
-static bool amount_parse(const char **text, struct amount *out)
+static bool clock_amount_parse(const char **text, struct amount *out)
 {
 	const char *p = *text;
 	int digits = 0;
 	*out = (struct amount){0, 0, 1};
 	for (; isdigit((unsigned char)*p); p++, digits++) {
 		out->whole = out->whole * 10 + (*p - '0');
-		if (out->whole > DURATION_MOST)
+		if (out->whole > DURATION_MOST_US)
 			return false;
 	}
 	if (*p == '.') {
@@ -98,7 +97,7 @@ static bool term_parse(const char **text, int64_t *us)
 {
 	struct amount amount;
 	const char *p = *text;
-	if (!amount_parse(&p, &amount))
+	if (!clock_amount_parse(&p, &amount))
 		return false;
 	size_t n = unit_shown(p);
 	const struct unit *unit = n ? unit_find(n == strlen(" ms") ? "ms" : "us", 2) : NULL;
@@ -106,7 +105,7 @@ static bool term_parse(const char **text, int64_t *us)
 		n++;
 	if (!unit)
 		unit = unit_find(p, n);
-	if (!unit || amount.whole > DURATION_MOST / unit->us)
+	if (!unit || amount.whole > DURATION_MOST_US / unit->us)
 		return false;
 	*us = amount.whole * unit->us + amount.part * unit->us / amount.scale;
 	*text = p + n;
@@ -120,7 +119,7 @@ bool duration_parse(const char *text, int64_t *us)
 		if (!term_parse(&text, &term))
 			return false;
 		sum += term;
-		if (sum > DURATION_MOST)
+		if (sum > DURATION_MOST_US)
 			return false;
 		/* "2h 5m", as duration_text writes it; but no space at the end. */
 		if (*text == ' ')

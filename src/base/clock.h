@@ -12,6 +12,13 @@
 #define US_PER_S INT64_C(1000000)
 #define HOUR_US (INT64_C(3600) * US_PER_S)
 #define DAY_US (24 * HOUR_US)
+#define DURATION_MOST_US (INT64_C(36525) * DAY_US) /* 100 years */
+
+/* In milliseconds, rounded up: where 0 means no limit, a short one must not become none. */
+static inline int64_t ms_from_us(int64_t us)
+{
+	return us / 1000 + (us % 1000 > 0);
+}
 
 int64_t clock_boot_ms(void);
 int64_t clock_boot_us(void);
@@ -19,7 +26,7 @@ int64_t clock_wall_us(void);
 
 /*
  * "90s", "60m", "1h30m", "250ms", "2d", "1.5h". A number without a unit is rejected. False if the
- * text is not a duration, is negative or exceeds 100 years.
+ * text is not a duration, is negative or exceeds DURATION_MOST_US.
  */
 bool duration_parse(const char *text, int64_t *us);
 /*

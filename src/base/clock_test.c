@@ -69,6 +69,17 @@ static void what_is_no_duration_is_refused(void **state)
 	}
 }
 
+/* A limit of 0 is none. */
+static void what_is_shorter_than_a_millisecond_is_one(void **state)
+{
+	(void)state;
+	assert_int_equal(ms_from_us(0), 0);
+	assert_int_equal(ms_from_us(1), 1);
+	assert_int_equal(ms_from_us(1000), 1);
+	assert_int_equal(ms_from_us(1001), 2);
+	assert_int_equal(ms_from_us(DURATION_MOST_US), DURATION_MOST_US / 1000);
+}
+
 static void durations_for_people_have_at_most_two_units(void **state)
 {
 	(void)state;
@@ -184,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(durations_are_read_exactly),
 		cmocka_unit_test(what_is_no_duration_is_refused),
+		cmocka_unit_test(what_is_shorter_than_a_millisecond_is_one),
 		cmocka_unit_test(durations_for_people_have_at_most_two_units),
 		cmocka_unit_test(instants_are_iso_with_milliseconds),
 		cmocka_unit_test(an_instant_reads_back_as_it_was_written),

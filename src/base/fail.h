@@ -17,8 +17,24 @@
 #define AUTO(release) __attribute__((cleanup(release)))
 #define PRINTF_LIKE(fmt, first) __attribute__((format(printf, fmt, first)))
 
+/* Why the database refused, where that matters to the caller beyond the code. */
+enum failure_reason {
+	REASON_NONE,
+	REASON_NO_NAME,         /* there is no table, function or type of that name */
+	REASON_NO_SCHEMA,       /* nor a schema */
+	REASON_NO_DATABASE,     /* nor a database */
+	REASON_NOT_OF_TYPE,     /* a column's type cannot hold the value, so no row has it */
+	REASON_TAKEN,           /* another row has the value, which is unique */
+	REASON_SEQUENCE_BEHIND, /* a sequence of ours is behind its table */
+	REASON_SERIALIZATION,   /* another transaction changed what this one has read */
+	REASON_STALE_PLAN,      /* what was prepared returns other columns by now */
+	REASON_NOT_PREPARED,    /* the server does not know a prepared statement */
+	REASON_PROTOCOL,        /* it did not understand the message */
+};
+
 struct failure {
 	defib_err code;
+	enum failure_reason reason;
 	char what[768];
 	char next[384];
 	char sqlstate[6]; /* five characters if the database gave one, else "" */

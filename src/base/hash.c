@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/hash.h"
 
+#include <string.h>
+
 #define BLOCK 64
 
 static const uint32_t rounds[64] = {
@@ -66,34 +68,25 @@ void sha256_hex(const void *bytes, size_t n, char out[SHA256_HEX])
 	explicit_bzero(last, sizeof last);
 }
 
-/* ---- crc32c ---- */
+/* ---- a quick hash ---- */
 
-/*
- * Four bits at a time. A table of 16 entries can be a constant, so nothing has to be built before
- * first use; it is fast enough for data that is synced to a disk.
- */
-
-static const uint32_t nibble[16] = {
-	0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-	0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
-};
-
-uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
-{
-	const unsigned char *at = bytes;
-	crc = ~crc;
-	for (size_t i = 0; i < n; i++) {
-		crc ^= at[i];
-		crc = (crc >> 4) ^ nibble[crc & 15];
-		crc = (crc >> 4) ^ nibble[crc & 15];
-	}
-	return ~crc;
-}
+#define FNV_PRIME UINT64_C(1099511628211)
 
 uint64_t fnv1a(uint64_t hash, const void *bytes, size_t n)
 {
 	const unsigned char *at = bytes;
 	for (size_t i = 0; i < n; i++)
-		hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+		hash = (hash ^ at[i]) * FNV_PRIME;
 	return hash;
+}
+
+uint64_t fnv1a_words(uint64_t hash, const void *bytes, size_t n)
+{
+	const unsigned char *at = bytes;
+	uint64_t word;
+	for (; n >= sizeof word; at += sizeof word, n -= sizeof word) {
+		memcpy(&word, at, sizeof word);
+		hash = (hash ^ word) * FNV_PRIME;
+	}
+	return fnv1a(hash, at, n);
 }

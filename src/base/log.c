@@ -67,7 +67,7 @@ bool log_enabled(enum log_level level)
 }
 
 /* Plain if that reads back as one word; otherwise a JSON string, which logfmt readers accept. */
-static void add_value(struct buf *line, const char *text)
+static void log_add_value(struct buf *line, const char *text)
 {
 	bool bare = *text != '\0';
 	for (const unsigned char *p = (const unsigned char *)text; *p && bare; p++)
@@ -83,16 +83,30 @@ static void add_pairs(struct buf *line, const struct log_field *fields)
 	for (const struct log_field *f = fields; f->key; f++) {
 		buf_addf(line, " %s=", f->key);
 		if (f->text)
-			add_value(line, f->text);
+			log_add_value(line, f->text);
 		else
 			buf_addf(line, "%lld", (long long)f->number);
+	}
+}
+
+/* What a person reads in a terminal must not steer it. */
+static void log_add_clean(struct buf *line, const char *text)
+{
+	while (*text) {
+		size_t n = utf8_len(text);
+		if (n == 0 || utf8_is_control(text))
+			buf_addch(line, '?');
+		else
+			buf_addn(line, text, n);
+		text += n ? n : 1;
 	}
 }
 
 static void line_plain(struct buf *line, const char *level, const char *msg,
                        const struct log_field *fields)
 {
-	buf_addf(line, "defib: %s: %s", level, msg);
+	buf_addf(line, "defib: %s: ", level);
+	log_add_clean(line, msg);
 	add_pairs(line, fields);
 }
 
@@ -102,7 +116,7 @@ static void line_logfmt(struct buf *line, const char *level, const char *msg,
 	buf_add(line, "ts=");
 	time_iso(clock_wall_us(), line);
 	buf_addf(line, " level=%s msg=", level);
-	add_value(line, msg);
+	log_add_value(line, msg);
 	add_pairs(line, fields);
 }
 
@@ -134,10 +148,8 @@ static line_writer *const writers[] = {
 	[LOG_JSON] = line_json,
 };
 
-void log_write(enum log_level level, const char *msg, const struct log_field *fields)
+static void log_put(enum log_level level, const char *msg, const struct log_field *fields)
 {
-	if (!log_enabled(level))
-		return;
 	AUTO_BUF line = BUF_INIT;
 	writers[atomic_load(&log_format)](&line, level_names[level], msg, fields);
 	if (diverted) {
@@ -148,4 +160,16 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 	/* A log that cannot be written must not stop the work it reports. */
 	ssize_t written = write(STDERR_FILENO, buf_text(&line), line.len);
 	(void)written;
+}
+
+void log_write(enum log_level level, const char *msg, const struct log_field *fields)
+{
+	if (log_enabled(level))
+		log_put(level, msg, fields);
+}
+
+void log_output(const char *job, const char *line)
+{
+	const struct log_field fields[] = {LOG_STR("job", job), LOG_STR("line", line), {NULL, NULL, 0}};
+	log_put(LOG_INFO, "output of a job", job ? fields : fields + 1);
 }

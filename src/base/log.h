@@ -41,4 +41,7 @@ void log_write(enum log_level level, const char *msg, const struct log_field *fi
 	log_write((level), (msg),                                                                      \
 	          (const struct log_field[]){{"", "", 0}, ##__VA_ARGS__, {NULL, NULL, 0}} + 1)
 
+/* A line that a program of the user printed, whatever the level is: `job` may be NULL. */
+void log_output(const char *job, const char *line);
+
 #endif

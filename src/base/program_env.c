@@ -11,7 +11,7 @@ static size_t name_length(const char *entry)
 	return strcspn(entry, "=");
 }
 
-static bool same_name(const char *a, const char *b)
+static bool env_same_name(const char *a, const char *b)
 {
 	size_t n = name_length(a);
 	return n == name_length(b) && memcmp(a, b, n) == 0;
@@ -20,7 +20,7 @@ static bool same_name(const char *a, const char *b)
 static bool passes_always(const char *entry)
 {
 	for (const char *const *name = always; *name; name++)
-		if (same_name(entry, *name))
+		if (env_same_name(entry, *name))
 			return true;
 	return text_starts(entry, "LC_");
 }
@@ -28,7 +28,7 @@ static bool passes_always(const char *entry)
 void program_env_put(struct program_env *e, char *entry)
 {
 	for (int i = 0; i < e->n; i++) {
-		if (same_name(e->entries[i], entry)) {
+		if (env_same_name(e->entries[i], entry)) {
 			e->entries[i] = entry;
 			return;
 		}
@@ -55,7 +55,7 @@ void program_env_init(struct program_env *e, struct arena *a)
 static void pass_ours(struct program_env *e, const char *name)
 {
 	for (char **ours = environ; ours && *ours; ours++)
-		if (same_name(*ours, name))
+		if (env_same_name(*ours, name))
 			program_env_put(e, *ours);
 }
 
@@ -71,7 +71,7 @@ void program_env_pass(struct program_env *e, const char *const *entries)
 static bool has(const struct program_env *e, const char *name)
 {
 	for (int i = 0; i < e->n; i++)
-		if (same_name(e->entries[i], name))
+		if (env_same_name(e->entries[i], name))
 			return true;
 	return false;
 }

@@ -94,10 +94,16 @@ int word_index(const char *const *words, const char *word)
 	return -1;
 }
 
+void words_list(const char *const *words, struct buf *out)
+{
+	for (int i = 0; words[i]; i++)
+		buf_addf(out, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+}
+
 /* Longer words are not typed by hand; they get no hint. */
 enum { WORD_MOST = 64 };
 
-static size_t least(size_t a, size_t b)
+static size_t text_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -115,9 +121,9 @@ static size_t edit_distance(const char *a, const char *b)
 		now[0] = i;
 		for (size_t j = 1; j <= cols; j++) {
 			size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
-			now[j] = least(change, least(above[j], now[j - 1]) + 1);
+			now[j] = text_least(change, text_least(above[j], now[j - 1]) + 1);
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				now[j] = least(now[j], above2[j - 2] + 1);
+				now[j] = text_least(now[j], above2[j - 2] + 1);
 		}
 	}
 	return cost[rows % 3][cols];
@@ -159,7 +165,7 @@ struct hint text_hint(const char *word, const char *const *candidates)
 	return hint_of(text_nearest(word, candidates), "\"", "\"");
 }
 
-struct span {
+struct text_span {
 	const char *start;
 	size_t len;
 };
@@ -188,26 +194,26 @@ static const char *userinfo_end(const char *authority)
 	return later && (!barrier || later < barrier) ? later : NULL;
 }
 
-static struct span userinfo_password(const char *authority)
+static struct text_span userinfo_password(const char *authority)
 {
 	const char *at = userinfo_end(authority);
 	const char *colon = at ? memchr(authority, ':', (size_t)(at - authority)) : NULL;
 	if (!colon)
-		return (struct span){NULL, 0};
-	return (struct span){colon + 1, (size_t)(at - colon - 1)};
+		return (struct text_span){NULL, 0};
+	return (struct text_span){colon + 1, (size_t)(at - colon - 1)};
 }
 
 /* The next password=… of a URL's query at or after `p`. */
-static struct span query_password(const char *p)
+static struct text_span query_password(const char *p)
 {
 	while (*p) {
 		size_t key = strcspn(p, "=&");
 		size_t pair = strcspn(p, "&");
 		if (p[key] == '=' && span_is_key(p, key))
-			return (struct span){p + key + 1, pair - key - 1};
+			return (struct text_span){p + key + 1, pair - key - 1};
 		p += pair + (p[pair] == '&');
 	}
-	return (struct span){NULL, 0};
+	return (struct text_span){NULL, 0};
 }
 
 /* A conninfo value: quoted with '…', in which \ escapes, or up to a space. */
@@ -224,7 +230,7 @@ static size_t conninfo_value_len(const char *p)
 }
 
 /* The next password=… of a key=value conninfo at or after `p`; spaces around '=' are allowed. */
-static struct span conninfo_password(const char *p)
+static struct text_span conninfo_password(const char *p)
 {
 	while (*p) {
 		p += strspn(p, " \t\r\n");
@@ -237,10 +243,10 @@ static struct span conninfo_password(const char *p)
 		const char *value = sign + 1 + strspn(sign + 1, " \t\r\n");
 		size_t len = conninfo_value_len(value);
 		if (span_is_key(p, key))
-			return (struct span){value, len};
+			return (struct text_span){value, len};
 		p = value + len;
 	}
-	return (struct span){NULL, 0};
+	return (struct text_span){NULL, 0};
 }
 
 static const char *url_authority(const char *url)
@@ -259,13 +265,13 @@ static const char *url_authority(const char *url)
  * "postgres:u:secret@h/db", "jdbc:postgresql://u:secret@h/db". A message shows it to the user who
  * mistyped it.
  */
-static struct span mistyped_password(const char *url, const char *from)
+static struct text_span mistyped_password(const char *url, const char *from)
 {
-	const struct span none = {NULL, 0};
+	const struct text_span none = {NULL, 0};
 	const char *slashes = strstr(url, "//");
 	if (text_starts(url, "sqlite:"))
 		return none;
-	struct span userinfo = userinfo_password(slashes ? slashes + 2 : url);
+	struct text_span userinfo = userinfo_password(slashes ? slashes + 2 : url);
 	if (userinfo.len > 0 && userinfo.start >= from)
 		return userinfo;
 	const char *query = from > url && *from == '&' ? from : strchr(from, '?');
@@ -273,14 +279,14 @@ static struct span mistyped_password(const char *url, const char *from)
 }
 
 /* The first password at or after `from`, which is `url` itself or the end of the previous one. */
-static struct span password_next(const char *url, const char *from)
+static struct text_span password_next(const char *url, const char *from)
 {
 	const char *authority = url_authority(url);
 	if (!authority) {
-		struct span pair = conninfo_password(from);
+		struct text_span pair = conninfo_password(from);
 		return pair.start ? pair : mistyped_password(url, from);
 	}
-	struct span userinfo = userinfo_password(authority);
+	struct text_span userinfo = userinfo_password(authority);
 	/* "user:@host": an empty password must not be found again, and hides nothing. */
 	if (userinfo.len > 0 && userinfo.start >= from)
 		return userinfo;
@@ -295,7 +301,7 @@ static struct span password_next(const char *url, const char *from)
 void url_redact(const char *url, struct buf *out)
 {
 	const char *from = url;
-	for (struct span s = password_next(url, from); s.start; s = password_next(url, from)) {
+	for (struct text_span s = password_next(url, from); s.start; s = password_next(url, from)) {
 		buf_addn(out, from, (size_t)(s.start - from));
 		buf_add(out, "***");
 		from = s.start + s.len;
@@ -306,7 +312,7 @@ void url_redact(const char *url, struct buf *out)
 void url_wipe_password(char *url)
 {
 	const char *from = url;
-	for (struct span s = password_next(url, from); s.start; s = password_next(url, from)) {
+	for (struct text_span s = password_next(url, from); s.start; s = password_next(url, from)) {
 		memset(url + (s.start - url), '*', s.len);
 		from = s.start + s.len;
 	}
@@ -485,6 +491,22 @@ void buf_add_json(struct buf *b, const char *text)
 	buf_addch(b, '"');
 }
 
+void buf_add_document(struct buf *b, const char *json)
+{
+	while (*json) {
+		size_t n = utf8_len(json);
+		n = n ? n : 1;
+		/* Such a character only occurs inside a string. White space between tokens is allowed. */
+		if (n > 1 && utf8_is_control(json))
+			json_add_control(b, json, n);
+		else if (*json == 0x7f)
+			json_add_ascii(b, 0x7f);
+		else
+			buf_addn(b, json, n);
+		json += n;
+	}
+}
+
 const char *buf_text(const struct buf *b)
 {
 	return b->data ? b->data : "";
@@ -543,6 +565,15 @@ json_t *json_read_bytes(const char *bytes, size_t n, size_t flags)
 json_t *json_read(const char *text, size_t flags)
 {
 	return json_read_bytes(text, strlen(text), flags);
+}
+
+bool json_write(struct buf *b, const json_t *value, size_t flags)
+{
+	char *text = value ? json_dumps(value, flags) : NULL;
+	if (text)
+		buf_add_document(b, text);
+	free(text);
+	return text != NULL;
 }
 
 void json_use_our_memory(void)

@@ -34,6 +34,11 @@ void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* As a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
 void buf_add_json(struct buf *b, const char *text);
+/*
+ * A JSON document that another program or a database wrote; what would control a terminal is
+ * escaped, which does not change its meaning.
+ */
+void buf_add_document(struct buf *b, const char *json);
 /* The text, "" when empty; valid until the next change. */
 const char *buf_text(const struct buf *b);
 /* Keep the memory and drop the text, or drop what follows its first `len` bytes. */
@@ -79,6 +84,8 @@ struct hint text_hint(const char *word, const char *const *candidates);
 struct hint hint_of(const char *near, const char *before, const char *after);
 /* The index of a word in a list that ends with NULL, or -1. */
 int word_index(const char *const *words, const char *word);
+/* "a, b or c" of words that end with NULL. */
+void words_list(const char *const *words, struct buf *out);
 /* A database URL with any password replaced by "***"; other text unchanged. */
 void url_redact(const char *url, struct buf *out);
 /* Overwrite the password part of a URL in place with '*' (for argv). */
@@ -99,6 +106,8 @@ struct json_t;
 /* NULL: the text is not JSON. `flags` are jansson's. */
 struct json_t *json_read(const char *text, size_t flags);
 struct json_t *json_read_bytes(const char *bytes, size_t n, size_t flags);
+/* For people to read, as buf_add_document(). False: it cannot be written, and nothing was added. */
+bool json_write(struct buf *b, const struct json_t *value, size_t flags);
 /*
  * For a whole program: jansson allocates as in mem.h. A library must not do this: its host may use
  * jansson too.

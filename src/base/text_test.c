@@ -3,6 +3,8 @@
 
 #include "base/test.h"
 
+#include <jansson.h>
+
 static void null_equals_only_null(void **state)
 {
 	(void)state;
@@ -208,6 +210,22 @@ static void json_escapes_and_repairs(void **state)
 	}
 }
 
+/* Other people's documents: PostgreSQL and jansson write these characters as they are. */
+static void a_document_keeps_its_meaning_without_control_characters(void **state)
+{
+	(void)state;
+	AUTO_BUF b = BUF_INIT;
+	AUTO_BUF own = BUF_INIT;
+	buf_add_document(&b, "{\n\t\"a\": \"\x7f\xc2\x9b\xe2\x80\xae\xd8\x9c\xc3\xa4\\u001b\"\r\n}");
+	assert_string_equal(buf_text(&b),
+	                    "{\n\t\"a\": \"\\u007f\\u009b\\u202e\\u061c\xc3\xa4\\u001b\"\r\n}");
+	json_t *value = json_string("\x1b\x7f\xc2\x9b");
+	assert_true(json_write(&own, value, JSON_ENCODE_ANY));
+	assert_string_equal(buf_text(&own), "\"\\u001B\\u007f\\u009b\"");
+	json_decref(value);
+	assert_false(json_write(&own, NULL, JSON_ENCODE_ANY));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +241,7 @@ int main(void)
 		cmocka_unit_test(it_grows_over_any_length),
 		cmocka_unit_test(clear_drops_the_text_and_keeps_the_memory),
 		cmocka_unit_test(json_escapes_and_repairs),
+		cmocka_unit_test(a_document_keeps_its_meaning_without_control_characters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,31 @@ struct cli_option {
 	const char *name, *argument, *help;
 };
 
-/* The groups of `defib help`, in order. */
-enum command_group { GROUP_LOOK, GROUP_ACT, GROUP_RUN, GROUP_SET_UP, GROUP_COUNT };
+/*
+ * The groups of `defib help --all`, in order. X(enum, word, title). A group that has a word is a
+ * command of commands, as in `defib tune learn`; the word may be left out.
+ */
+/* clang-format off */
+#define COMMAND_GROUP_LIST(X) \
+	X(LOOK, NULL, "Look") \
+	X(ACT, NULL, "Act") \
+	X(RUN, NULL, "Run and set up") \
+	X(QUEUE, "queue", "enqueue jobs, work on them, cancel them, run them now") \
+	X(TUNE, "tune", "find thresholds that fit, and raise them for a while") \
+	X(DB, "db", "print, add or remove what defib puts into a database")
+/* clang-format on */
+enum {
+#define X(id, word, title) GROUP_##id,
+	COMMAND_GROUP_LIST(X)
+#undef X
+		GROUP_COUNT
+};
+
+struct command_group {
+	const char *word; /* NULL: only a title */
+	const char *title;
+};
+extern const struct command_group command_groups[GROUP_COUNT];
 
 /*
  * A shell line that works as written, and its purpose; a test runs each. A long one is broken by "
@@ -54,28 +77,38 @@ struct command {
 	struct cli_example examples[CLI_EXAMPLES_MAX]; /* two to four; the rest is NULL */
 };
 
-/* Every command, in the order of `defib help`; its row is beside its function (cmd_*.c). */
+/*
+ * Every command, in the order of `defib help --all`; its row is beside its function (cmd_*.c).
+ * FIRST: on the first screen, which fits a small terminal. PART: all that it shows is part of
+ * another command by now; it keeps its own form.
+ */
+enum command_place { PLACE_FIRST, PLACE_REST, PLACE_PART };
 /* clang-format off */
 #define COMMAND(id, function, takes, does, ...) \
 	const struct command id##_command = { \
 		.name = #id, .run = function, .arguments = takes, .summary = does, ##__VA_ARGS__}
 #define COMMAND_LIST(X) \
-	X(LOOK, scan) X(LOOK, explain) X(LOOK, list) X(LOOK, show) X(LOOK, stats) X(LOOK, top) \
-	X(LOOK, status) X(LOOK, ledger) X(LOOK, report) X(LOOK, alert) X(LOOK, learn) X(LOOK, whatif) \
-	X(ACT, requeue) X(ACT, retry) X(ACT, fail) X(ACT, hold) X(ACT, release) X(ACT, rollback) \
-	X(ACT, cancel) X(ACT, force) X(ACT, undo) X(ACT, act) X(ACT, prune) X(ACT, pause) \
-	X(ACT, resume) X(ACT, raise) \
-	X(RUN, daemon) X(RUN, work) X(RUN, beat) X(RUN, run) X(RUN, enqueue) X(RUN, demo) \
-	X(SET_UP, init) X(SET_UP, config) X(SET_UP, doctor) X(SET_UP, sql) X(SET_UP, deploy) \
-	X(SET_UP, attach) X(SET_UP, detach) X(SET_UP, install) X(SET_UP, uninstall) \
-	X(SET_UP, completion) X(SET_UP, help)
-#define X(group, name) extern const struct command name##_command;
+	X(LOOK, FIRST, status) X(LOOK, FIRST, scan) X(LOOK, FIRST, list) X(LOOK, FIRST, show) \
+	X(LOOK, FIRST, top) X(LOOK, REST, ledger) X(LOOK, REST, report) X(LOOK, REST, alert) \
+	X(LOOK, PART, explain) X(LOOK, PART, stats) \
+	X(ACT, FIRST, requeue) X(ACT, FIRST, release) X(ACT, FIRST, undo) X(ACT, FIRST, pause) \
+	X(ACT, REST, resume) X(ACT, REST, retry) X(ACT, REST, fail) X(ACT, REST, hold) \
+	X(ACT, REST, rollback) X(ACT, REST, act) \
+	X(RUN, FIRST, daemon) X(RUN, FIRST, init) X(RUN, FIRST, doctor) X(RUN, REST, config) \
+	X(RUN, REST, deploy) X(RUN, REST, run) X(RUN, REST, beat) X(RUN, REST, demo) \
+	X(RUN, REST, completion) X(RUN, REST, help) \
+	X(QUEUE, REST, enqueue) X(QUEUE, REST, work) X(QUEUE, REST, cancel) X(QUEUE, REST, force) \
+	X(TUNE, REST, learn) X(TUNE, REST, whatif) X(TUNE, REST, raise) \
+	X(DB, REST, attach) X(DB, REST, detach) X(DB, REST, install) X(DB, REST, uninstall) \
+	X(DB, REST, sql) X(DB, REST, prune)
+#define X(group, place, name) extern const struct command name##_command;
 COMMAND_LIST(X)
 #undef X
 /* clang-format on */
 
 struct listed_command {
-	enum command_group group;
+	const struct command_group *group;
+	enum command_place place;
 	const struct command *command;
 };
 extern const struct listed_command commands[];   /* ends with command NULL */
@@ -87,7 +120,9 @@ struct cli_given {
 };
 
 struct cli {
+	const struct command_group *group; /* whose word was given; NULL: none was */
 	const struct command *command;
+	const char *called; /* as it was given: "tune raise", or "raise" */
 	/* global options */
 	const char *config, *db;
 	bool json, quiet, verbose, help, version;
@@ -107,73 +142,43 @@ struct cli {
 
 /* Parse argv. Returns EXIT_CLEAN or prints one line and returns EXIT_USAGE. */
 int cli_parse(struct cli *c, int argc, char **argv);
-/* Print to stderr that a watch is left out because it is off, and why. */
-void cli_say_off(const struct cli *c, const struct watch *w);
 /* Value of an option of the command; NULL: not given. Flags have "". */
 const char *cli_value(const struct cli *c, const char *name);
 bool cli_flag(const struct cli *c, const char *name);
 /* A duration or whole number option; prints one line and returns false if it is invalid. */
 bool cli_duration(const struct cli *c, const char *name, int64_t *us);
 bool cli_int(const struct cli *c, const char *name, int64_t *n);
-/* Help for a command; NULL: for all of them (cmd_help.c). */
-void cli_help(const struct command *command);
-/* By name; NULL: there is none. */
-const struct command *cli_command(const char *name);
+/* The same within limits, both included. */
+bool cli_duration_within(const struct cli *c, const char *name, int64_t least_us, int64_t most_us,
+                         int64_t *us);
+bool cli_int_within(const struct cli *c, const char *name, int64_t least, int64_t most, int64_t *n);
+/*
+ * Help for a command; NULL: for a group; both NULL: the first screen, or `all` commands
+ * (cmd_help.c).
+ */
+void cli_help(const struct command_group *group, const struct command *command, bool all);
+/* The group that has this word; NULL: none has. */
+const struct command_group *cli_group(const char *word);
+/* By name, in a group (NULL: in any); NULL: there is none. */
+const struct command *cli_command(const struct command_group *group, const char *name);
+/* "tune learn": the command with the word of its group, if that has one. */
+void cli_command_words(const struct listed_command *l, struct buf *out);
 /*
  * One line about a word that is not in `names` (ends with NULL): suggests the nearest, else lists
  * all. `what` is the kind of name. Returns EXIT_USAGE.
  */
 int cli_unknown(const char *what, const char *word, const char *const *names);
-int cli_unknown_command(const char *word);
+int cli_unknown_command(const struct command_group *group, const char *word);
 /* stuck_after is --stuck-after. */
 const char *cli_option_of_key(struct arena *a, const char *key);
 
-/*
- * Read the configuration: -c FILE, else $DEFIB_CONFIG, else ./defib.yaml, overlaid with --db and
- * watch options (load.c). Prints problems.
- */
-int cli_load(struct cli *c);
-/* The same, once and without output: the first problem, with its position, is in `f`. */
-MUST_CHECK defib_err cli_read(struct cli *c, struct failure *f);
-/*
- * --threshold: instead of stuck_after and overdue_after. The limits of the configuration apply:
- * below twice the beat it is refused, exactly twice is warned about.
- */
-MUST_CHECK defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f);
 /*
  * There is no such watch: a usage error that names the nearest; `more` as in
  * settings_watch_names().
  */
 int cli_no_watch(struct cli *c, const char *name, const char *more);
-/* --db, else $DEFIB_DB; NULL: neither. */
-const char *cli_db(const struct cli *c);
-/* The sections of the rooms that the program is linked with; ends with NULL. */
-extern const struct section *const program_sections[];
-/* The path of that file; NULL: there is none. */
-const char *cli_config_path(const struct cli *c);
 /* Prints problems of the reader to stderr, errors and warnings. */
 void cli_problems(const struct cli *c);
-/* Store options for a database; `statement_us` is the longest time-out of its watches. */
-struct store_options cli_store_options(const struct database *d, const struct watch *w,
-                                       bool read_only);
-/* A session that is opened when it is first used. */
-struct session cli_session(const struct database *d, const struct watch *w, bool read_only);
-/* For --output: writes a temporary file first, so that a reader finds the old or the new one. */
-int cli_write_file(const char *path, const struct buf *text);
-/* The actor for the ledger: "cli:USER". */
-const char *cli_actor(struct cli *c);
-
-/* One line on stderr: "defib: what; next". Returns the exit code of its class. */
-int cli_fail(const struct failure *f);
-/* The same for the built-in queue: if its tables are missing, says how to create them. */
-int cli_queue_fail(struct failure *f);
-/* Only add to the failure how to create them. */
-void cli_queue_hint(struct failure *f);
-/*
- * The same if a statement got a key from the user: a key that its type does not accept is a usage
- * error.
- */
-int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f);
 /* Print what is refused, and what to do instead (`next`; NULL: nothing). */
 int cli_refuse(const char *next, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_usage(const char *fmt, ...) PRINTF_LIKE(1, 2);
@@ -186,8 +191,6 @@ bool cli_set_up_log(const struct cli *c, enum log_format standard);
 void cli_print(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* "defib: text" on stderr, or an event. */
 void cli_message(const char *text, const char *next);
-int exit_code_of(defib_err err);
-
 /*
  * Ask before something is changed, unless --yes or --dry-run was given. EXIT_CLEAN: continue; else
  * one line was printed. `stdin_used`: data was read from stdin, so only the terminal itself can

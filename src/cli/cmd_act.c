@@ -4,9 +4,12 @@
  *
  * A batch needs no watch: the ledgers show which watches and databases it concerns.
  */
-#include "cli/select.h"
-
+#include "cli/load.h"
 #include "cli/progress.h"
+#include "cli/select.h"
+#include "recover/undo.h"
+#include "worker/queue.h"
+#include "worker/wake.h"
 
 #include <ctype.h>
 
@@ -66,7 +69,7 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 	struct buf out = BUF_INIT;
 	if (r->cli->json) {
 		buf_add(&out, r->njobs ? ",\n  " : "\n  ");
-		act_job_json(w, c, act_good(&r->words), &out);
+		act_job_json(w, c, act_good(&r->words), CALLER_COMMAND, &out);
 	} else {
 		act_job_row(&r->rows, &r->words, w, c);
 	}
@@ -107,7 +110,7 @@ static void act_group_end(struct act_report *r, const struct watch *w, const str
 	if (result->failure.code) {
 		struct failure f = result->failure;
 		/* A word that the key's type does not accept is a usage error. */
-		if (text_eq(f.sqlstate, "22P02"))
+		if (f.reason == REASON_NOT_OF_TYPE)
 			f.code = DEFIB_USAGE;
 		cli_fail(&f);
 		r->failed++;
@@ -152,16 +155,11 @@ static int act_report_end(struct act_report *r)
 
 /* ---- the act ---- */
 
-bool act_of_queue(const struct act_kind *kind, const struct watch *w)
-{
-	return kind->act == ACT_CANCEL && text_eq(w->name, BUILTIN_NAME);
-}
-
 static int check_groups(const struct act_kind *kind, const struct selection *s)
 {
 	struct failure f = {0};
 	for (int i = 0; i < s->n; i++)
-		if (!act_of_queue(kind, s->groups[i].watch) && act_configured(kind, s->groups[i].watch, &f))
+		if (act_configured(kind, s->groups[i].watch, &f))
 			return cli_fail(&f);
 	return EXIT_CLEAN;
 }
@@ -200,7 +198,7 @@ static void add_warnings(struct cli *c, const struct act_kind *kind, const struc
 		buf_addf(out, "; warning about %lld of them: %s", (long long)found.n, found.first);
 }
 
-static int ask(struct cli *c, const struct act_kind *kind, const struct selection *s)
+static int act_ask(struct cli *c, const struct act_kind *kind, const struct selection *s)
 {
 	AUTO_BUF question = BUF_INIT;
 	bool asks = !cli_flag(c, "yes") && !cli_flag(c, "dry-run");
@@ -213,12 +211,28 @@ static int ask(struct cli *c, const struct act_kind *kind, const struct selectio
 	return cli_confirm(c, buf_text(&question), act_reads_stdin(c));
 }
 
+/* Of the built-in queue: its workers are woken; or what it needs, if its tables are missing. */
+static void after_queue(const struct selected *g, struct by_hand_result *result)
+{
+	struct failure *f = &result->failure, missing = {0};
+	if (!text_eq(g->watch->name, BUILTIN_NAME))
+		return;
+	if (result->batch[0])
+		wake_send(g->session->store, g->database->url);
+	if (f->code != DEFIB_CONFIG)
+		return;
+	/* The watch is our own and correct: the tables are missing. */
+	fail(&missing, DEFIB_BAD_SQL, "%s", f->what);
+	cli_queue_hint(&missing);
+	*f = missing;
+}
+
 int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s)
 {
 	struct act_report report = {.cli = c,
 	                            .words = {.verb = kind->verb,
 	                                      .done = kind->done,
-	                                      .good = kind->good,
+	                                      .good = act_outcome(kind->act),
 	                                      .dry_run = cli_flag(c, "dry-run")}};
 	const struct by_hand_options o = {
 		.act = kind->act,
@@ -237,10 +251,8 @@ int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selec
 		const struct selected *g = &s->groups[i];
 		struct by_hand_result result = {0};
 		act_group_begin(&report, g->watch, g->database, g->njobs);
-		if (act_of_queue(kind, g->watch))
-			cancel_in_queue(c, g, &o, &result);
-		else
-			by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &result);
+		by_hand(g->session, g->watch, &o, (const char *const *)g->jobs, g->njobs, &result);
+		after_queue(g, &result);
 		act_group_end(&report, g->watch, g->database, &result);
 	}
 	if (s->limited && !c->quiet)
@@ -263,7 +275,7 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 		return nothing_to_do(c, kind);
 	int code = check_groups(kind, s);
 	if (code == EXIT_CLEAN)
-		code = ask(c, kind, s);
+		code = act_ask(c, kind, s);
 	return code == EXIT_CLEAN ? act_carry_out(c, kind, s) : code;
 }
 
@@ -291,7 +303,7 @@ static int cmd_act(struct cli *c)
 	return code;
 }
 
-COMMAND(requeue, cmd_act, "JOB…", "make jobs available to any worker", .options = act_options,
+COMMAND(requeue, cmd_act, "JOB…", "make jobs available to any worker again", .options = act_options,
         .examples = {
 			{"defib requeue pages/4711 --dry-run", "what would be done, and what to be aware of"},
 			{"defib requeue --watch pages --where stuck --limit 10 --reason lost --yes",
@@ -316,7 +328,7 @@ COMMAND(hold, cmd_act, "JOB…", "keep automation away from jobs until an operat
              "no scan touches it from now on"},
 			{"defib hold --watch pages --where stuck --dry-run", "which jobs it would change"}});
 
-COMMAND(release, cmd_act, "JOB…", "release held jobs", .options = act_options,
+COMMAND(release, cmd_act, "JOB…", "let held jobs go on", .options = act_options,
         .examples = {{"defib release queue/43 --yes", "one job"},
                      {"defib release --watch queue --where held --yes", "all that are held"}});
 
@@ -368,8 +380,8 @@ static bool is_batch(const char *word)
 /* ---- a batch ---- */
 
 /* The part of a batch for this watch; NULL: there is no such watch here. */
-static struct undo_part *part_of(struct undo_run *r, const struct database *d, const char *watch,
-                                 const char *batch)
+static struct undo_part *act_part_of(struct undo_run *r, const struct database *d,
+                                     const char *watch, const char *batch)
 {
 	struct cli *c = r->cli;
 	for (int i = 0; i < r->nparts; i++)
@@ -392,7 +404,7 @@ static void add_parts(struct undo_run *r, const struct database *d, const char *
 {
 	const char *stranger = NULL;
 	for (int i = 0; i < n; i++) {
-		struct undo_part *p = part_of(r, d, rows[i].watch, batch);
+		struct undo_part *p = act_part_of(r, d, rows[i].watch, batch);
 		if (p)
 			p->n++;
 		else
@@ -404,8 +416,8 @@ static void add_parts(struct undo_run *r, const struct database *d, const char *
 		        stranger);
 }
 
-static defib_err read_batch(struct undo_run *r, const struct database *d, const char *batch,
-                            struct failure *f)
+static defib_err act_read_batch(struct undo_run *r, const struct database *d, const char *batch,
+                                struct failure *f)
 {
 	struct session *session = &r->sessions[d - r->cli->settings.databases];
 	struct ledger_filter filter = {.batch = batch};
@@ -434,7 +446,7 @@ static int find_batch(struct undo_run *r, const char *batch)
 	r->parts = ARENA_ARRAY(&r->cli->arena, struct undo_part, s->ndatabases * (s->nwatches + 1));
 	for (int i = 0; i < s->ndatabases; i++) {
 		struct failure f = {0};
-		if (read_batch(r, &s->databases[i], batch, &f)) {
+		if (act_read_batch(r, &s->databases[i], batch, &f)) {
 			int code = cli_fail(&f);
 			r->code = r->down++ ? r->code : code;
 		}
@@ -450,7 +462,7 @@ static int find_batch(struct undo_run *r, const char *batch)
 
 /* ---- jobs ---- */
 
-static int find_jobs(struct undo_run *r, struct selection *s)
+static int act_find_jobs(struct undo_run *r, struct selection *s)
 {
 	const struct select_rules rules = {.changes = true};
 	int code = select_jobs(r->cli, &rules, s);
@@ -498,7 +510,7 @@ static void undo_one(const struct undo_part *p, const struct undo_options *o,
 		sum->failure = one.failure;
 }
 
-static int undo_all(struct undo_run *r)
+static int act_undo_all(struct undo_run *r)
 {
 	struct cli *c = r->cli;
 	struct act_report report = {.cli = c,
@@ -542,17 +554,17 @@ static int cmd_undo(struct cli *c)
 	bool batch = is_batch(c->words[0]);
 	if (batch && c->nwords > 1)
 		return cli_usage("one batch at a time: defib undo %s", c->words[0]);
-	code = batch ? find_batch(&r, c->words[0]) : find_jobs(&r, &s);
+	code = batch ? find_batch(&r, c->words[0]) : act_find_jobs(&r, &s);
 	if (code == EXIT_CLEAN)
 		code = ask_undo(&r);
 	if (code == EXIT_CLEAN)
-		code = undo_all(&r);
+		code = act_undo_all(&r);
 	for (int i = 0; r.sessions && i < c->settings.ndatabases; i++)
 		session_close(&r.sessions[i]);
 	return code;
 }
 
-COMMAND(undo, cmd_undo, "BATCH|JOB…", "undo what a scan or an operator did",
+COMMAND(undo, cmd_undo, "BATCH|JOB…", "take back what a scan or an operator did",
         .options = undo_options,
         .examples = {
 			{"defib undo pages/4712 --dry-run", "whether it can be undone, and if not, why"},

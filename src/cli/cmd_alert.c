@@ -3,10 +3,11 @@
  * messages, from what the daemons stored in the databases; and a test message to the sinks, sent
  * from this process.
  */
-#include "cli/cli.h"
-
+#include "alert/options.h"
 #include "alert/sinks.h"
 #include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/load.h"
 #include "daemon/settings.h"
 #include "view/alert.h"
 
@@ -22,8 +23,8 @@ static const struct cli_option alert_options[] = {
 
 /* ---- test ---- */
 
-static void print_answer(const struct cli *c, const struct alert_sink *s,
-                         const struct sink_answer *answer, int n, struct buf *out)
+static void alert_print_answer(const struct cli *c, const struct alert_sink *s,
+                               const struct sink_answer *answer, int n, struct buf *out)
 {
 	bool sent = answer->how == SINK_SENT;
 	if (!c->json) {
@@ -31,12 +32,9 @@ static void print_answer(const struct cli *c, const struct alert_sink *s,
 		buf_addf(out, " (%s): %s, %s\n", sink_types[s->type], sink_ends[answer->how], answer->text);
 		return;
 	}
-	buf_add(out, n ? ",\n{\"sink\":" : "\n{\"sink\":");
-	buf_add_json(out, s->name);
-	json_text(out, "type", sink_types[s->type]);
-	json_bool(out, "sent", sent);
-	json_text(out, "answer", answer->text);
-	buf_add(out, "}");
+	const struct viewer v = viewer_local(NULL, NULL);
+	buf_add(out, n ? ",\n" : "\n");
+	record_json(&sink_record, &(struct sink_view){s, answer}, &v, out);
 }
 
 static int no_such_sink(const struct cli *c, const char *name)
@@ -48,7 +46,7 @@ static int no_such_sink(const struct cli *c, const char *name)
 	return cli_usage("there is no sink \"%s\"%s", name, text_hint(name, names).text);
 }
 
-static int test_sinks(struct cli *c)
+static int alert_test_sinks(struct cli *c)
 {
 	const char *only = cli_value(c, "sink");
 	const struct sink_list *all = settings_sinks(&c->settings);
@@ -61,7 +59,7 @@ static int test_sinks(struct cli *c)
 		if (only && !text_eq(all->items[i].name, only))
 			continue;
 		sink_test(&all->items[i], message_source(&c->settings), clock_wall_us(), &answer);
-		print_answer(c, &all->items[i], &answer, n++, &out);
+		alert_print_answer(c, &all->items[i], &answer, n++, &out);
 		failed += answer.how != SINK_SENT;
 	}
 	printf(c->json ? "{\"sinks\":[%s\n]}\n" : "%s", buf_text(&out));
@@ -80,10 +78,11 @@ struct listing {
 	int64_t limit;
 };
 
-static defib_err list_database(struct listing *x, const struct database *d, struct failure *f)
+static defib_err alert_list_database(struct listing *x, const struct database *d, struct failure *f)
 {
 	struct cli *c = x->cli;
 	AUTO_SESSION session = cli_session(d, NULL, true);
+	struct viewer v = viewer_local(NULL, d->name);
 	struct alert_standing *list = NULL;
 	struct delivery_row *rows = NULL;
 	int n = 0, nrows = 0;
@@ -96,19 +95,19 @@ static defib_err list_database(struct listing *x, const struct database *d, stru
 		x->firing += list[i].row && list[i].row->alert.state == STATE_FIRING;
 		if (c->json) {
 			buf_add(&x->alerts_json, x->nalerts++ ? ",\n" : "\n");
-			alert_standing_json(settings_alerts(&c->settings), &list[i], &x->alerts_json);
+			record_json(&alert_record, &list[i], &v, &x->alerts_json);
 		} else if (cli_flag(c, "all") ||
 		           (list[i].row && list[i].row->alert.state != STATE_RESOLVED)) {
-			alert_standing_row(&x->alerts, &list[i]);
+			record_row(&alert_record, &list[i], &v, &x->alerts);
 			x->nalerts++;
 		}
 	}
 	for (int i = 0; !err && i < nrows; i++) {
 		if (c->json) {
 			buf_add(&x->messages_json, x->nmessages++ ? ",\n" : "\n");
-			delivery_json(d->name, &rows[i], &x->messages_json);
+			record_json(&delivery_record, &rows[i], &v, &x->messages_json);
 		} else {
-			delivery_row_text(&x->messages, d->name, &rows[i]);
+			record_row(&delivery_record, &rows[i], &v, &x->messages);
 			x->nmessages++;
 		}
 	}
@@ -136,17 +135,20 @@ static void print_list(struct listing *x)
 /* Exit code 1: an alert fires. */
 static int list_alerts(struct cli *c)
 {
+	const struct viewer nobody = viewer_local(NULL, NULL);
 	struct listing x = {.cli = c, .limit = MESSAGES};
 	int failed = 0, code = EXIT_CLEAN;
 	if (!cli_int(c, "limit", &x.limit))
 		return EXIT_USAGE;
 	if (x.limit < 1 || x.limit > MESSAGES_MAX)
 		return cli_usage("--limit must be from 1 to %d", MESSAGES_MAX);
-	alerts_head(&x.alerts);
-	deliveries_head(&x.messages);
+	table_init(&x.alerts);
+	table_init(&x.messages);
+	record_columns(&alert_record, &nobody, &x.alerts);
+	record_columns(&delivery_record, &nobody, &x.messages);
 	for (int i = 0; i < c->settings.ndatabases; i++) {
 		struct failure f = {0};
-		if (list_database(&x, &c->settings.databases[i], &f)) {
+		if (alert_list_database(&x, &c->settings.databases[i], &f)) {
 			code = cli_fail(&f);
 			failed++;
 		}
@@ -167,7 +169,7 @@ static int cmd_alert(struct cli *c)
 	static const struct {
 		const char *name;
 		int (*run)(struct cli *c);
-	} parts[] = {{"list", list_alerts}, {"test", test_sinks}};
+	} parts[] = {{"list", list_alerts}, {"test", alert_test_sinks}};
 	for (size_t i = 0; c->nwords == 1 && i < sizeof parts / sizeof *parts; i++)
 		if (text_eq(c->words[0], parts[i].name)) {
 			int code = cli_load(c);
@@ -178,7 +180,7 @@ static int cmd_alert(struct cli *c)
 	                      : cli_usage("defib alert takes list or test");
 }
 
-COMMAND(alert, cmd_alert, "list|test",
-        "show the state of alert rules; send a test message to the sinks", .options = alert_options,
+COMMAND(alert, cmd_alert, "list|test", "show the state of alert rules; send a test message",
+        .options = alert_options,
         .examples = {{"defib alert list --all", "every rule, also those that are not firing"},
                      {"defib alert test --sink ops", "check that a message arrives"}});

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_attach.c: `defib attach WATCH` and `defib detach WATCH`: make the table record which session
- * claims a row, so that `defib run` can recover a program's jobs at once; and remove all of it
- * again.
+ * cmd_attach.c: `defib db attach WATCH` and `defib db detach WATCH`: make the table record which
+ * session claims a row, so that `defib run` can recover a program's jobs at once; and remove all of
+ * it again.
  */
+#include "cli/load.h"
 #include "cli/select.h"
 #include "watch/lexer.h"
 
@@ -65,7 +66,8 @@ static int do_attach(struct cli *c, const struct picked *p)
 	int code = cli_confirm(c, question, false);
 	if (code != EXIT_CLEAN)
 		return code;
-	if (change(p->database, w, &p->binding, NULL, &f))
+	struct store_options o = cli_store_options(p->database, w, false);
+	if (attach_try(&o, &p->binding, &f) || change(p->database, w, &p->binding, NULL, &f))
 		return cli_fail(&f);
 	cli_print(c,
 	          "attached: from now on table %s records which session takes a row\n"
@@ -82,7 +84,7 @@ static int do_attach(struct cli *c, const struct picked *p)
 static int cmd_attach(struct cli *c)
 {
 	struct picked picked;
-	int code = pick_named(c, &picked);
+	int code = pick_unread(c, &picked);
 	if (code != EXIT_CLEAN)
 		return code;
 	code = do_attach(c, &picked);
@@ -92,8 +94,8 @@ static int cmd_attach(struct cli *c)
 
 COMMAND(attach, cmd_attach, "WATCH", "record which session takes a table's rows, for defib run",
         .options = attach_options,
-        .examples = {{"defib attach pages --dry-run", "the SQL, for psql"},
-                     {"defib attach pages --yes", "a trigger on its table, and nothing else"}});
+        .examples = {{"defib db attach pages --dry-run", "the SQL, for psql"},
+                     {"defib db attach pages --yes", "a trigger on its table, and nothing else"}});
 /* ---- detach ---- */
 
 static void print_detached(const struct cli *c, const struct watch *w, const struct detached *was)
@@ -147,5 +149,5 @@ static int cmd_detach(struct cli *c)
 
 COMMAND(detach, cmd_detach, "WATCH", "remove from the database what attach added",
         .options = attach_options,
-        .examples = {{"defib detach pages --dry-run", "the SQL, for psql"},
-                     {"defib detach pages --yes", "trigger, function and what they recorded"}});
+        .examples = {{"defib db detach pages --dry-run", "the SQL, for psql"},
+                     {"defib db detach pages --yes", "trigger, function and what they recorded"}});

@@ -2,10 +2,10 @@
  * cmd_background.c: acts on all jobs that match, which a daemon carries out: ordering one
  * (--background of an act), and `defib act status|cancel`.
  */
+#include "base/clock.h"
+#include "cli/load.h"
 #include "cli/progress.h"
 #include "cli/select.h"
-
-#include "base/clock.h"
 #include "daemon/background_acts.h"
 #include "recover/leader_status.h"
 
@@ -19,8 +19,8 @@
 /* ---- ordering one ---- */
 
 /* Without a daemon nothing would carry it out. */
-static defib_err daemon_leads(struct store *s, const struct watch *w, struct arena *a,
-                              struct failure *f)
+static defib_err background_daemon_leads(struct store *s, const struct watch *w, struct arena *a,
+                                         struct failure *f)
 {
 	struct leader_rows rows = {0};
 	bool there = false;
@@ -36,11 +36,6 @@ static defib_err daemon_leads(struct store *s, const struct watch *w, struct are
 	fail(f, DEFIB_REFUSED, "no daemon leads watch %s, so nothing would carry this out", w->name);
 	fail_next(f, "start defib daemon, or run the command without --background");
 	return DEFIB_REFUSED;
-}
-
-static bool may_be_done(const struct act_kind *kind, const struct selected *g, struct failure *f)
-{
-	return act_of_queue(kind, g->watch) || !act_configured(kind, g->watch, f);
 }
 
 static defib_err plan_group(struct cli *c, const struct act_kind *kind, const struct selected *g,
@@ -60,11 +55,11 @@ static defib_err plan_group(struct cli *c, const struct act_kind *kind, const st
 	                                   .actor = cli_actor(c),
 	                                   .overrides = cli_flag(c, "override-guard")};
 	enum bound_ledger ledger = c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE;
-	if (!may_be_done(kind, g, f))
-		return f->code;
-	defib_err err = bound_open(bound, g->session, g->watch, ledger, f);
+	defib_err err = act_configured(kind, g->watch, f);
 	if (!err)
-		err = daemon_leads(g->session->store, g->watch, &c->arena, f);
+		err = bound_open(bound, g->session, g->watch, ledger, f);
+	if (!err)
+		err = background_daemon_leads(g->session->store, g->watch, &c->arena, f);
 	if (!err)
 		err = background_plan(g->session, bound, g->watch, &o, &c->arena, out, f);
 	return err;
@@ -73,9 +68,10 @@ static defib_err plan_group(struct cli *c, const struct act_kind *kind, const st
 static void print_order(const struct cli *c, const struct background_act *act,
                         const struct database *d)
 {
+	const struct viewer v = viewer_local(NULL, d->name);
 	struct buf out = BUF_INIT;
 	if (c->json) {
-		background_json(act, d, &out);
+		record_json(&background_record, act, &v, &out);
 		buf_add(&out, "\n");
 	} else {
 		buf_addf(&out, "%s\n", act->id);
@@ -159,7 +155,7 @@ static defib_err look_in(struct cli *c, const struct database *d, const char *id
 }
 
 /* In whichever database it is. Prints one line if there is none. */
-static int find_act(struct cli *c, const char *id, bool changes, struct found_act *out)
+static int background_find_act(struct cli *c, const char *id, bool changes, struct found_act *out)
 {
 	struct failure f = {0};
 	*out = (struct found_act){0};
@@ -180,9 +176,10 @@ static int find_act(struct cli *c, const char *id, bool changes, struct found_ac
 
 static void print_act(const struct cli *c, const struct found_act *found)
 {
+	const struct viewer v = viewer_local(NULL, found->database->name);
 	struct buf out = BUF_INIT;
 	if (c->json) {
-		background_json(found->act, found->database, &out);
+		record_json(&background_record, found->act, &v, &out);
 		buf_add(&out, "\n");
 	} else {
 		const struct act_kind *kind = act_kind_named(found->act->act);
@@ -220,10 +217,10 @@ static int wait_for_end(struct cli *c, struct found_act *found)
 	return err ? cli_fail(&f) : EXIT_CLEAN;
 }
 
-static int show_act(struct cli *c, const char *id)
+static int background_show_act(struct cli *c, const char *id)
 {
 	struct found_act found;
-	int code = find_act(c, id, false, &found);
+	int code = background_find_act(c, id, false, &found);
 	if (code != EXIT_CLEAN)
 		return code;
 	assert(found.act);
@@ -237,9 +234,11 @@ static int show_act(struct cli *c, const char *id)
 	return code;
 }
 
-static defib_err list_database(struct cli *c, const struct database *d, int64_t limit,
-                               struct table *t, struct buf *json, int *n, struct failure *f)
+static defib_err background_list_database(struct cli *c, const struct database *d, int64_t limit,
+                                          struct table *t, struct buf *json, int *n,
+                                          struct failure *f)
 {
+	const struct viewer v = {.database = d->name, .role = ROLE_ADMIN, .now_us = clock_wall_us()};
 	AUTO_SESSION session = cli_session(d, NULL, true);
 	struct background_act *acts = NULL;
 	bool there = false;
@@ -252,17 +251,18 @@ static defib_err list_database(struct cli *c, const struct database *d, int64_t 
 	for (int i = 0; !err && i < found; i++) {
 		if (c->json) {
 			buf_add(json, *n ? ",\n" : "\n");
-			background_json(&acts[i], d, json);
+			record_json(&background_record, &acts[i], &v, json);
 		} else {
-			background_row(t, &acts[i], d, clock_wall_us());
+			record_row(&background_record, &acts[i], &v, t);
 		}
 		(*n)++;
 	}
 	return err;
 }
 
-static int list_acts(struct cli *c)
+static int background_list_acts(struct cli *c)
 {
+	const struct viewer nobody = viewer_local(NULL, NULL);
 	AUTO_BUF json = BUF_INIT, out = BUF_INIT;
 	struct table t;
 	int64_t limit = LISTED;
@@ -271,10 +271,11 @@ static int list_acts(struct cli *c)
 		return EXIT_USAGE;
 	if (limit < 1 || limit > LISTED_MAX)
 		return cli_usage("--limit must be from 1 to %d", LISTED_MAX);
-	background_head(&t);
+	table_init(&t);
+	record_columns(&background_record, &nobody, &t);
 	for (int i = 0; i < c->settings.ndatabases; i++) {
 		struct failure f = {0};
-		if (list_database(c, &c->settings.databases[i], limit, &t, &json, &n, &f))
+		if (background_list_database(c, &c->settings.databases[i], limit, &t, &json, &n, &f))
 			code = cli_fail(&f);
 	}
 	if (c->json)
@@ -289,12 +290,12 @@ static int list_acts(struct cli *c)
 	return code;
 }
 
-static int cancel_act(struct cli *c, const char *id)
+static int background_cancel_act(struct cli *c, const char *id)
 {
 	struct found_act found;
 	struct failure f = {0};
 	bool was = false;
-	int n = 0, code = find_act(c, id, true, &found);
+	int n = 0, code = background_find_act(c, id, true, &found);
 	if (code != EXIT_CLEAN)
 		return code;
 	assert(found.act);
@@ -327,12 +328,11 @@ static int cmd_act_background(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	if (cancel)
-		return cancel_act(c, c->words[1]);
-	return c->nwords == 2 ? show_act(c, c->words[1]) : list_acts(c);
+		return background_cancel_act(c, c->words[1]);
+	return c->nwords == 2 ? background_show_act(c, c->words[1]) : background_list_acts(c);
 }
 
 COMMAND(act, cmd_act_background, "status [ID] | cancel ID",
-        "show or cancel background acts: acts on all matching jobs, carried out by the daemon",
-        .options = act_options,
+        "show or cancel background acts, which the daemon carries out", .options = act_options,
         .examples = {{"defib act status", "all of them, with their progress"},
                      {"defib act status --json", "the same for programs"}});

@@ -4,9 +4,9 @@
  * rows in JSON lines and is told when one is no longer its own. One process and one session serve
  * all rows of a watch; heartbeats end with the program (docs/lines.md).
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/load.h"
 #include "worker/heartbeat.h"
 #include "worker/lines.h"
 
@@ -51,7 +51,7 @@ struct beats {
 
 /* ---- what the program is told ---- */
 
-static void tell(const char *is, const char *key, const char *message)
+static void beat_tell(const char *is, const char *key, const char *message)
 {
 	AUTO_BUF line = BUF_INIT;
 	buf_addf(&line, "{\"is\":\"%s\"", is);
@@ -68,7 +68,7 @@ static void tell(const char *is, const char *key, const char *message)
 	(void)fflush(stdout); /* one that does not read is gone soon, and then its input ends */
 }
 
-static void answer(const struct beats *b, const char *message)
+static void beat_answer(const struct beats *b, const char *message)
 {
 	AUTO_BUF line = BUF_INIT;
 	line_add_error(&line, b->nlines, message);
@@ -94,7 +94,7 @@ static void forget(struct beats *b, struct beating *r)
 	*r = b->rows[--b->n];
 }
 
-static struct beating *add(struct beats *b, const char *key)
+static struct beating *beat_add(struct beats *b, const char *key)
 {
 	if (b->n == b->cap) {
 		b->cap = b->cap ? b->cap * 2 : 16;
@@ -130,19 +130,19 @@ static void beat(struct beats *b, struct beating *r)
 	bool lost = err == DEFIB_LEASE_LOST || err == DEFIB_NOT_FOUND;
 	if (!err) {
 		if (!r->begun)
-			tell("beating", r->key, NULL);
+			beat_tell("beating", r->key, NULL);
 		r->begun = true;
 		r->failed = 0;
 		r->due_ms = now + b->every_ms;
 	} else if (lost || !r->begun) {
 		/* A first heartbeat that fails is reported at once: it may be a mistake. */
-		tell(lost ? "lost" : "failed", r->key, f.what);
+		beat_tell(lost ? "lost" : "failed", r->key, f.what);
 		forget(b, r);
 	} else if (++r->failed < b->tries) {
 		r->due_ms = now + (b->retry_ms < b->every_ms ? b->retry_ms : b->every_ms);
 	} else {
 		log_event(LOG_WARN, "heartbeat failed", LOG_STR("job", r->key), LOG_STR("error", f.what));
-		tell("failed", r->key, f.what);
+		beat_tell("failed", r->key, f.what);
 		r->failed = 0;
 		r->due_ms = now + b->every_ms;
 	}
@@ -155,7 +155,7 @@ static void end(struct beats *b, struct beating *r)
 	if (err && err != DEFIB_LEASE_LOST && err != DEFIB_NOT_FOUND)
 		log_event(LOG_WARN, "the end of heartbeats was not recorded", LOG_STR("job", r->key),
 		          LOG_STR("error", f.what));
-	tell("ended", r->key, NULL);
+	beat_tell("ended", r->key, NULL);
 	forget(b, r);
 }
 
@@ -173,7 +173,7 @@ static int64_t beat_due(struct beats *b)
 
 /* ---- what the program says ---- */
 
-static void replace(char **old, const char *text)
+static void beat_replace(char **old, const char *text)
 {
 	free(*old);
 	*old = text ? mem_strdup(text) : NULL;
@@ -184,28 +184,28 @@ static void hear_beat(struct beats *b, json_t *line, const char *key)
 	json_t *step = json_object_get(line, "step"), *metadata = json_object_get(line, "metadata");
 	struct beating *r = find(b, key);
 	if (metadata && !json_is_object(metadata) && !json_is_null(metadata)) {
-		answer(b, "\"metadata\" must be an object");
+		beat_answer(b, "\"metadata\" must be an object");
 		return;
 	}
 	if (!r && b->n == ROWS_MOST) {
-		answer(b, "too many rows at once");
+		beat_answer(b, "too many rows at once");
 		return;
 	}
 	if (!r) {
-		r = add(b, key);
+		r = beat_add(b, key);
 		/* After a process that had begun: the row is not taken over again from another owner. */
 		r->begun = json_is_true(json_object_get(line, "again"));
 	}
-	replace(&r->step, json_string_value(step));
+	beat_replace(&r->step, json_string_value(step));
 	char *text = json_is_object(metadata)
 	                 ? json_dumps(metadata, JSON_COMPACT | JSON_REAL_PRECISION(15))
 	                 : NULL;
-	replace(&r->metadata, text);
+	beat_replace(&r->metadata, text);
 	free(text);
 	r->due_ms = 0; /* written at once */
 }
 
-static void hear(struct beats *b, const char *text, size_t n)
+static void beat_hear(struct beats *b, const char *text, size_t n)
 {
 	b->nlines++;
 	json_auto_t *line = json_read_bytes(text, n, 0);
@@ -213,17 +213,17 @@ static void hear(struct beats *b, const char *text, size_t n)
 	const char *key = json_string_value(json_object_get(line, "key"));
 	struct beating *r = key ? find(b, key) : NULL;
 	if (!what || !key || (!text_eq(what, "beat") && !text_eq(what, "end")))
-		answer(b, "a line is an object with \"do\": beat or end, and \"key\": a string");
+		beat_answer(b, "a line is an object with \"do\": beat or end, and \"key\": a string");
 	else if (text_eq(what, "beat"))
 		hear_beat(b, line, key);
 	else if (r)
 		end(b, r);
 	else
-		tell("ended", key, NULL);
+		beat_tell("ended", key, NULL);
 }
 
 /* False: the program is gone, or wants us to end. */
-static bool listen_to(struct beats *b)
+static bool beat_listen_to(struct beats *b)
 {
 	char bytes[16384];
 	ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
@@ -233,7 +233,7 @@ static bool listen_to(struct beats *b)
 	char *at = b->in.data, *stop = at + b->in.len, *newline;
 	while ((newline = memchr(at, '\n', (size_t)(stop - at))) != NULL) {
 		if (!b->skipping && newline > at)
-			hear(b, at, (size_t)(newline - at));
+			beat_hear(b, at, (size_t)(newline - at));
 		b->skipping = false;
 		at = newline + 1;
 	}
@@ -242,7 +242,7 @@ static bool listen_to(struct beats *b)
 	buf_cut(&b->in, rest);
 	if (rest > LINE_MAX_LEN) {
 		if (!b->skipping)
-			answer(b, "the line is too long");
+			beat_answer(b, "the line is too long");
 		b->skipping = true;
 		buf_clear(&b->in);
 	}
@@ -251,22 +251,22 @@ static bool listen_to(struct beats *b)
 
 /* ---- running ---- */
 
-static void run(struct beats *b, int signals)
+static void beat_run(struct beats *b, int signals)
 {
 	struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
 	                       {.fd = signals, .events = POLLIN}};
-	tell("ready", NULL, NULL);
+	beat_tell("ready", NULL, NULL);
 	while (!b->over) {
 		int64_t due = beat_due(b), now = clock_boot_ms();
 		int64_t wait = due == NEVER_MS ? -1 : due < now ? 0 : due - now;
 		if (poll(fds, 2, wait > 60000 ? 60000 : (int)wait) <= 0)
 			continue;
-		b->over = fds[1].revents || (fds[0].revents && !listen_to(b));
+		b->over = fds[1].revents || (fds[0].revents && !beat_listen_to(b));
 	}
 	/* A program that has ended does not work on them anymore: nothing is written for them. */
 }
 
-static int read_options(struct cli *c, struct beats *b)
+static int beat_read_options(struct cli *c, struct beats *b)
 {
 	int64_t every_us = b->watch->beat_us ? b->watch->beat_us : 30 * US_PER_S;
 	int64_t retry_us = 5 * US_PER_S;
@@ -301,7 +301,7 @@ static int cmd_beat(struct cli *c)
 	b.watch = settings_watch(&c->settings, c->words[0]);
 	if (!b.watch)
 		return cli_no_watch(c, c->words[0], NULL);
-	code = read_options(c, &b);
+	code = beat_read_options(c, &b);
 	if (code != EXIT_CLEAN)
 		return code;
 	b.session = cli_session(settings_database(&c->settings, b.watch), b.watch, false);
@@ -311,7 +311,7 @@ static int cmd_beat(struct cli *c)
 	} else {
 		cli_block_signals(&set, SIGPIPE);
 		int signals = signalfd(-1, &set, SFD_CLOEXEC);
-		run(&b, signals);
+		beat_run(&b, signals);
 		close(signals);
 	}
 	while (b.n > 0)

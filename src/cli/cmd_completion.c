@@ -5,12 +5,15 @@
  */
 
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "embedded.h"
 #include "ledger/events.h"
+#include "setup/detect.h"
 #include "setup/propose.h"
 #include "shipped.h"
 #include "view/report.h"
 #include "watch/list_sql.h"
+#include "watch/options.h"
 #include "watch/terms.h"
 
 #include <ctype.h>
@@ -18,6 +21,7 @@
 /* A command line, parsed up to the current word. */
 struct completion {
 	struct cli *cli;
+	const struct command_group *group; /* whose word was given, to complete or to get help for */
 	const struct command *command;
 	const char *current; /* what is already typed of the word */
 	const char *before;  /* "--option=" in the same word; "" */
@@ -45,7 +49,7 @@ static void print_word(const struct completion *q, const char *word, const char 
 		printf("%s%s\t%s\n", q->before, word, about ? about : "");
 }
 
-static void print_all(const struct completion *q, const char *const *words)
+static void completion_print_all(const struct completion *q, const char *const *words)
 {
 	for (; *words; words++)
 		print_word(q, *words, NULL);
@@ -53,7 +57,7 @@ static void print_all(const struct completion *q, const char *const *words)
 
 /* ---- names from the configuration: from its tree, so that one with problems serves too ---- */
 
-static const struct cfg_node *configured(const struct completion *q, const char *list)
+static const struct cfg_node *completion_configured(const struct completion *q, const char *list)
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
@@ -64,7 +68,7 @@ static const struct cfg_node *configured(const struct completion *q, const char 
 	return found && found->kind == CFG_LIST ? found : NULL;
 }
 
-static const char *member(const struct cfg_node *map, const char *key)
+static const char *completion_member(const struct cfg_node *map, const char *key)
 {
 	const struct cfg_node *value = cfg_get(map, key);
 	return value && value->kind == CFG_SCALAR ? value->text : NULL;
@@ -75,16 +79,16 @@ static void print_names(const struct completion *q, const struct cfg_node *list,
                         const char *tail)
 {
 	for (int i = 0; list && i < list->n; i++) {
-		const char *name = member(list->items[i], "name");
+		const char *name = completion_member(list->items[i], "name");
 		if (name)
 			print_word(q, arena_printf(&q->cli->arena, "%s%s", name, tail),
-			           about ? member(list->items[i], about) : NULL);
+			           about ? completion_member(list->items[i], about) : NULL);
 	}
 }
 
 static void print_steps(const struct completion *q)
 {
-	const struct cfg_node *flows = configured(q, "workflows");
+	const struct cfg_node *flows = completion_configured(q, "workflows");
 	for (int i = 0; flows && i < flows->n; i++) {
 		const struct cfg_node *steps = cfg_get(flows->items[i], "steps");
 		if (steps && steps->kind == CFG_LIST)
@@ -94,13 +98,23 @@ static void print_steps(const struct completion *q)
 
 /* ---- names from our own tables ---- */
 
+/*
+ * The commands of the group whose word was given. If none was: commands without a group, and the
+ * groups' words; the others too as soon as one is begun, because their groups may be left out.
+ */
 static void print_commands(const struct completion *q)
 {
-	for (const struct listed_command *l = commands; l->command; l++)
-		print_word(q, l->command->name, l->command->summary);
+	for (const struct listed_command *l = commands; l->command; l++) {
+		bool short_form = l->group->word || l->place == PLACE_PART;
+		if (q->group ? l->group == q->group : !short_form || q->current[0])
+			print_word(q, l->command->name, l->command->summary);
+	}
+	for (int i = 0; i < GROUP_COUNT && !q->group; i++)
+		if (command_groups[i].word)
+			print_word(q, command_groups[i].word, command_groups[i].title);
 }
 
-static void print_events(const struct completion *q)
+static void completion_print_events(const struct completion *q)
 {
 	for (const struct event_name *e = event_names; e->name; e++)
 		print_word(q, e->name, e->meaning);
@@ -122,8 +136,7 @@ static void print_terms(const struct completion *q)
 	for (int i = 0; (word = term_word(i, &usage)) != NULL; i++)
 		print_word(q, word, usage);
 	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
-		print_word(q, arena_printf(a, "verdict=%s", verdict_names[v]),
-		           verdict_why((enum verdict)v));
+		print_word(q, arena_printf(a, "verdict=%s", verdict_names[v]), verdict_kinds[v].why);
 	const struct watch *queue = builtin_watch(STORE_POSTGRES, a);
 	for (const char **s = queue->states.names; *s; s++)
 		print_word(q, arena_printf(a, "state=%s", *s), "of the built-in queue");
@@ -132,7 +145,7 @@ static void print_terms(const struct completion *q)
 #define QUEUE "the built-in queue"
 
 /* The possible values of an argument, by its name. */
-static const struct source {
+static const struct word_source {
 	const char *argument;
 	const char *list, *about, *tail; /* names in a list of the configuration */
 	const char *more[2][2];          /* more words, each with a description */
@@ -147,7 +160,7 @@ static const struct source {
 	{"PRESET", .print = print_presets},
 	{"STEP", .print = print_steps},
 	{"COMMAND", .print = print_commands},
-	{"EVENT", .print = print_events},
+	{"EVENT", .print = completion_print_events},
 	{"TERM", .print = print_terms},
 	{"FILE", .shell = ":files"},
 	{"PROGRAM", .shell = ":files"},
@@ -167,17 +180,17 @@ static const struct source {
 static void print_source(const struct completion *q, const char *argument)
 {
 	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-		const struct source *s = &sources[i];
+		const struct word_source *s = &sources[i];
 		if (!text_eq(s->argument, argument))
 			continue;
 		if (s->list)
-			print_names(q, configured(q, s->list), s->about, s->tail ? s->tail : "");
+			print_names(q, completion_configured(q, s->list), s->about, s->tail ? s->tail : "");
 		for (int k = 0; k < 2 && s->more[k][0]; k++)
 			print_word(q, s->more[k][0], s->more[k][1]);
 		if (s->print)
 			s->print(q);
 		if (s->words)
-			print_all(q, s->words);
+			completion_print_all(q, s->words);
 		if (s->shell)
 			puts(s->shell);
 	}
@@ -210,7 +223,7 @@ static bool expect(struct completion *q, const char *name)
 	return q->argument != NULL;
 }
 
-static void print_options(const struct completion *q)
+static void completion_print_options(const struct completion *q)
 {
 	struct arena *a = &q->cli->arena;
 	const struct cli_option *tables[] = {q->command ? q->command->options : NULL, global_options};
@@ -275,7 +288,7 @@ static void print_arguments(const struct completion *q)
 /* ---- parsing ---- */
 
 /* An option before the current word. True: that word is its value. */
-static bool take_option(struct completion *q, const char *const *words, int n, int *i)
+static bool completion_take_option(struct completion *q, const char *const *words, int n, int *i)
 {
 	const char *word = words[*i], *equals = strchr(word, '=');
 	const char *name = text_starts(word, "--") ? word + 2 : "";
@@ -302,11 +315,14 @@ static bool take_apart(struct completion *q, const char *const *words, int n)
 		if (!q->only_words && text_eq(word, "--")) {
 			q->only_words = true;
 		} else if (!q->only_words && word[0] == '-' && word[1]) {
-			if (take_option(q, words, n, &i))
+			if (completion_take_option(q, words, n, &i))
 				return true;
 		} else if (q->command) {
+			q->group = q->place == 0 ? cli_group(word) : NULL; /* defib help GROUP … */
 			q->place++;
-		} else if ((q->command = cli_command(word)) == NULL) {
+		} else if (!q->group && cli_group(word)) {
+			q->group = cli_group(word);
+		} else if ((q->command = cli_command(q->group, word)) == NULL) {
 			return false;
 		}
 	}
@@ -340,7 +356,7 @@ static int complete_words(struct cli *c)
 		return EXIT_CLEAN;
 	if (q.argument || value_in_word(&q)) {
 		if (q.choices)
-			print_all(&q, q.choices);
+			completion_print_all(&q, q.choices);
 		else
 			print_source(&q, q.argument);
 	} else if (q.only_words) {
@@ -348,7 +364,7 @@ static int complete_words(struct cli *c)
 		if (q.command && strstr(q.command->arguments, "-- "))
 			puts(":files");
 	} else if (q.current[0] == '-') {
-		print_options(&q);
+		completion_print_options(&q);
 	} else if (q.command) {
 		print_arguments(&q);
 	} else {

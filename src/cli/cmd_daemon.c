@@ -5,9 +5,9 @@
  * Signals are waited for, not handled: no code of the daemon runs inside a signal handler. TERM and
  * INT stop it, HUP reloads the configuration.
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/load.h"
 #include "daemon/daemon.h"
 #include "daemon/heartbeats.h"
 #include "daemon/pools.h"
@@ -30,8 +30,7 @@ static const struct cli_option daemon_options[] = {
 	{"work", NULL, "also run the workers of its watches, each as a process"},
 	{"interval", "DURATION",
      "scan interval of its watches, instead of every:; not for the built-in queue"},
-	{"threshold", "DURATION",
-     "threshold of its watches, instead of stuck_after and overdue_after; not with --work"},
+	{"threshold", "DURATION", "threshold of its watches, instead of their limits; not with --work"},
 	{"while-stdin-open", NULL,
      "stop when standard input is closed: for a program that starts the daemon as its child"},
 	{"log", "FORM", "logfmt, json or plain; default: logfmt, on a terminal plain"},
@@ -49,7 +48,7 @@ static const struct cli_option daemon_options[] = {
 #define HANGS_MS 60000
 
 /* Everything that runs, in the order of its start. */
-struct run {
+struct daemon_run {
 	struct cli *cli;
 	char name[128];
 	struct live_settings_box setups;
@@ -67,7 +66,7 @@ struct run {
 
 /* ---- the configuration, at the start and again ---- */
 
-static defib_err choose(const struct cli *c, struct live_settings *s, struct failure *f)
+static defib_err daemon_choose(const struct cli *c, struct live_settings *s, struct failure *f)
 {
 	const struct settings *all = &s->settings;
 	s->chosen = ARENA_ARRAY(&s->arena, bool, all->nwatches + 1);
@@ -123,8 +122,9 @@ static defib_err override(const struct cli *c, struct live_settings *s, struct c
 			continue;
 		if (cli_override_threshold(w, threshold, f))
 			return f->code;
-		show_override(r, w, "stuck_after", threshold);
-		show_override(r, w, "overdue_after", threshold);
+		for (enum sign sign = 0; sign < SIGN_COUNT; sign++)
+			if (sign_brings_limit(sign))
+				show_override(r, w, sign_kinds[sign].limit, threshold);
 	}
 	return DEFIB_OK;
 }
@@ -169,7 +169,7 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 	s->settings = fresh->settings;
 	s->arena = fresh->arena;
 	if (!err)
-		err = choose(c, s, f);
+		err = daemon_choose(c, s, f);
 	if (!err)
 		err = override(c, s, &fresh->reader, f);
 	if (!err) {
@@ -186,7 +186,8 @@ static struct live_settings *read_setup(const struct cli *c, struct failure *f)
 }
 
 /* The address and the limits stay as they were at its start. */
-static void print_restart(const struct run *r, const struct service *was, const struct service *is)
+static void print_restart(const struct daemon_run *r, const struct service *was,
+                          const struct service *is)
 {
 	bool same = text_eq(was->tls.certificate, is->tls.certificate) &&
 	            text_eq(was->tls.key, is->tls.key) && was->max_connections == is->max_connections &&
@@ -199,7 +200,7 @@ static void print_restart(const struct run *r, const struct service *was, const 
 }
 
 /* Only we replace the configuration, so it stays valid here. */
-static void reload_http(struct run *r, const struct service *s)
+static void reload_http(struct daemon_run *r, const struct service *s)
 {
 	struct failure f = {0};
 	if (r->http && http_reload(r->http, s, &f))
@@ -240,7 +241,7 @@ static void notify_reloading(void)
 	notify(state);
 }
 
-static void reload(struct run *r)
+static void cmd_daemon_reload(struct daemon_run *r)
 {
 	struct failure f = {0};
 	notify_reloading();
@@ -275,7 +276,7 @@ static int wait_for_signal(const sigset_t *set, int64_t ms)
 }
 
 /* The same file and log format; passwords are passed in the environment. */
-static struct pools *start_pools(struct run *r)
+static struct pools *start_pools(struct daemon_run *r)
 {
 	const struct cli *c = r->cli;
 	const char *form = cli_value(c, "log");
@@ -294,13 +295,13 @@ static struct pools *start_pools(struct run *r)
 
 static int64_t idle_ms(void *ctx)
 {
-	struct run *r = ctx;
+	struct daemon_run *r = ctx;
 	struct daemon *d = r->daemon; /* none before it is started */
 	return d ? daemon_idle_ms(d) : 0;
 }
 
 /* Before any database is queried: the service manager learns at once that we are alive. */
-static defib_err start_http(struct run *r, struct failure *f)
+static defib_err start_http(struct daemon_run *r, struct failure *f)
 {
 	const struct service *s = settings_http(&r->setups.now->settings);
 	const char *listen = cli_value(r->cli, "listen");
@@ -319,7 +320,7 @@ static defib_err start_http(struct run *r, struct failure *f)
 	return r->http ? DEFIB_OK : f->code;
 }
 
-static void start(struct run *r)
+static void cmd_daemon_start(struct daemon_run *r)
 {
 	struct daemon_options o = {.setups = &r->setups,
 	                           .overview = r->overview,
@@ -342,7 +343,7 @@ static void start(struct run *r)
  * Everything that is due except scans, which have threads of their own; returns how long nothing
  * more is.
  */
-static int64_t tend(struct run *r)
+static int64_t tend(struct daemon_run *r)
 {
 	int64_t wait = r->pools ? pools_tick(r->pools) : ROUND_MS;
 	daemon_tidy(r->daemon);
@@ -379,19 +380,19 @@ static void follow_stdin(void)
 }
 
 /* Runs until it is stopped; returns the signal. */
-static int go_on(struct run *r, const sigset_t *set)
+static int daemon_go_on(struct daemon_run *r, const sigset_t *set)
 {
 	for (;;) {
 		int got = wait_for_signal(set, tend(r));
 		if (got == SIGHUP)
-			reload(r);
+			cmd_daemon_reload(r);
 		else if (got == SIGTERM || got == SIGINT)
 			return got;
 	}
 }
 
 /* Workers have their grace, and scans continue meanwhile; a second signal shortens it. */
-static void stop_pools(struct run *r, const sigset_t *set)
+static void stop_pools(struct daemon_run *r, const sigset_t *set)
 {
 	pools_stop(r->pools);
 	for (;;) {
@@ -420,7 +421,7 @@ static void *leave_in_time(void *arg)
 }
 
 /* What threads shared, once there are none. */
-static void release_all(struct run *r)
+static void release_all(struct daemon_run *r)
 {
 	metrics_free(r->metrics);
 	events_free(r->events);
@@ -429,7 +430,7 @@ static void release_all(struct run *r)
 	live_settings_box_release(&r->setups);
 }
 
-static void stop(struct run *r, const sigset_t *set, int signal)
+static void stop(struct daemon_run *r, const sigset_t *set, int signal)
 {
 	pthread_t timer;
 	log_event(LOG_INFO, "daemon stopping", LOG_STR("signal", strsignal(signal)));
@@ -446,7 +447,7 @@ static void stop(struct run *r, const sigset_t *set, int signal)
 
 static int cmd_daemon(struct cli *c)
 {
-	struct run *r = ARENA_NEW(&c->arena, struct run);
+	struct daemon_run *r = ARENA_NEW(&c->arena, struct daemon_run);
 	struct incarnation self;
 	struct failure f = {0};
 	sigset_t set;
@@ -475,16 +476,16 @@ static int cmd_daemon(struct cli *c)
 		release_all(r);
 		return cli_fail(&f);
 	}
-	start(r);
+	cmd_daemon_start(r);
 	if (cli_flag(c, "while-stdin-open"))
 		follow_stdin();
-	stop(r, &set, go_on(r, &set));
+	stop(r, &set, daemon_go_on(r, &set));
 	return EXIT_CLEAN;
 }
 
 COMMAND(daemon, cmd_daemon, "[WATCH…]",
-        "scan every watch at its interval, one leader per watch, with guards",
-        .options = daemon_options, .watch_options = true,
+        "scan every watch at its interval, and recover what is stuck", .options = daemon_options,
+        .watch_options = true,
         .examples = {{"defib daemon", "all watches; run one on each of two hosts"},
                      {"defib daemon --listen 127.0.0.1:0",
                       "with the page, the API and the metrics; the log names the port"},

@@ -5,7 +5,13 @@
  * One loop in one process: signals, ended processes, faults that are due, the ledger. Everything
  * that it starts ends with it, and everything that it creates is removed, however it ends.
  */
+#include "cli/demo/acts.h"
+#include "cli/demo/crew.h"
 #include "cli/demo/demo.h"
+#include "cli/demo/place.h"
+#include "cli/demo/story.h"
+#include "cli/demo/verdict.h"
+#include "cli/load.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -27,7 +33,7 @@ static const struct cli_option demo_options[] = {
 
 /* ---- options ---- */
 
-static int read_options(struct demo *d)
+static int demo_read_options(struct demo *d)
 {
 	struct cli *c = d->cli;
 	if (c->nwords)
@@ -144,7 +150,7 @@ static int wait_until_up(struct demo *d, const sigset_t *set, char *address, siz
 	return EXIT_CLEAN;
 }
 
-static defib_err start(struct demo *d, struct failure *f)
+static defib_err demo_start(struct demo *d, struct failure *f)
 {
 	defib_err err = demo_place_make(d, f);
 	if (err)
@@ -154,12 +160,12 @@ static defib_err start(struct demo *d, struct failure *f)
 	return err ? err : demo_crew_start(d, DEMO_WORKER, f);
 }
 
-static int begin(struct demo *d, const sigset_t *set)
+static int demo_begin(struct demo *d, const sigset_t *set)
 {
 	struct failure f = {0};
 	char address[256] = "";
 	demo_tell_opening(d);
-	if (start(d, &f))
+	if (demo_start(d, &f))
 		return cli_fail(&f);
 	int code = wait_until_up(d, set, address, sizeof address, &f);
 	if (code != EXIT_CLEAN)
@@ -173,7 +179,7 @@ static int begin(struct demo *d, const sigset_t *set)
 
 /* ---- running ---- */
 
-static void read_progress(struct demo *d)
+static void demo_read_progress(struct demo *d)
 {
 	static const char progress[] =
 		"SELECT (SELECT count(*) FROM defib.job WHERE queue = $1 AND state NOT IN ('queued', "
@@ -191,7 +197,7 @@ static void read_progress(struct demo *d)
 }
 
 /* One round: ended processes, faults that are due, what was done about them. */
-static int go_round(struct demo *d)
+static int demo_go_round(struct demo *d)
 {
 	struct failure f = {0};
 	if (demo_crew_tend(d, &f))
@@ -199,7 +205,7 @@ static int go_round(struct demo *d)
 	demo_acts_tick(d, clock_boot_ms());
 	/* A database that is unavailable for a moment is queried again in the next round. */
 	if (demo_ledger_follow(d, &f) == DEFIB_OK)
-		read_progress(d);
+		demo_read_progress(d);
 	demo_show_progress(d, clock_boot_ms());
 	return EXIT_CLEAN;
 }
@@ -216,13 +222,13 @@ static bool stands_still(struct demo *d, int64_t now_ms)
 }
 
 /* Until everything has ended, or nothing changes. */
-static int run(struct demo *d, const sigset_t *set)
+static int demo_run(struct demo *d, const sigset_t *set)
 {
 	int code = EXIT_CLEAN;
 	while (code == EXIT_CLEAN && !stands_still(d, clock_boot_ms())) {
 		if (told_to_end(set))
 			return EXIT_INTERRUPTED;
-		code = go_round(d);
+		code = demo_go_round(d);
 		if (demo_acts_over(d) && d->finished == d->nids && d->pages_done == d->npages)
 			break;
 	}
@@ -237,7 +243,7 @@ static int keep_running(struct demo *d, const sigset_t *set)
 	for (;;) {
 		if (told_to_end(set))
 			return EXIT_CLEAN;
-		int code = go_round(d);
+		int code = demo_go_round(d);
 		if (code != EXIT_CLEAN)
 			return code;
 	}
@@ -262,7 +268,7 @@ static int cmd_demo(struct cli *c)
 	if (demo_pages_wanted())
 		return demo_pages_run();
 	d->cli = c;
-	int code = read_options(d);
+	int code = demo_read_options(d);
 	if (code == EXIT_CLEAN)
 		code = ask_for_database(d);
 	if (code != EXIT_CLEAN)
@@ -271,9 +277,9 @@ static int cmd_demo(struct cli *c)
 	if (demo_story_open(d, cli_value(c, "record"), &f))
 		return cli_fail(&f);
 	cli_block_signals(&set, SIGCHLD);
-	code = begin(d, &set);
+	code = demo_begin(d, &set);
 	if (code == EXIT_CLEAN)
-		code = run(d, &set);
+		code = demo_run(d, &set);
 	if (code == EXIT_CLEAN)
 		code = give_verdict(d, &set);
 	demo_story_close(d);
@@ -284,7 +290,7 @@ static int cmd_demo(struct cli *c)
 	return code;
 }
 
-COMMAND(demo, cmd_demo, "", "watch real workers being killed and frozen, and their jobs recovered",
+COMMAND(demo, cmd_demo, "", "watch real workers die, and their jobs recovered",
         .options = demo_options,
         .examples = {{"defib demo", "on a database of its own, which is removed again"},
                      {"defib demo --seconds 8 --seed 7",

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "config/source.h"
 #include "shipped.h"
 
@@ -55,7 +56,7 @@ enum fill_place {
 
 /* ---- what a configuration has ---- */
 
-static void add_name(struct fill *f, const char *name, bool url)
+static void deploy_add_name(struct fill *f, const char *name, bool url)
 {
 	for (int i = 0; i < f->nnames; i++)
 		if (text_eq(f->names[i].name, name)) {
@@ -73,7 +74,7 @@ static void add_names_of(struct fill *f, const char *text, bool url, struct aren
 		size_t n = strcspn(at + 2, ":}");
 		bool escaped = at > text && at[-1] == '$', standard = at[2 + n] == ':';
 		if (n > 0 && !escaped && (url || !standard))
-			add_name(f, arena_strndup(a, at + 2, n), url);
+			deploy_add_name(f, arena_strndup(a, at + 2, n), url);
 	}
 }
 
@@ -85,19 +86,19 @@ static void walk(struct fill *f, const struct cfg_node *node, struct arena *a)
 		walk(f, node->items[i], a);
 }
 
-static const char *environment(const char *name)
+static const char *deploy_environment(const char *name)
 {
 	return getenv(name);
 }
 
 /* A value with its variables replaced; NULL if it is not given or one of them is not set. */
-static const char *value_of(const struct cfg_node *map, const char *key, struct arena *a)
+static const char *deploy_value_of(const struct cfg_node *map, const char *key, struct arena *a)
 {
 	const struct cfg_node *node = cfg_get(map, key);
 	AUTO_BUF out = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
 	const char *value = NULL;
 	if (node && node->kind == CFG_SCALAR &&
-	    env_expand(node->text, environment, &out, &origin, &why))
+	    env_expand(node->text, deploy_environment, &out, &origin, &why))
 		value = arena_strdup(a, buf_text(&out));
 	return value;
 }
@@ -108,7 +109,7 @@ static const struct cfg_node *list_of(const struct cfg_node *map, const char *ke
 	return list && list->kind == CFG_LIST ? list : NULL;
 }
 
-static void read_databases(struct fill *f, const struct cfg_node *root, struct arena *a)
+static void deploy_read_databases(struct fill *f, const struct cfg_node *root, struct arena *a)
 {
 	const struct cfg_node *list = list_of(root, "databases");
 	for (int i = 0; list && i < list->n; i++) {
@@ -116,7 +117,7 @@ static void read_databases(struct fill *f, const struct cfg_node *root, struct a
 		if (!url || url->kind != CFG_SCALAR)
 			continue;
 		add_names_of(f, url->text, true, a);
-		const char *value = value_of(list->items[i], "url", a);
+		const char *value = deploy_value_of(list->items[i], "url", a);
 		f->sqlite = f->sqlite || (value && text_starts(value, "sqlite:"));
 	}
 }
@@ -130,7 +131,7 @@ static void add_passed(struct fill *f, const struct cfg_node *map, struct arena 
 	for (int i = 0; i < (node->kind == CFG_LIST ? node->n : 1); i++) {
 		const struct cfg_node *entry = node->kind == CFG_LIST ? node->items[i] : node;
 		if (entry->kind == CFG_SCALAR && !strpbrk(entry->text, "=${"))
-			add_name(f, arena_strdup(a, entry->text), false);
+			deploy_add_name(f, arena_strdup(a, entry->text), false);
 	}
 }
 
@@ -152,9 +153,9 @@ static void read_watches(struct fill *f, const struct cfg_node *root, struct are
 {
 	const struct cfg_node *list = list_of(root, "watches");
 	for (int i = 0; list && i < list->n; i++) {
-		const char *name = value_of(list->items[i], "name", a);
-		const char *every = value_of(list->items[i], "every", a);
-		const char *enabled = value_of(list->items[i], "enabled", a);
+		const char *name = deploy_value_of(list->items[i], "name", a);
+		const char *every = deploy_value_of(list->items[i], "every", a);
+		const char *enabled = deploy_value_of(list->items[i], "enabled", a);
 		int64_t us = EVERY_US;
 		bool on = true;
 		if (!name || (enabled && bool_parse(enabled, &on) && !on))
@@ -169,14 +170,15 @@ static void read_watches(struct fill *f, const struct cfg_node *root, struct are
 	}
 }
 
-static void read_tokens(struct fill *f, const struct cfg_node *root, bool names, struct arena *a)
+static void deploy_read_tokens(struct fill *f, const struct cfg_node *root, bool names,
+                               struct arena *a)
 {
 	const struct cfg_node *list = list_of(cfg_get(root, "http"), "tokens");
 	f->tokens = list && list->n > 0;
 	for (int i = 0; names && list && i < list->n; i++) {
-		const char *env = value_of(list->items[i], "env", a);
+		const char *env = deploy_value_of(list->items[i], "env", a);
 		if (env)
-			add_name(f, env, false);
+			deploy_add_name(f, env, false);
 	}
 }
 
@@ -184,16 +186,11 @@ static void read_tokens(struct fill *f, const struct cfg_node *root, bool names,
 static void fill_read(struct fill *f, const struct cfg_node *root, enum fill_place place,
                       struct arena *a)
 {
-	read_databases(f, root, a);
+	deploy_read_databases(f, root, a);
 	walk(f, root, a);
 	read_passed(f, root, place, a);
 	read_watches(f, root, a);
-	read_tokens(f, root, place == FILL_POD, a);
-}
-
-static void fill_release(struct fill *f)
-{
-	buf_release(&f->watches);
+	deploy_read_tokens(f, root, place == FILL_POD, a);
 }
 
 /* ---- lines ---- */
@@ -255,7 +252,8 @@ static void add_for_each_name(const struct fill *f, const char *line, struct are
 	}
 }
 
-static void add_line(const struct fill *f, const char *line, struct arena *a, struct buf *out)
+static void deploy_add_line(const struct fill *f, const char *line, struct arena *a,
+                            struct buf *out)
 {
 	AUTO_BUF seconds = BUF_INIT, cron = BUF_INIT;
 	bool timed = f->every_us > 0;
@@ -291,7 +289,7 @@ static void fill_file(const struct fill *f, const char *text, struct buf *out)
 		text += n + (text[n] == '\n');
 		inside = inside && text_starts(line, "    ");
 		if (!inside)
-			add_line(f, line, &a, out);
+			deploy_add_line(f, line, &a, out);
 		if (text_eq(line, "  defib.yaml: |")) {
 			add_configuration(f, out);
 			inside = true;
@@ -476,12 +474,11 @@ static int cmd_deploy(struct cli *c)
 		warn_hidden(c, fill.path);
 		print_next(c, p, &fill);
 	}
-	fill_release(&fill);
+	buf_release(&fill.watches);
 	return code;
 }
 
 COMMAND(deploy, cmd_deploy, "systemd|systemd-timer|cron|k8s|k8s-cron|container",
-        "print the files for a deployment, filled in from the configuration",
-        .options = deploy_options,
+        "print files for systemd, cron, Kubernetes or a container", .options = deploy_options,
         .examples = {{"defib deploy systemd", "hardened units, to stdout"},
                      {"defib deploy k8s --output manifests", "files, into a directory"}});

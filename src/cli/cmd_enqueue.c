@@ -6,11 +6,13 @@
  * notified. Plain numbers are jobs of the built-in queue, and need no confirmation. For jobs of a
  * watch, its `cancel` list is written.
  */
+#include "cli/load.h"
 #include "cli/select.h"
 #include "recover/carry.h"
+#include "store/spool_folder.h"
 #include "worker/queue.h"
-#include "worker/spool_file.h"
 #include "worker/stored_jobs.h"
+#include "worker/wake.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -26,7 +28,7 @@ static const struct cli_option enqueue_options[] = {
 	{"priority", "N", "higher runs first; default 0"},
 	{"unique-key", "TEXT", "skip it if a job with this key is waiting or running"},
 	{"max-attempts", "N", "default 5"},
-	{"timeout", "DURATION", "time limit of a run"},
+	{"timeout", "DURATION", "time limit of a run, at most 24d; default: none"},
 	{"tags", "A,B", "tags to find it by"},
 	{"bulk", "FILE", "one payload per line (JSONL); - reads standard input"},
 	{"spool", "DIR",
@@ -59,21 +61,18 @@ static const char *tags_json(struct cli *c, const char *text)
 	return arena_strdup(&c->arena, buf_text(&out));
 }
 
-static int read_job(struct cli *c, struct enqueue *job)
+static int enqueue_read_job(struct cli *c, struct enqueue *job)
 {
 	int64_t delay_us = 0, timeout_us = 0;
 	*job = (struct enqueue){
 		.queue = c->words[0], .kind = c->words[1], .unique_key = cli_value(c, "unique-key")};
-	const char *priority = cli_value(c, "priority");
-	if (priority &&
-	    (!int_parse(priority, &job->priority) || job->priority < -32768 || job->priority > 32766))
-		return cli_usage("--priority must be a whole number from -32768 to 32766, not \"%s\"",
-		                 priority);
-	if (!cli_duration(c, "delay", &delay_us) || !cli_duration(c, "timeout", &timeout_us) ||
-	    !cli_int(c, "max-attempts", &job->max_attempts))
+	if (!cli_int_within(c, "priority", PRIORITY_LEAST, PRIORITY_MOST, &job->priority) ||
+	    !cli_duration(c, "delay", &delay_us) ||
+	    !cli_duration_within(c, "timeout", 0, TIMEOUT_MOST_MS * INT64_C(1000), &timeout_us) ||
+	    !cli_int_within(c, "max-attempts", 1, ATTEMPTS_MOST, &job->max_attempts))
 		return EXIT_USAGE;
-	job->delay_ms = delay_us / 1000;
-	job->timeout_ms = timeout_us / 1000;
+	job->delay_ms = ms_from_us(delay_us);
+	job->timeout_ms = ms_from_us(timeout_us);
 	if (cli_value(c, "tags"))
 		job->tags = tags_json(c, cli_value(c, "tags"));
 	return EXIT_CLEAN;
@@ -89,7 +88,7 @@ static bool valid_json(const char *text, const char *where)
 	return json != NULL;
 }
 
-static int read_all(struct cli *c, FILE *in, const char *name, const char **out)
+static int enqueue_read_all(struct cli *c, FILE *in, const char *name, const char **out)
 {
 	AUTO_BUF text = BUF_INIT;
 	char chunk[65536];
@@ -107,12 +106,12 @@ static int read_payload(struct cli *c, const char *given, const char **out)
 	int code = EXIT_CLEAN;
 	*out = given;
 	if (text_eq(given, "-")) {
-		code = read_all(c, stdin, "standard input", out);
+		code = enqueue_read_all(c, stdin, "standard input", out);
 	} else if (given[0] == '@') {
 		FILE *in = fopen(given + 1, "re");
 		if (!in)
 			return cli_usage("cannot read %s: %s", given + 1, strerror(errno));
-		code = read_all(c, in, given + 1, out);
+		code = enqueue_read_all(c, in, given + 1, out);
 		fclose(in);
 	}
 	if (code == EXIT_CLEAN && !valid_json(*out, "the payload"))
@@ -150,7 +149,7 @@ static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
 	return DEFIB_OK;
 }
 
-static void print_kept(const struct target *t)
+static void enqueue_print_kept(const struct target *t)
 {
 	char line[sizeof t->away.what + 512];
 	snprintf(line, sizeof line, "%s; kept in %s", t->away.what, t->side.folder);
@@ -234,7 +233,7 @@ static void print_bulk(const struct bulk *b)
 	const struct target *t = b->target;
 	long long done = (long long)b->done, kept = (long long)b->kept;
 	if (b->kept)
-		print_kept(t);
+		enqueue_print_kept(t);
 	if (t->cli->json && t->spool)
 		printf("{\"enqueued\":%lld,\"spooled\":%lld}\n", done, kept);
 	else if (t->cli->json)
@@ -278,7 +277,7 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	if (enqueue_to(t, job, 1, &sent, &f))
 		return enqueue_failed(t, &f);
 	if (sent.kept)
-		print_kept(t);
+		enqueue_print_kept(t);
 	else
 		wake_send(t->store, t->side.url);
 	if (sent.kept && c->json)
@@ -335,7 +334,7 @@ static int cmd_enqueue(struct cli *c)
 	if (c->nwords < 2 || c->nwords > (bulk ? 2 : 3))
 		return cli_usage(
 			"defib enqueue takes a queue, a kind and a payload; see defib enqueue --help");
-	int code = read_job(c, &job);
+	int code = enqueue_read_job(c, &job);
 	if (code == EXIT_CLEAN)
 		code = cli_load(c);
 	if (code == EXIT_CLEAN)
@@ -362,53 +361,6 @@ COMMAND(enqueue, cmd_enqueue, "QUEUE KIND [JSON|@FILE|-]", "put a job into the b
 static const struct cli_option cancel_options[] = {
 	SELECTOR_OPTIONS, SELECTOR_ALL, ACT_OPTIONS, ACT_OVERRIDE, ACT_BACKGROUND, {NULL, NULL, NULL},
 };
-
-/* The watch is our own and correct: the tables are missing. */
-static void no_queue(struct failure *f)
-{
-	struct failure missing = {0};
-	fail(&missing, f->code == DEFIB_CONFIG ? DEFIB_BAD_SQL : f->code, "%s", f->what);
-	cli_queue_hint(&missing);
-	*f = missing;
-}
-
-void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_hand_options *o,
-                     struct by_hand_result *result)
-{
-	struct bound bound = {0};
-	struct carrier name;
-	enum bound_ledger ledger = c->settings.ledger == LEDGER_OFF ? LEDGER_NONE : LEDGER_CREATE;
-	struct failure *f = &result->failure;
-	carrier_begin(&name, o->actor);
-	const struct queue_cancel q = {.session = g->session,
-	                               .bound = &bound,
-	                               .actor = o->actor,
-	                               .reason = o->reason,
-	                               .batch = name.name,
-	                               .dry_run = o->dry_run};
-	defib_err err = bound_open(&bound, g->session, g->watch, o->dry_run ? LEDGER_NONE : ledger, f);
-	if (err)
-		no_queue(f);
-	for (int i = 0; i < g->njobs && !err; i++) {
-		AUTO_ARENA a = ARENA_INIT;
-		struct candidate one;
-		err = queue_cancel(&q, g->jobs[i], &a, &one, f);
-		if (!err) {
-			result->outcomes[one.outcome]++;
-			o->job(o->ctx, g->watch, &one);
-			if (one.outcome != OUTCOME_RECOVERED)
-				fprintf(stderr,
-				        "defib: job %s does not exist, has ended, or is being rolled back\n",
-				        one.facts.job);
-		}
-	}
-	result->ledger = bound.ledger.ready;
-	if (result->ledger && result->outcomes[OUTCOME_RECOVERED])
-		snprintf(result->batch, sizeof result->batch, "%s", name.name);
-	if (result->outcomes[OUTCOME_RECOVERED])
-		wake_send(g->session->store, g->database->url);
-	bound_release(&bound);
-}
 
 /* A number; any single word if there is no watch that it could be a key of. */
 static bool may_be_of_queue(const struct cli *c, const char *word)

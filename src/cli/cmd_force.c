@@ -7,8 +7,10 @@
  * any other, so that a worker that comes back meanwhile does no harm.
  */
 #include "base/clock.h"
+#include "cli/load.h"
 #include "cli/select.h"
 #include "worker/source.h"
+#include "worker/source_chosen.h"
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -38,7 +40,7 @@ struct force_run {
 	int width; /* of the longest name; 0: no row has been printed */
 };
 
-static int read_options(struct force_run *r, bool *fail_them)
+static int force_read_options(struct force_run *r, bool *fail_them)
 {
 	const char *action = cli_value(r->cli, "action");
 	r->older_us = 10 * 60 * US_PER_S;
@@ -56,7 +58,7 @@ static int read_options(struct force_run *r, bool *fail_them)
 	return EXIT_CLEAN;
 }
 
-static int find_jobs(struct force_run *r)
+static int force_find_jobs(struct force_run *r)
 {
 	struct failure f = {0};
 	struct picked *p = &r->picked;
@@ -112,18 +114,28 @@ static void print_head(struct force_run *r)
 	puts(buf_text(&out));
 }
 
-static void print_line(struct force_run *r, const char *job, const char *what, const char *detail)
+struct forced_job {
+	const char *job, *outcome, *detail;
+};
+
+static const struct field forced_fields[] = {
+	{"job", FIELD_AT(struct forced_job, job)},
+	{"outcome", FIELD_AT(struct forced_job, outcome)},
+	{"detail", FIELD_AT(struct forced_job, detail), .null = true},
+	{0},
+};
+static const struct record forced_record = {.fields = forced_fields};
+
+static void force_print_line(struct force_run *r, const char *job, const char *what,
+                             const char *detail)
 {
+	const struct viewer v = viewer_local(r->picked.watch, NULL);
 	AUTO_BUF out = BUF_INIT, name = BUF_INIT;
 	if (!r->width && !r->cli->json)
 		print_head(r);
 	job_qualified(r->picked.watch, job, &name);
 	if (r->cli->json) {
-		buf_add(&out, "{\"job\":");
-		buf_add_json(&out, buf_text(&name));
-		json_text(&out, "outcome", what);
-		json_text(&out, "detail", detail);
-		buf_add(&out, "}");
+		record_json(&forced_record, &(struct forced_job){buf_text(&name), what, detail}, &v, &out);
 	} else {
 		out_padded(&out, buf_text(&name), r->width);
 		buf_addf(&out, "  %-*s  ", outcome_width(r), what);
@@ -142,7 +154,7 @@ static void on_left(void *ctx, const char *job)
 			why = "a live worker has it";
 	pthread_mutex_lock(&r->lock);
 	r->left++;
-	print_line(r, job, "skipped", why);
+	force_print_line(r, job, "skipped", why);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -159,26 +171,27 @@ static void on_ended(void *ctx, const struct settlement *end, int64_t took_ms)
 		buf_addf(&detail, ": %s", end->error);
 	pthread_mutex_lock(&r->lock);
 	*(end->accepted && end->as == SETTLE_DONE ? &r->done : &r->failed) += 1;
-	print_line(r, end->key, end->accepted ? settle_names[end->as] : "lost", buf_text(&detail));
+	force_print_line(r, end->key, end->accepted ? settle_names[end->as] : "lost",
+	                 buf_text(&detail));
 	pthread_mutex_unlock(&r->lock);
 }
 
 /* The first signal lets jobs finish within their grace, the second releases them at once. */
-static void on_signal(void *ctx, int signal)
+static void force_on_signal(void *ctx, int signal)
 {
 	const struct force_run *r = ctx;
 	(void)signal;
 	worker_stop(r->worker);
 }
 
-static int run_worker(struct force_run *r, struct worker_options *o)
+static int force_run_worker(struct force_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
 	sigset_t set;
 	cli_block_signals(&set, WORKER_ENDED);
 	if (worker_open(o, &r->worker, &f))
 		return cli_queue_fail(&f);
-	if (!cli_run_worker(r->worker, on_signal, r))
+	if (!cli_run_worker(r->worker, force_on_signal, r))
 		return EXIT_USAGE;
 	worker_close(r->worker);
 	if (!r->cli->json)
@@ -200,7 +213,7 @@ static char *const *command_of(struct cli *c, const struct watch *w)
 	return n ? argv : (char *const *)w->work.command.items;
 }
 
-static const char *worker_name(struct cli *c)
+static const char *force_worker_name(struct cli *c)
 {
 	char host[65] = "host";
 	(void)gethostname(host, sizeof host - 1);
@@ -226,25 +239,25 @@ static int force_jobs(struct force_run *r)
 		.no_session_error = w->work.no_session_error,
 		.unrecorded_message = w->work.unrecorded_message,
 		.poll_ms = 1000,
-		.timeout_ms = w->work.timeout_us / 1000,
-		.grace_ms = w->work.grace_us / 1000,
+		.timeout_ms = ms_from_us(w->work.timeout_us),
+		.grace_ms = ms_from_us(w->work.grace_us),
 		.exclusive = w->work.exclusive,
 		.own_grace = true,
 	};
 	struct worker_options o = {
-		.name = worker_name(c),
+		.name = force_worker_name(c),
 		.store = cli_store_options(r->picked.database, NULL, false),
 		.pools = &pool,
 		.npools = 1,
 		.watches = &builtin,
 		.nwatches = 1,
-		.lease = lease_rules_of(15000),
+		.lease = lease_rules_of(LEASE_USUAL_MS),
 		.grace_ms = pool.grace_ms,
 		.drain = true,
 	};
 	if (source_chosen(&chosen, r->picked.store, &pool.source, &f))
 		return cli_fail(&f);
-	int code = run_worker(r, &o);
+	int code = force_run_worker(r, &o);
 	pool.source->ops->free(pool.source);
 	return code;
 }
@@ -278,8 +291,8 @@ static int dry_force(struct force_run *r)
 		AUTO_BUF age = BUF_INIT;
 		duration_text(r->jobs[i].age_us, &age);
 		buf_add(&age, " old");
-		print_line(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
-		           r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
+		force_print_line(r, r->jobs[i].job, r->jobs[i].alive ? "would be skipped" : "would be run",
+		                 r->jobs[i].alive ? "a live worker has it" : buf_text(&age));
 	}
 	if (!r->cli->quiet)
 		fprintf(
@@ -312,11 +325,11 @@ static int cmd_force(struct cli *c)
 {
 	struct force_run r = {.cli = c, .lock = PTHREAD_MUTEX_INITIALIZER};
 	bool fail_them = false;
-	int code = read_options(&r, &fail_them);
+	int code = force_read_options(&r, &fail_them);
 	if (code == EXIT_CLEAN)
 		code = cli_load(c);
 	if (code == EXIT_CLEAN)
-		code = find_jobs(&r);
+		code = force_find_jobs(&r);
 	if (code == EXIT_CLEAN)
 		code = force_found(&r, fail_them);
 	store_close(r.picked.store);

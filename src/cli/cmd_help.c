@@ -8,18 +8,13 @@
 
 #define HELP_COLUMNS 80
 #define OPTION_COLUMN 24 /* where the help of an option begins */
-#define NAME_COLUMN 14   /* where the summary of a command begins */
+#define NAME_COLUMN 18   /* where the summary of a command begins … */
+#define FIRST_COLUMN 13  /* … and on the first screen, and in a group */
 
 static const struct cli_option help_options[] = {
+	{"all", NULL, "every command, in groups"},
 	{"man", NULL, "print the manual page, defib(1)"},
 	{NULL, NULL, NULL},
-};
-
-static const char *const group_titles[GROUP_COUNT] = {
-	[GROUP_LOOK] = "Look",
-	[GROUP_ACT] = "Act",
-	[GROUP_RUN] = "Run",
-	[GROUP_SET_UP] = "Set up",
 };
 
 static const char help_exit_codes[] =
@@ -29,6 +24,12 @@ static const char help_exit_codes[] =
 static const char help_watch_options[] =
 	"A watch without a file: --table T --key K --running SQL --alive-at SQL --stuck-after 1h "
 	"--requeue 'SET list' …: every key of a watch is an option (defib config docs lists them).";
+
+static const char help_groups[] =
+	"The word of a group may be left out: defib learn is defib tune learn.";
+
+/* Commands whose output is also part of another one. */
+static const char part_title[] = "Parts of show and status, in a form of their own";
 
 /* Text from column `at` on; lines after the first begin at column `indent`. */
 static void print_wrapped(const char *text, int at, int indent)
@@ -77,7 +78,7 @@ static void print_entry(const char *left, int column, const char *text)
 	print_wrapped(text, column, column);
 }
 
-static void print_options(const char *title, const struct cli_option *options)
+static void help_print_options(const char *title, const struct cli_option *options)
 {
 	if (!options || !options->name)
 		return;
@@ -101,41 +102,118 @@ static void print_examples(const struct command *command)
 	}
 }
 
+static const struct listed_command *listing_of(const struct command *command)
+{
+	const struct listed_command *l = commands;
+	while (l->command && l->command != command)
+		l++;
+	return l;
+}
+
 static void print_command(const struct command *command)
 {
-	printf("Usage: defib %s%s%s\n\n", command->name, command->arguments[0] ? " " : "",
+	AUTO_BUF words = BUF_INIT;
+	const struct listed_command *l = listing_of(command);
+	cli_command_words(l, &words);
+	printf("Usage: defib %s%s%s\n\n", buf_text(&words), command->arguments[0] ? " " : "",
 	       command->arguments);
 	print_wrapped(command->summary, 0, 0);
+	if (l->group->word)
+		printf("\"defib %s\" is the same.\n", command->name);
 	print_examples(command);
-	print_options("Options:", command->options);
+	help_print_options("Options:", command->options);
 	if (command->watch_options) {
 		printf("\n");
 		print_wrapped(help_watch_options, 0, 2);
 	}
 }
 
-static void print_groups(void)
+static void help_print_group(const struct command_group *group)
+{
+	printf("Usage: defib %s COMMAND [OPTION…]\n\n%s\n\nCommands:\n", group->word, group->title);
+	for (const struct listed_command *l = commands; l->command; l++)
+		if (l->group == group)
+			print_entry(l->command->name, FIRST_COLUMN, l->command->summary);
+	printf("\ndefib help %s COMMAND shows its options, with examples.\n"
+	       "The word \"%s\" may be left out.\n",
+	       group->word, group->word);
+}
+
+/* What someone needs who was just woken, on a terminal of 24 lines. */
+static void print_first_screen(void)
+{
+	printf("defib %s: keeps background work alive\n", defib_version());
+	for (const struct command_group *g = command_groups; g < command_groups + GROUP_COUNT; g++) {
+		bool begun = false;
+		for (const struct listed_command *l = commands; l->command; l++) {
+			if (l->group != g || l->place != PLACE_FIRST)
+				continue;
+			printf("%s", begun ? "" : "\n");
+			begun = true;
+			print_entry(l->command->name, FIRST_COLUMN, l->command->summary);
+		}
+	}
+	printf("\nMore:\n");
+	print_entry("defib help COMMAND", OPTION_COLUMN, "its options, with examples");
+	print_entry("defib help --all", OPTION_COLUMN,
+	            "every command, and the options and exit codes of all");
+	for (const struct command_group *g = command_groups; g < command_groups + GROUP_COUNT; g++)
+		if (g->word) {
+			char left[64];
+			snprintf(left, sizeof left, "defib %s", g->word);
+			print_entry(left, OPTION_COLUMN, g->title);
+		}
+}
+
+static bool is_part(const struct listed_command *l)
+{
+	return l->place == PLACE_PART;
+}
+
+static void help_print_all(void)
 {
 	printf("defib %s: keeps background work alive\n\nUsage: defib COMMAND [OPTION…]\n",
 	       defib_version());
-	for (int group = 0; group < GROUP_COUNT; group++) {
-		printf("\n%s:\n", group_titles[group]);
-		for (const struct listed_command *l = commands; l->command; l++)
-			if ((int)l->group == group)
-				print_entry(l->command->name, NAME_COLUMN, l->command->summary);
+	for (const struct command_group *g = command_groups; g < command_groups + GROUP_COUNT; g++) {
+		if (g->word)
+			printf("\ndefib %s: %s\n", g->word, g->title);
+		else
+			printf("\n%s:\n", g->title);
+		for (const struct listed_command *l = commands; l->command; l++) {
+			AUTO_BUF words = BUF_INIT;
+			cli_command_words(l, &words);
+			if (l->group == g && !is_part(l))
+				print_entry(buf_text(&words), NAME_COLUMN, l->command->summary);
+		}
 	}
-	printf("\ndefib help COMMAND shows its options, with examples.\n");
+	printf("\n%s:\n", part_title);
+	for (const struct listed_command *l = commands; l->command; l++)
+		if (is_part(l))
+			print_entry(l->command->name, NAME_COLUMN, l->command->summary);
+	printf("\n");
+	print_wrapped(help_groups, 0, 0);
+	printf("defib help COMMAND shows its options, with examples.\n");
 }
 
-void cli_help(const struct command *command)
+static void print_everywhere(void)
+{
+	help_print_options("Everywhere:", global_options);
+	printf("\nExit codes:\n  ");
+	print_lines(help_exit_codes, 2);
+}
+
+void cli_help(const struct command_group *group, const struct command *command, bool all)
 {
 	if (command)
 		print_command(command);
+	else if (group)
+		help_print_group(group);
+	else if (all)
+		help_print_all();
 	else
-		print_groups();
-	print_options("Everywhere:", global_options);
-	printf("\nExit codes:\n  ");
-	print_lines(help_exit_codes, 2);
+		print_first_screen();
+	if (command || all)
+		print_everywhere();
 }
 
 static const struct {
@@ -148,7 +226,7 @@ static const struct {
 };
 
 /* Text for roff: no line may become a request, no character an escape. */
-static void print_text(const char *text)
+static void help_print_text(const char *text)
 {
 	if (*text == '.' || *text == '\'')
 		printf("\\&");
@@ -163,10 +241,10 @@ static void print_text(const char *text)
 			putchar(*text);
 }
 
-static void print_line(const char *before, const char *text, const char *after)
+static void help_print_line(const char *before, const char *text, const char *after)
 {
 	printf("%s", before);
-	print_text(text);
+	help_print_text(text);
 	printf("%s\n", after);
 }
 
@@ -174,13 +252,13 @@ static void manual_options(const struct cli_option *options)
 {
 	for (; options && options->name; options++) {
 		printf(".TP\n\\fB\\-\\-");
-		print_text(options->name);
+		help_print_text(options->name);
 		printf("\\fR");
 		if (options->argument)
-			print_line(" \\fI", options->argument, "\\fR");
+			help_print_line(" \\fI", options->argument, "\\fR");
 		else
 			printf("\n");
-		print_line("", options->help, "");
+		help_print_line("", options->help, "");
 	}
 }
 
@@ -188,32 +266,47 @@ static void manual_examples(const struct command *c)
 {
 	printf(".PP\nExamples:\n");
 	for (int i = 0; i < CLI_EXAMPLES_MAX && c->examples[i].line; i++) {
-		print_line(".PP\n.RS 4\n.nf\n\\fB", c->examples[i].line, "\\fR");
+		help_print_line(".PP\n.RS 4\n.nf\n\\fB", c->examples[i].line, "\\fR");
 		printf(".fi\n.RE\n.RS 8\n");
-		print_line("", c->examples[i].why, "");
+		help_print_line("", c->examples[i].why, "");
 		printf(".RE\n");
 	}
 }
 
-static void print_group(enum command_group group)
+static void manual_title(const char *title)
 {
 	printf(".SH ");
-	for (const char *p = group_titles[group]; *p; p++)
+	for (const char *p = title; *p; p++)
 		putchar(toupper((unsigned char)*p));
 	printf("\n");
-	for (const struct listed_command *l = commands; l->command; l++) {
-		const struct command *c = l->command;
-		if (l->group != group)
-			continue;
-		printf(".SS \"defib %s ", c->name);
-		print_text(c->arguments);
-		printf("\"\n");
-		print_line("", c->summary, ".");
-		manual_examples(c);
-		manual_options(c->options);
-		if (c->watch_options)
-			print_line(".PP\n", help_watch_options, "");
-	}
+}
+
+static void manual_command(const struct listed_command *l)
+{
+	AUTO_BUF words = BUF_INIT;
+	const struct command *c = l->command;
+	cli_command_words(l, &words);
+	printf(".SS \"defib %s ", buf_text(&words));
+	help_print_text(c->arguments);
+	printf("\"\n");
+	help_print_line("", c->summary, ".");
+	manual_examples(c);
+	manual_options(c->options);
+	if (c->watch_options)
+		help_print_line(".PP\n", help_watch_options, "");
+}
+
+static void manual_group(const struct command_group *g)
+{
+	AUTO_BUF title = BUF_INIT;
+	if (g->word)
+		buf_addf(&title, "defib %s", g->word);
+	manual_title(g->word ? buf_text(&title) : g->title);
+	if (g->word)
+		help_print_line("Commands to ", g->title, ".");
+	for (const struct listed_command *l = commands; l->command; l++)
+		if (l->group == g && !is_part(l))
+			manual_command(l);
 }
 
 /* The manual page, defib(1), to stdout. */
@@ -227,15 +320,20 @@ static void print_manual(void)
 	       "when the worker behind one is gone, chooses a remedy by a readable rule, acts in one\n"
 	       "guarded transaction, and keeps the evidence.\n"
 	       ".PP\n\\fBdefib help\\fR \\fICOMMAND\\fR shows one command with its examples.\n");
-	for (int group = 0; group < GROUP_COUNT; group++)
-		print_group((enum command_group)group);
+	help_print_line("", help_groups, "");
+	for (const struct command_group *g = command_groups; g < command_groups + GROUP_COUNT; g++)
+		manual_group(g);
+	manual_title(part_title);
+	for (const struct listed_command *l = commands; l->command; l++)
+		if (is_part(l))
+			manual_command(l);
 	printf(".SH OPTIONS OF EVERY COMMAND\n");
 	manual_options(global_options);
-	print_line(".SH EXIT STATUS\n", help_exit_codes, ".");
+	help_print_line(".SH EXIT STATUS\n", help_exit_codes, ".");
 	printf(".SH ENVIRONMENT\n");
 	for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
-		print_line(".TP\n.B ", environment[i].name, "");
-		print_line("", environment[i].meaning, "");
+		help_print_line(".TP\n.B ", environment[i].name, "");
+		help_print_line("", environment[i].meaning, "");
 	}
 	printf(".SH FILES\n.TP\n.B ./defib.yaml\nthe configuration, where nothing else is named\n");
 }
@@ -246,16 +344,19 @@ static int cmd_help(struct cli *c)
 		print_manual();
 		return EXIT_CLEAN;
 	}
-	if (c->nwords > 1)
+	const struct command_group *group = c->nwords ? cli_group(c->words[0]) : NULL;
+	const int named = group ? 1 : 0; /* which word names the command */
+	const struct command *command = c->nwords > named ? cli_command(group, c->words[named]) : NULL;
+	if (c->nwords > named + 1)
 		return cli_usage("defib help takes one command");
-	const struct command *command = c->nwords ? cli_command(c->words[0]) : NULL;
-	if (c->nwords && !command)
-		return cli_unknown_command(c->words[0]);
-	cli_help(command);
+	if (c->nwords > named && !command)
+		return cli_unknown_command(group, c->words[named]);
+	cli_help(group, command, cli_flag(c, "all"));
 	return EXIT_CLEAN;
 }
 
-COMMAND(help, cmd_help, "[COMMAND]", "all commands in groups, or one with its options and examples",
+COMMAND(help, cmd_help, "[COMMAND]", "show the commands, or one with its options and examples",
         .options = help_options,
         .examples = {{"defib help scan", "the same as defib scan --help"},
+                     {"defib help --all", "every command, in groups"},
                      {"defib help --man | man -l -", "all of it, as the manual page"}});

@@ -5,10 +5,16 @@
  */
 
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "config/source.h"
 #include "ledger/schema.h"
+#include "setup/detect.h"
 #include "setup/propose.h"
+#include "setup/propose_try.h"
 #include "store/dialect.h"
+#include "store/postgres_connect.h"
+#include "store/sql.h"
+#include "watch/grants.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +59,8 @@ static bool chosen_groups(struct cli *c, const struct database *d, bool *chosen,
 	return true;
 }
 
-static void print_group(struct cli *c, const struct database *d, enum rights_group group,
-                        const char *role, struct buf *out)
+static void init_print_group(struct cli *c, const struct database *d, enum rights_group group,
+                             const char *role, struct buf *out)
 {
 	buf_addf(out, "\n-- %s: defib %s\n", rights_names[group], rights_of_commands[group]);
 	rights_grants(group, role, out);
@@ -107,7 +113,7 @@ static int init_print(struct cli *c, const struct database *d)
 		         buf_text(&role));
 	for (int group = 0; group < RIGHTS_GROUPS; group++)
 		if (chosen[group])
-			print_group(c, d, (enum rights_group)group, buf_text(&role), &out);
+			init_print_group(c, d, (enum rights_group)group, buf_text(&role), &out);
 	out_print(&out);
 	return EXIT_CLEAN;
 }
@@ -146,7 +152,7 @@ static void whole(const struct cli *c, const char *entries, const char *about, s
 	buf_addf(out, "\nwatches:\n%s", entries);
 }
 
-static int refuse(const char *path, const char *why)
+static int init_refuse(const char *path, const char *why)
 {
 	return cli_refuse("omit --write, and paste the output under watches:",
 	                  "%s: nothing was written: %s", path, why);
@@ -187,8 +193,8 @@ static int watches_at_end(const char *text, struct arena *a, bool *none)
 }
 
 /* The old text followed by the entries, if that is a valid configuration; else why not. */
-static const char *added(struct cli *c, const char *path, const char *old, const char *entries,
-                         struct buf *out)
+static const char *init_added(struct cli *c, const char *path, const char *old, const char *entries,
+                              struct buf *out)
 {
 	struct cfg_node *root = NULL;
 	struct cfg_reader reader;
@@ -214,17 +220,17 @@ static const char *added(struct cli *c, const char *path, const char *old, const
 	return why;
 }
 
-static int append(struct cli *c, const char *path, const char *entries)
+static int init_append(struct cli *c, const char *path, const char *entries)
 {
 	AUTO_BUF old = BUF_INIT, more = BUF_INIT;
 	struct failure f = {0};
 	if (source_load(path, &old, &f))
-		return refuse(path, "it cannot be read");
-	const char *why = added(c, path, buf_text(&old), entries, &more);
+		return init_refuse(path, "it cannot be read");
+	const char *why = init_added(c, path, buf_text(&old), entries, &more);
 	if (!why && !cli_flag(c, "yes") && !isatty(STDIN_FILENO))
 		why = "it exists, and this is not a terminal; pass --yes to add to the file";
-	int code =
-		why ? refuse(path, why) : cli_confirm(c, arena_printf(&c->arena, "add to %s", path), false);
+	int code = why ? init_refuse(path, why)
+	               : cli_confirm(c, arena_printf(&c->arena, "add to %s", path), false);
 	if (code == EXIT_CLEAN)
 		code = write_all(open(path, O_WRONLY | O_APPEND | O_CLOEXEC), path, buf_text(&more));
 	return code;
@@ -246,7 +252,7 @@ static int init_write(struct cli *c, const char *entries, const char *about)
 		fputs(buf_text(&text), stdout);
 	} else {
 		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		code = fd < 0 && errno == EEXIST ? append(c, path, entries)
+		code = fd < 0 && errno == EEXIST ? init_append(c, path, entries)
 		                                 : write_all(fd, path, buf_text(&text));
 		if (code == EXIT_CLEAN && !c->quiet)
 			printf("written to %s; next: defib -c %s config check\n", path, path);
@@ -275,7 +281,7 @@ static const char *named_database(const struct cli *c)
 	           : NULL;
 }
 
-static int make_tables(struct cli *c, const struct database *d)
+static int init_make_tables(struct cli *c, const struct database *d)
 {
 	struct failure f = {0};
 	AUTO_STORE s = NULL;
@@ -372,6 +378,9 @@ static int detect(struct cli *c, struct store *s, const struct database *d)
 			print_detected(&found.items[i]);
 		detected_yaml(&found.items[i], named_database(c), &entries);
 	}
+	if (found.nleft_out)
+		fprintf(stderr, "%d table%s left out: %s; defib init --table TABLE reads one\n",
+		        found.nleft_out, found.nleft_out == 1 ? " was" : "s were", found.left_out);
 	if (found.n == 0)
 		return cli_refuse(
 			"defib init --table TABLE examines one",
@@ -403,7 +412,7 @@ static int cmd_init(struct cli *c)
 		return code;
 	const struct database *d = &c->settings.databases[0];
 	if (!table && !look)
-		return cli_flag(c, "print") ? init_print(c, d) : make_tables(c, d);
+		return cli_flag(c, "print") ? init_print(c, d) : init_make_tables(c, d);
 	struct failure f = {0};
 	AUTO_STORE s = NULL;
 	struct store_options o = cli_store_options(d, NULL, true);
@@ -412,8 +421,7 @@ static int cmd_init(struct cli *c)
 	return look ? detect(c, s, d) : propose_table(c, s, table);
 }
 
-COMMAND(init, cmd_init, "",
-        "create defib's own tables; or examine a database and propose a configuration",
+COMMAND(init, cmd_init, "", "create defib's tables; or propose a configuration (--detect)",
         .options = init_options,
         .examples = {{"defib init", "its own tables, in the configured database"},
                      {"defib init --print", "the SQL, for a DBA to run"},

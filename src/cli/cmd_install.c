@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_install.c: `defib install WATCH` and `defib uninstall WATCH`: recovery inside the database,
- * scheduled by pg_cron if it exists.
+ * cmd_install.c: `defib db install WATCH` and `defib db uninstall WATCH`: recovery inside the
+ * database, scheduled by pg_cron if it exists.
  *
  * Creating and scheduling the function is one transaction, and replaces an earlier installation:
  * running it again changes nothing.
  */
-#include "cli/select.h"
-
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/select.h"
 #include "ledger/schema.h"
 #include "recover/apply.h"
 #include "setup/install_sql.h"
+#include "setup/trust.h"
+#include "store/sql.h"
+#include "watch/compile_write.h"
 
 #include <ctype.h>
 
@@ -59,7 +62,7 @@ struct plan {
 	const struct watch *watch;
 	const struct database *database;
 	const char *function; /* defib."recover_pages" */
-	const char *call;     /* SELECT defib."recover_pages"() */
+	const char *call;     /* SELECT defib."recover_pages"(NULL::integer) */
 	const char *task;     /* its name in pg_cron */
 	const char *search_path;
 	bool cron, cron_seconds;
@@ -170,22 +173,25 @@ static const struct cli_option uninstall_options[] = {
 	{NULL, NULL, NULL},
 };
 
-static void name_things(struct cli *c, struct plan *p)
+static void install_name_things(struct cli *c, struct plan *p)
 {
 	AUTO_BUF name = BUF_INIT;
 	install_name(p->watch, &name);
 	p->function = arena_strdup(&c->arena, buf_text(&name));
-	p->call = arena_printf(&c->arena, "SELECT %s()", p->function);
+	p->call = arena_printf(&c->arena, "SELECT %s(NULL::integer)", p->function);
 	p->task = arena_printf(&c->arena, "defib recover %s", p->watch->name);
 }
 
 /* What the database has: the search path for unqualified names, and whether pg_cron exists. */
-static defib_err ask_database(struct cli *c, struct store *s, struct plan *p, struct failure *f)
+static defib_err install_ask_database(struct cli *c, struct store *s, struct plan *p,
+                                      struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = store_exec(
 		s,
-		"SELECT current_setting('search_path'), e.extname IS NOT NULL, coalesce(string_to_array("
+		"SELECT (SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') FROM "
+		"unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) WHERE s.name NOT LIKE "
+		"'pg\\_%'), e.extname IS NOT NULL, coalesce(string_to_array("
 		"substring(e.extversion FROM '^[0-9]+[.][0-9]+'), '.')::int[] >= '{1,5}', false) "
 		"FROM (SELECT 1) AS one LEFT JOIN pg_extension AS e ON e.extname = 'pg_cron'",
 		NULL, 0, &c->arena, &rows, f);
@@ -250,7 +256,7 @@ static void print_install(const struct plan *p, const char *function)
 }
 
 /* The ledger, and the leases if our own workers may have the rows: both must be visible. */
-static defib_err need_tables(struct store *s, const struct plan *p, struct failure *f)
+static defib_err install_need_tables(struct store *s, const struct plan *p, struct failure *f)
 {
 	struct ledger ledger;
 	defib_err err = ledger_open(s, true, &ledger, f);
@@ -280,16 +286,19 @@ static defib_err check_leases(const struct binding *b, struct failure *f)
 	return DEFIB_REFUSED;
 }
 
-static defib_err make_function(struct store *s, const struct plan *p, const char *function,
-                               struct arena *a, struct failure *f)
+static defib_err install_make_function(struct store *s, const struct plan *p, const char *function,
+                                       struct arena *a, struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = store_exec(s, function, NULL, 0, a, NULL, f);
-	if (err == DEFIB_PERMISSION)
-		fail_next(f, "install needs CREATE on schema defib, or the role that owns the function");
+	err = schema_lock(s, f);
+	if (!err) {
+		err = store_exec(s, function, NULL, 0, a, NULL, f);
+		if (err == DEFIB_PERMISSION)
+			fail_next(f, "run install as the role that owns schema defib");
+	}
 	if (!err) {
 		add_comment(p, &sql);
 		err = store_exec(s, buf_text(&sql), NULL, 0, a, NULL, f);
@@ -370,7 +379,7 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 	AUTO_BUF function = BUF_INIT;
 	defib_err err = store_open(&o, &s, f);
 	if (!err && !dry_run)
-		err = need_tables(s, p, f);
+		err = install_need_tables(s, p, f);
 	if (!err)
 		err = watch_bind(p->watch, s, &c->arena, &binding, f);
 	if (!err)
@@ -388,7 +397,7 @@ static defib_err write_install(struct cli *c, const struct plan *p, bool dry_run
 		if (dry_run)
 			print_install(p, buf_text(&function));
 		else
-			err = make_function(s, p, buf_text(&function), &c->arena, f);
+			err = install_make_function(s, p, buf_text(&function), &c->arena, f);
 	}
 	return err;
 }
@@ -397,9 +406,14 @@ static int cmd_install(struct cli *c)
 {
 	struct failure f = {0};
 	struct picked picked;
-	int code = pick_named(c, &picked);
+	/* Binding and compiling the watch read a row, and ask what may be locked. */
+	int code = pick_unread(c, &picked);
 	if (code != EXIT_CLEAN)
 		return code;
+	if (trust_watch(picked.store, picked.watch, true, &f)) {
+		store_close(picked.store);
+		return cli_fail(&f);
+	}
 	struct plan p = {
 		.watch = picked.watch, .database = picked.database, .every_us = picked.watch->every_us};
 	defib_err err = DEFIB_OK;
@@ -408,13 +422,13 @@ static int cmd_install(struct cli *c)
 	else if (!dialect_of(picked.binding.engine)->can_install)
 		code = refuse_sqlite(c, &p);
 	else if (!(err = install_refusal(p.watch, &f)))
-		err = ask_database(c, picked.store, &p, &f);
+		err = install_ask_database(c, picked.store, &p, &f);
 	store_close(picked.store);
 	if (err)
 		return cli_fail(&f);
 	if (code != EXIT_CLEAN)
 		return code;
-	name_things(c, &p);
+	install_name_things(c, &p);
 	p.schedule = schedule_for(p.every_us, p.cron_seconds);
 	code = confirm_install(c, &p);
 	if (code != EXIT_CLEAN)
@@ -427,11 +441,10 @@ static int cmd_install(struct cli *c)
 	return EXIT_CLEAN;
 }
 
-COMMAND(install, cmd_install, "WATCH",
-        "let PostgreSQL itself recover the jobs of a watch, by pg_cron or a timer",
+COMMAND(install, cmd_install, "WATCH", "let PostgreSQL itself recover jobs, by pg_cron or a timer",
         .options = install_options,
-        .examples = {{"defib install pages --dry-run", "the SQL, for psql"},
-                     {"defib install pages --every 1m --yes", "without a daemon"}});
+        .examples = {{"defib db install pages --dry-run", "the SQL, for psql"},
+                     {"defib db install pages --every 1m --yes", "without a daemon"}});
 
 /* ---- uninstall ---- */
 
@@ -448,8 +461,8 @@ static void print_uninstall(const struct plan *p)
 	out_print(&out);
 }
 
-static defib_err remove_all(struct cli *c, struct store *s, const struct plan *p, bool *had_task,
-                            bool *had_function, struct failure *f)
+static defib_err install_remove_all(struct cli *c, struct store *s, const struct plan *p,
+                                    bool *had_task, bool *had_function, struct failure *f)
 {
 	struct store_param task = P_TEXT(p->task), function = P_TEXT(p->function);
 	struct store_rows rows;
@@ -487,7 +500,7 @@ static int do_uninstall(struct cli *c, struct store *s, const struct plan *p, st
 		print_uninstall(p);
 		return EXIT_CLEAN;
 	}
-	if (remove_all(c, s, p, &had_task, &had_function, f))
+	if (install_remove_all(c, s, p, &had_task, &had_function, f))
 		return cli_fail(f);
 	if (had_task)
 		cli_print(c, "unscheduled \"%s\"\n", p->task);
@@ -510,15 +523,15 @@ static int cmd_uninstall(struct cli *c)
 		cli_print(c, "nothing to remove: SQLite has no functions of defib\n");
 		return EXIT_CLEAN;
 	}
-	name_things(c, &p);
+	install_name_things(c, &p);
 	struct store_options o = cli_store_options(p.database, NULL, cli_flag(c, "dry-run"));
 	defib_err err = store_open(&o, &s, &f);
 	if (!err)
-		err = ask_database(c, s, &p, &f);
+		err = install_ask_database(c, s, &p, &f);
 	return err ? cli_fail(&f) : do_uninstall(c, s, &p, &f);
 }
 
 COMMAND(uninstall, cmd_uninstall, "WATCH", "remove from the database what install added",
         .options = uninstall_options,
-        .examples = {{"defib uninstall pages --dry-run", "the SQL, for psql"},
-                     {"defib uninstall pages --yes", "remove it"}});
+        .examples = {{"defib db uninstall pages --dry-run", "the SQL, for psql"},
+                     {"defib db uninstall pages --yes", "remove it"}});

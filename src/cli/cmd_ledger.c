@@ -5,8 +5,8 @@
  * of their ids from there on: the id of the last line is the cursor to continue with, and no lower
  * id is ever committed later.
  */
+#include "cli/load.h"
 #include "cli/progress.h"
-
 #include "ledger/events.h"
 #include "ledger/seal.h"
 #include "view/ledger.h"
@@ -43,12 +43,21 @@ struct ledger_source {
 	const struct database *database;
 	struct session session;
 	bool exists;
-	int64_t cursor; /* everything up to this id was printed, or filtered out */
-	bool down;      /* it was reported as unreachable */
+	int64_t cursor;          /* everything up to this id was printed, or filtered out … */
+	char of[LEDGER_OF_SIZE]; /* … of this ledger; "": not known */
+	bool down;               /* it was reported as unreachable */
 };
 
-static int print_events(const struct cli *c)
+static const struct field event_fields[] = {
+	{"event", FIELD_AT(struct event_name, name)},
+	{"meaning", FIELD_AT(struct event_name, meaning)},
+	{0},
+};
+static const struct record event_record = {.fields = event_fields};
+
+static int ledger_print_events(const struct cli *c)
 {
+	const struct viewer v = viewer_local(NULL, NULL);
 	AUTO_BUF line = BUF_INIT;
 	for (const struct event_name *e = event_names; e->name; e++) {
 		if (!c->json) {
@@ -56,9 +65,8 @@ static int print_events(const struct cli *c)
 			continue;
 		}
 		buf_clear(&line);
-		buf_addf(&line, "{\"event\":\"%s\",\"meaning\":", e->name);
-		buf_add_json(&line, e->meaning);
-		printf("%s}\n", buf_text(&line));
+		record_json(&event_record, e, &v, &line);
+		puts(buf_text(&line));
 	}
 	return EXIT_CLEAN;
 }
@@ -69,8 +77,9 @@ static int print_events(const struct cli *c)
 #define PAGE 1000
 
 /* One page after the cursor; `more` if there may be another. */
-static defib_err print_page(struct ledger_source *s, const struct ledger_filter *filter,
-                            int64_t top, struct ledger_lines *lines, bool *more, struct failure *f)
+static defib_err ledger_print_page(struct ledger_source *s, const struct ledger_filter *filter,
+                                   int64_t top, struct ledger_lines *lines, bool *more,
+                                   struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct ledger_filter page = *filter;
@@ -95,9 +104,23 @@ static defib_err print_page(struct ledger_source *s, const struct ledger_filter 
 	return err;
 }
 
+/* Its tables were made again, or restored from a backup: numbers below the cursor come again. */
+static void ledger_begin_anew(struct ledger_source *s, const char *of, int64_t top)
+{
+	bool other = *of && *s->of && !text_eq(of, s->of);
+	if (other || top < s->cursor) {
+		fprintf(stderr, "defib: %s has another ledger now, with entries up to %" PRId64 "\n",
+		        s->database->name, top);
+		s->cursor = other ? 0 : top;
+	}
+	if (*of)
+		snprintf(s->of, sizeof s->of, "%s", of);
+}
+
 static defib_err print_new(struct ledger_source *s, const struct ledger_filter *filter,
                            struct ledger_lines *lines, struct failure *f)
 {
+	char of[LEDGER_OF_SIZE] = "";
 	int64_t top = 0;
 	bool more = true;
 	defib_err err = session_ready(&s->session, f);
@@ -105,25 +128,22 @@ static defib_err print_new(struct ledger_source *s, const struct ledger_filter *
 		err = ledger_exists(s->session.store, &s->exists, f);
 	if (err || !s->exists)
 		return err;
-	err = ledger_top(s->session.store, &top, f);
+	err = ledger_end(s->session.store, &top, of, f);
+	if (!err)
+		ledger_begin_anew(s, of, top);
 	while (!err && more && s->cursor < top && !ferror(stdout))
-		err = print_page(s, filter, top, lines, &more, f);
+		err = ledger_print_page(s, filter, top, lines, &more, f);
 	return err;
 }
 
-/* A temporary error is reported once and waited for; any other ends the command. */
-static bool passes(defib_err err)
-{
-	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME || err == DEFIB_TIMEOUT ||
-	       err == DEFIB_LOCKED || err == DEFIB_FULL;
-}
-
-static bool look_again(const struct cli *c, struct ledger_source *s,
-                       const struct ledger_filter *filter, struct ledger_lines *lines, int *code)
+static bool ledger_look_again(const struct cli *c, struct ledger_source *s,
+                              const struct ledger_filter *filter, struct ledger_lines *lines,
+                              int *code)
 {
 	struct failure f = {0};
 	defib_err err = print_new(s, filter, lines, &f);
-	if (err && !passes(err)) {
+	/* A temporary error is reported once and waited for; any other ends the command. */
+	if (err && !store_unavailable(err)) {
 		*code = cli_fail(&f);
 		return false;
 	}
@@ -160,7 +180,7 @@ static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
 	int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	while (on) {
 		for (int i = 0; i < n && on; i++)
-			on = look_again(c, &sources[i], filter, &lines, &code);
+			on = ledger_look_again(c, &sources[i], filter, &lines, &code);
 		on = fflush(stdout) == 0 && on && wait_a_moment(signals);
 	}
 	if (ferror(stdout))
@@ -173,39 +193,46 @@ static int ledger_follow(struct cli *c, struct ledger_source *sources, int n,
 
 #define STATEMENT_MS 60000
 
-static void print_json(const struct database *d, const struct seal_report *r)
+static bool seal_is_whole(const void *row, int64_t *out)
 {
+	*out = !((const struct seal_report *)row)->broken;
+	return true;
+}
+
+static const char *last_seal(const void *row)
+{
+	return ((const struct seal_report *)row)->seal;
+}
+
+#define AT(member) FIELD_AT(struct seal_report, member)
+static const struct field seal_fields[] = {
+	{"database", .words = field_database},  {"whole", FIELD_BOOL, .number = seal_is_whole},
+	{"entries", FIELD_NUMBER, AT(entries)}, {"seals", FIELD_NUMBER, AT(seals)},
+	{"last_id", FIELD_NUMBER, AT(last_id)}, {"seal", .text = last_seal},
+	{"broken", AT(broken), .null = true},   {0},
+};
+#undef AT
+static const struct record seal_record = {.fields = seal_fields};
+
+static void ledger_print_json(const struct database *d, const struct seal_report *r)
+{
+	const struct viewer v = viewer_local(NULL, d->name);
 	AUTO_BUF out = BUF_INIT;
-	buf_add(&out, "{\"database\":");
-	buf_add_json(&out, d->name);
-	json_bool(&out, "sealed", r->sealed);
-	json_bool(&out, "whole", r->sealed && !r->broken);
-	json_number(&out, "entries", true, r->entries);
-	json_number(&out, "seals", true, r->seals);
-	json_number(&out, "unsealed", true, r->unsealed);
-	json_number(&out, "last_id", true, r->last_id);
-	json_text(&out, "seal", r->seal);
-	json_text(&out, "broken", r->broken);
-	buf_add(&out, "}");
+	record_json(&seal_record, r, &v, &out);
 	puts(buf_text(&out));
 }
 
-static void print_text(const struct database *d, const struct seal_report *r)
+static void ledger_print_text(const struct database *d, const struct seal_report *r)
 {
 	AUTO_BUF out = BUF_INIT;
 	buf_addf(&out, "%s: ", d->name);
-	if (!r->sealed) {
-		buf_add(&out, "its entries have no seals; defib init, run as the owner, starts them");
-	} else if (r->broken) {
+	if (r->broken) {
 		buf_addf(&out, "BROKEN at entry %" PRId64 ": %s", r->broken_at, r->broken);
 	} else {
 		buf_add_count(&out, r->entries);
 		buf_addf(&out, " %s whole", r->entries == 1 ? "entry is" : "entries are");
 		if (r->last_id)
 			buf_addf(&out, ", %" PRId64 " to %" PRId64, r->first_id, r->last_id);
-		if (r->unsealed)
-			buf_addf(&out, "; %" PRId64 " older ones were written before there were seals",
-			         r->unsealed);
 		buf_addf(&out, "\n  seal: %s", r->seal);
 	}
 	puts(buf_text(&out));
@@ -235,10 +262,10 @@ static int verify_one(struct cli *c, const struct database *d, struct seal_repor
 		return EXIT_CLEAN;
 	}
 	if (c->json)
-		print_json(d, r);
+		ledger_print_json(d, r);
 	else
-		print_text(d, r);
-	return r->sealed && !r->broken ? EXIT_CLEAN : EXIT_REFUSED;
+		ledger_print_text(d, r);
+	return r->broken ? EXIT_REFUSED : EXIT_CLEAN;
 }
 
 static int ledger_verify(struct cli *c)
@@ -259,7 +286,7 @@ static int ledger_verify(struct cli *c)
 /* ---- reading ---- */
 
 /* The subcommands of `defib ledger` and their options; the others belong to reading. */
-static const struct part {
+static const struct shown_part {
 	const char *word;
 	int (*run)(struct cli *c);
 	const char *takes[4];
@@ -269,7 +296,7 @@ static const struct part {
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
-static const struct part *part_of_option(const char *name)
+static const struct shown_part *part_of_option(const char *name)
 {
 	for (size_t i = 0; i < PARTS; i++)
 		for (const char *const *t = parts[i].takes; *t; t++)
@@ -279,7 +306,7 @@ static const struct part *part_of_option(const char *name)
 }
 
 /* *part is NULL for reading. */
-static int check_words(const struct cli *c, const struct part **part)
+static int ledger_check_words(const struct cli *c, const struct shown_part **part)
 {
 	static const char *const words[] = {"prune", "verify", NULL};
 	*part = NULL;
@@ -290,7 +317,7 @@ static int check_words(const struct cli *c, const struct part **part)
 		return cli_unknown("ledger command", c->words[0], words);
 	for (int i = 0; i < c->ngiven; i++) {
 		const char *name = c->given[i].name;
-		const struct part *of = part_of_option(name);
+		const struct shown_part *of = part_of_option(name);
 		if (of && of != *part)
 			return cli_usage("--%s belongs to defib ledger %s", name, of->word);
 		if (*part && !of)
@@ -387,12 +414,12 @@ static defib_err read_source(struct cli *c, struct ledger_source *s,
 		s->cursor = filter->after_id;
 		return DEFIB_OK;
 	}
-	err = ledger_top(s->session.store, &s->cursor, f);
+	err = ledger_end(s->session.store, &s->cursor, s->of, f);
 	first.up_to_id = s->cursor;
 	return err || filter->limit == 0 || s->cursor == 0 ? err : read_pages(c, s, &first, rows, n, f);
 }
 
-static int by_time(const void *a, const void *b)
+static int ledger_by_time(const void *a, const void *b)
 {
 	const struct ledger_line *x = a, *y = b;
 	int order = strcmp(x->row->at, y->row->at);
@@ -406,8 +433,8 @@ struct screen {
 	int n;
 };
 
-static void add_lines(struct cli *c, struct screen *screen, const struct ledger_source *s,
-                      const struct ledger_row *rows, int n)
+static void ledger_add_lines(struct cli *c, struct screen *screen, const struct ledger_source *s,
+                             const struct ledger_row *rows, int n)
 {
 	struct ledger_line *all = ARENA_ARRAY(&c->arena, struct ledger_line, screen->n + n);
 	if (screen->n)
@@ -424,7 +451,7 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 	int skip = screen->n > filter->limit ? screen->n - (int)filter->limit : 0;
 	/* A single ledger is in the order of its ids, even if a clock was set back. */
 	if (c->settings.ndatabases > 1 && screen->n)
-		qsort(screen->lines, (size_t)screen->n, sizeof *screen->lines, by_time);
+		qsort(screen->lines, (size_t)screen->n, sizeof *screen->lines, ledger_by_time);
 	else if (filter->newest_first)
 		for (int i = 0; i < screen->n / 2; i++) {
 			struct ledger_line line = screen->lines[i];
@@ -444,7 +471,8 @@ static void print_screen(struct cli *c, struct screen *screen, const struct ledg
 	progress_clear(&bar);
 }
 
-static int show(struct cli *c, struct ledger_source *sources, const struct ledger_filter *filter)
+static int ledger_show(struct cli *c, struct ledger_source *sources,
+                       const struct ledger_filter *filter)
 {
 	struct screen screen = {0};
 	bool exists = false;
@@ -464,7 +492,7 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 			        s->database->name);
 		}
 		exists = exists || s->exists;
-		add_lines(c, &screen, s, rows, nrows);
+		ledger_add_lines(c, &screen, s, rows, nrows);
 	}
 	print_screen(c, &screen, filter);
 	if (exists && !screen.n && !c->json && !c->quiet && !cli_flag(c, "follow"))
@@ -479,14 +507,14 @@ static int show(struct cli *c, struct ledger_source *sources, const struct ledge
 static int cmd_ledger(struct cli *c)
 {
 	struct ledger_filter filter;
-	const struct part *part;
-	int code = check_words(c, &part);
+	const struct shown_part *part;
+	int code = ledger_check_words(c, &part);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (part)
 		return part->run(c);
 	if (cli_flag(c, "events"))
-		return print_events(c);
+		return ledger_print_events(c);
 	code = read_filter(c, &filter);
 	if (code == EXIT_CLEAN)
 		code = cli_load(c);
@@ -502,15 +530,14 @@ static int cmd_ledger(struct cli *c)
 			.database = &c->settings.databases[i],
 			.session = cli_session(&c->settings.databases[i], NULL, true),
 		};
-	code = show(c, sources, &filter);
+	code = ledger_show(c, sources, &filter);
 	for (int i = 0; i < n; i++)
 		session_close(&sources[i].session);
 	return code;
 }
 
 COMMAND(ledger, cmd_ledger, "[prune|verify]",
-        "read, filter, follow and verify the record of what was decided and done",
-        .options = ledger_options,
+        "read, filter, follow and verify what was decided and done", .options = ledger_options,
         .examples = {
 			{"defib ledger --watch pages --since 24h", "what happened to a watch since yesterday"},
 			{"defib ledger --job pages/4711", "everything that was done to one job"},

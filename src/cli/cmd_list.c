@@ -4,15 +4,16 @@
  * `defib list`: the selected jobs, one page at a time, as a table, as JSON lines, or as ids for the
  * next command.
  *
- * `defib show`: one job: a sentence about its state, the facts, and its history in order of time;
- * with --state the whole row, with --logs the evidence, with --raw everything as one JSON document.
+ * `defib show`: one job: a sentence about its state; the facts, and what they were compared with;
+ * which rule fires or why none does, what holds it back, and what would happen next; its history in
+ * order of time. With --state also the whole row, with --logs the evidence, with --raw everything
+ * as one JSON document.
  *
- * `defib explain`: one job: every fact, what it was compared with, which rule fires or why none
- * does, what holds it back, and what would happen next.
+ * `defib explain`: the facts and the verdict alone; it ends with 1 if the job is stuck.
  */
+#include "cli/load.h"
 #include "cli/progress.h"
 #include "cli/select.h"
-
 #include "view/status.h"
 #include "view/story.h"
 
@@ -29,7 +30,7 @@ static const struct cli_option list_options[] = {
 #define LIST_LIMIT 50
 
 /* The output, and its progress. */
-struct listing {
+struct job_listing {
 	struct cli *cli;
 	struct selection selection;
 	int sort; /* enum list_sort; -1: depends on the selection */
@@ -44,16 +45,18 @@ struct listing {
 
 /* ---- as a table ---- */
 
-static void print_table(struct listing *l, const struct watch *w, const struct browsed *rows, int n)
+static void print_table(struct job_listing *l, const struct watch *w, const struct browsed *rows,
+                        int n)
 {
+	const struct viewer v = viewer_local(w, NULL);
 	AUTO(table_release) struct table t = {0};
 	struct buf out = BUF_INIT;
 	if (n == 0)
 		return;
 	table_init(&t);
-	list_head(&t, w);
+	record_columns(&browsed_record, &v, &t);
 	for (int i = 0; i < n; i++)
-		list_job_row(&t, w, &rows[i]);
+		record_row(&browsed_record, &rows[i], &v, &t);
 	if (l->tables++)
 		buf_add(&out, "\n");
 	table_print(&t, l->cli->color_out, &out);
@@ -87,42 +90,55 @@ static void print_ids(const struct watch *w, const struct browsed *rows, int n)
 	}
 }
 
-static void remember(struct listing *l, const struct watch *w, enum list_sort sort,
+static void remember(struct job_listing *l, const struct watch *w, enum list_sort sort,
                      const struct browsed *row)
 {
 	l->last = (struct cursor){
 		.watch = w->name, .sort = sort, .desc = l->desc, .nkeys = w->key.n, .at = row->at};
 }
 
-static void print_json(struct listing *l, const struct selected *g, enum list_sort sort,
-                       const struct browsed *rows, int n)
+static void list_print_json(struct job_listing *l, const struct selected *g, enum list_sort sort,
+                            const struct browsed *rows, int n)
 {
+	const struct viewer v = viewer_local(g->watch, g->database->name);
 	AUTO_BUF out = BUF_INIT, cursor = BUF_INIT;
 	for (int i = 0; i < n; i++) {
 		buf_clear(&out);
 		buf_clear(&cursor);
-		browsed_json(g->watch, g->database, &rows[i], &out);
 		remember(l, g->watch, sort, &rows[i]);
 		cursor_text(&l->last, &cursor);
-		buf_addf(&out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
+		record_json(&job_record, &(struct listed_job){&rows[i], buf_text(&cursor), NULL}, &v, &out);
 		puts(buf_text(&out));
 	}
 }
 
 /* ---- the whole ---- */
 
+/* Whether recovery is paused; nothing if that cannot be read. */
+static void add_pause(struct store *s, const struct watch *w, struct buf *out)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure ignored = {0};
+	struct override *all = NULL;
+	bool there = false;
+	int n = 0;
+	if (!daemon_table_open(s, "setting", false, &there, &ignored) && there &&
+	    !override_read(s, &a, &all, &n, &ignored))
+		pause_text(all, n, w->name, out);
+}
+
 static void print_pause(struct store *s, const struct watch *w)
 {
 	struct buf out = BUF_INIT;
-	pause_line(s, w->name, &out);
+	add_pause(s, w, &out);
 	out_print(&out);
 }
 
-static void print_page(struct listing *l, const struct selected *g, struct store *s,
-                       enum list_sort sort, const struct browsed *rows, int n)
+static void list_print_page(struct job_listing *l, const struct selected *g, struct store *s,
+                            enum list_sort sort, const struct browsed *rows, int n)
 {
 	if (l->cli->json)
-		print_json(l, g, sort, rows, n);
+		list_print_json(l, g, sort, rows, n);
 	else if (l->ids)
 		print_ids(g->watch, rows, n);
 	else
@@ -134,7 +150,7 @@ static void print_page(struct listing *l, const struct selected *g, struct store
 	l->shown += n;
 }
 
-static int list_group(struct listing *l, const struct selected *g, bool begins)
+static int list_group(struct job_listing *l, const struct selected *g, bool begins)
 {
 	struct cli *c = l->cli;
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
@@ -160,13 +176,14 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 		return cli_usage("--after: this cursor belongs to a list in another order");
 	defib_err err = selected_bind(c, g, b, &f);
 	if (!err)
-		err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &rows, &n, &l->more, &f);
+		err = browse_jobs(&(struct look){b->store, &b->sql, &b->ledger, &c->arena}, &ask, &rows, &n,
+		                  &l->more, &f);
 	progress_clear(&bar);
 	if (!err && n > 0 && rows[0].at.by_key)
 		fprintf(stderr, "defib: %s is sorted by key: sorting it by %s takes too long\n",
 		        g->watch->name, list_sort_names[sort]);
 	if (!err) {
-		print_page(l, g, b->store, sort, rows, n);
+		list_print_page(l, g, b->store, sort, rows, n);
 		return EXIT_CLEAN;
 	}
 	l->failed++;
@@ -174,7 +191,7 @@ static int list_group(struct listing *l, const struct selected *g, bool begins)
 }
 
 /* Watch by watch until the page is full; one that fails does not affect the others. */
-static int list_groups(struct listing *l)
+static int list_groups(struct job_listing *l)
 {
 	const struct selection *s = &l->selection;
 	int first = 0, code = EXIT_CLEAN;
@@ -193,7 +210,7 @@ static int list_groups(struct listing *l)
 	return l->failed && l->shown ? EXIT_PARTLY : code;
 }
 
-static void last_line(struct listing *l)
+static void last_line(struct job_listing *l)
 {
 	AUTO_BUF cursor = BUF_INIT;
 	FILE *to = l->cli->json || l->ids ? stderr : stdout;
@@ -208,7 +225,7 @@ static void last_line(struct listing *l)
 	}
 }
 
-static int read_order(struct listing *l)
+static int read_order(struct job_listing *l)
 {
 	const char *sort = cli_value(l->cli, "sort");
 	l->sort = sort ? word_index(list_sort_names, sort) : -1;
@@ -236,7 +253,7 @@ static void status_as_term(struct cli *c)
 
 static int cmd_list(struct cli *c)
 {
-	struct listing l = {.cli = c};
+	struct job_listing l = {.cli = c};
 	struct select_rules rules = {.limit = LIST_LIMIT};
 	int code = read_order(&l);
 	status_as_term(c);
@@ -253,7 +270,7 @@ static int cmd_list(struct cli *c)
 	return code;
 }
 
-COMMAND(list, cmd_list, "[JOB…]", "list jobs: by state, verdict, age, text and more",
+COMMAND(list, cmd_list, "[JOB…]", "list jobs: stuck, held, by state, age or text",
         .options = list_options, .watch_options = true,
         .examples = {{"defib list --where stuck", "in all watches, the oldest first"},
                      {"defib list --watch pages --where 'age>10m' --where verdict=silent",
@@ -274,25 +291,26 @@ struct shown {
 	struct story_sheet sheet;
 };
 
-static void print_text(struct shown *x, struct store *s)
+static void list_print_text(struct shown *x, struct store *s)
 {
 	struct buf out = BUF_INIT;
 	x->sheet.color = x->cli->color_out;
 	x->sheet.logs = cli_flag(x->cli, "logs");
 	x->sheet.whole_row = cli_flag(x->cli, "state");
 	story_text(&x->sheet, &out);
-	pause_line(s, x->sheet.watch->name, &out);
+	add_pause(s, x->sheet.watch, &out);
 	out_print(&out);
 }
 
 static void print_story_json(const struct story_sheet *x, const struct database *d)
 {
+	const struct viewer v = viewer_local(x->watch, d->name);
 	AUTO_BUF out = BUF_INIT;
-	story_json(x->watch, d, &x->story, &x->cand, &out);
-	out_json(buf_text(&out));
+	record_json(&story_record, x, &v, &out);
+	puts(buf_text(&out));
 }
 
-static int show(struct shown *x, const struct selected *g)
+static int list_show(struct shown *x, const struct selected *g)
 {
 	struct cli *c = x->cli;
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
@@ -310,12 +328,13 @@ static int show(struct shown *x, const struct selected *g)
 		                 g->watch->name, g->jobs[0], g->watch->table, g->database->name,
 		                 g->watch->name);
 	x->sheet.watch = g->watch;
-	bool will_have = b->ledger.ready || c->settings.ledger != LEDGER_OFF;
-	judged_candidate(g->watch, &x->sheet.story.row.facts, will_have, &c->arena, &x->sheet.cand);
+	x->sheet.explain = true;
+	story_explain(&x->sheet, b->ledger.ready || c->settings.ledger != LEDGER_OFF);
+	explain_guard(b->store, g->database, g->watch, &c->arena, &x->sheet.is);
 	if (c->json || cli_flag(c, "raw"))
 		print_story_json(&x->sheet, g->database);
 	else
-		print_text(x, b->store);
+		list_print_text(x, b->store);
 	return EXIT_CLEAN;
 }
 
@@ -331,14 +350,14 @@ static int cmd_show(struct cli *c)
 	if (selection.total != 1)
 		code = cli_usage("defib show takes one job: WATCH/KEY");
 	else
-		code = show(&x, &selection.groups[0]);
+		code = list_show(&x, &selection.groups[0]);
 	return code;
 }
 
-COMMAND(show, cmd_show, "JOB", "show the history of one job", .options = show_options,
-        .watch_options = true,
+COMMAND(show, cmd_show, "JOB", "explain one job: is it stuck, why, what is next, what happened",
+        .options = show_options, .watch_options = true,
         .examples = {
-			{"defib show pages/4711", "its state, and what was done to it"},
+			{"defib show pages/4711", "why it is stuck, what would be done, and what was done"},
 			{"defib show pages/4711 --logs", "with the evidence, and the row before and after"},
 			{"defib show queue/42 --raw | jq .job", "one JSON document, for a program"}});
 
@@ -365,17 +384,19 @@ static int explain(struct explaining *x)
 	bool found = false;
 	defib_err err = selected_bind(c, x->group, &x->bound, &f);
 	if (!err)
-		err = explain_read(b->store, &b->sql, &b->ledger, x->group->watch, x->group->jobs[0],
-		                   c->settings.ledger != LEDGER_OFF, &c->arena, &x->is, &found, &f);
+		err =
+			explain_read(&(struct look){b->store, &b->sql, &b->ledger, &c->arena}, x->group->watch,
+		                 x->group->jobs[0], c->settings.ledger != LEDGER_OFF, &x->is, &found, &f);
 	if (err)
 		return cli_key_fail(c, x->group->watch, &f);
 	if (!found)
 		return cli_usage("table %s has no row with that key; see defib list --watch %s",
 		                 x->group->watch->table, x->group->watch->name);
 	explain_guard(b->store, x->group->database, x->group->watch, &c->arena, &x->is);
+	struct viewer v = viewer_local(x->group->watch, x->group->database->name);
 	struct buf out = BUF_INIT;
 	if (c->json)
-		explained_json(x->group->watch, x->group->database, &x->is, &out);
+		record_json(&explained_record, &x->is, &v, &out);
 	else
 		explained_text(x->group->watch, x->group->database, &x->is, &c->arena, c->color_out, &out);
 	buf_add(&out, c->json ? "\n" : "");
@@ -414,9 +435,8 @@ static int cmd_explain(struct cli *c)
 	return code;
 }
 
-COMMAND(explain, cmd_explain, "WATCH KEY…",
-        "show everything known about one job, and what would be done", .options = explain_options,
-        .watch_options = true,
+COMMAND(explain, cmd_explain, "WATCH KEY…", "show the facts, the verdict and the remedy of one job",
+        .options = explain_options, .watch_options = true,
         .examples = {
 			{"defib explain pages 4711", "its facts, the verdict with its rule, the remedy"},
 			{"defib explain pages 4711 --json", "the same, as JSON"}});

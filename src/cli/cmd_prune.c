@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd_prune.c: `defib prune` removes everything that has ended and is older than `retention:` from
- * defib's own tables, at once. Daemons and workers do the same gradually. `defib ledger prune`
+ * cmd_prune.c: `defib db prune` removes everything that has ended and is older than `retention:`
+ * from defib's own tables, at once. Daemons and workers do the same gradually. `defib ledger prune`
  * removes old entries of the ledger.
  */
 #include "base/clock.h"
+#include "cli/load.h"
 #include "cli/progress.h"
+#include "ledger/prune.h"
 #include "ledger/retention.h"
+#include "view/record.h"
 
-#include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,17 +36,25 @@ static int64_t total(const int64_t counts[RETENTION_COUNT])
 	return n;
 }
 
-static void report(const struct pruning *p, bool dry)
+#define COUNTS(name)                                                                               \
+	{                                                                                              \
+		{"database", .words = field_database},                                                     \
+			{name, FIELD_COUNTS, FIELD_AT(struct pruning, counts), .names = retention_names,       \
+		     .n = RETENTION_COUNT},                                                                \
+			{0},                                                                                   \
+	}
+static const struct field old_fields[] = COUNTS("old");
+static const struct field removed_fields[] = COUNTS("removed");
+static const struct record old_record = {.fields = old_fields};
+static const struct record removed_record = {.fields = removed_fields};
+
+static void prune_report(const struct pruning *p, bool dry)
 {
 	AUTO_BUF out = BUF_INIT;
 	int printed = 0;
 	if (p->cli->json) {
-		buf_add(&out, "{\"database\":");
-		buf_add_json(&out, p->database->name);
-		buf_addf(&out, ",\"%s\":{", dry ? "old" : "removed");
-		for (int i = 0; i < RETENTION_COUNT; i++)
-			buf_addf(&out, "%s\"%s\":%" PRId64, i ? "," : "", retention_names[i], p->counts[i]);
-		buf_add(&out, "}}");
+		const struct viewer v = viewer_local(NULL, p->database->name);
+		record_json(dry ? &old_record : &removed_record, p, &v, &out);
 	} else {
 		buf_addf(&out, "%s: ", p->database->name);
 		for (int i = 0; i < RETENTION_COUNT; i++) {
@@ -59,7 +69,7 @@ static void report(const struct pruning *p, bool dry)
 	puts(buf_text(&out));
 }
 
-static int confirm(const struct pruning *p)
+static int prune_confirm(const struct pruning *p)
 {
 	AUTO_BUF question = BUF_INIT;
 	buf_add(&question, "remove ");
@@ -68,7 +78,7 @@ static int confirm(const struct pruning *p)
 	return cli_confirm(p->cli, buf_text(&question), false);
 }
 
-static defib_err remove_all(struct pruning *p, struct failure *f)
+static defib_err prune_remove_all(struct pruning *p, struct failure *f)
 {
 	struct retention_round round;
 	struct progress bar = progress_begin(p->cli, p->database->name, "removed", total(p->counts));
@@ -83,8 +93,10 @@ static defib_err remove_all(struct pruning *p, struct failure *f)
 			p->counts[i] += round.removed[i];
 		progress_at(&bar, total(p->counts));
 		if (!err && !round.claimed) {
-			fail(f, DEFIB_PERMISSION, "%s: the tables are of an older version", p->database->name);
-			fail_next(f, "run defib init as their owner");
+			fail(f, DEFIB_PERMISSION,
+			     "%s: the tables of daemons do not exist, and this role may not create them",
+			     p->database->name);
+			fail_next(f, "run defib init as the owner of defib's own tables");
 			err = DEFIB_PERMISSION;
 		}
 		/* Leases need another round: the first one stores their epochs. */
@@ -106,12 +118,12 @@ static int prune_one(struct cli *c, const struct database *d)
 	if (!err)
 		err = retention_look(p.store, &c->settings.retention, p.counts, &f);
 	if (!err && !dry && total(p.counts)) {
-		code = confirm(&p);
+		code = prune_confirm(&p);
 		if (code == EXIT_CLEAN)
-			err = remove_all(&p, &f);
+			err = prune_remove_all(&p, &f);
 	}
 	if (!err && code == EXIT_CLEAN)
-		report(&p, dry);
+		prune_report(&p, dry);
 	store_close(p.store);
 	return err ? cli_queue_fail(&f) : code;
 }
@@ -124,11 +136,10 @@ static int cmd_prune(struct cli *c)
 	return worst;
 }
 
-COMMAND(prune, cmd_prune, "",
-        "remove rows of defib's own tables that have ended and are older than retention: allows",
+COMMAND(prune, cmd_prune, "", "remove old rows of defib's own tables, as retention: says",
         .options = prune_options,
-        .examples = {{"defib prune --dry-run", "how many rows would be removed"},
-                     {"defib prune --yes", "remove it now, in small steps"}});
+        .examples = {{"defib db prune --dry-run", "how many rows would be removed"},
+                     {"defib db prune --yes", "remove it now, in small steps"}});
 
 /* ---- defib ledger prune ---- */
 
@@ -207,18 +218,24 @@ static defib_err remove_entries(struct cli *c, struct old_entries *e, struct fai
 	return err;
 }
 
+static const struct field entries_fields[] = {
+	{"database", .words = field_database},
+	{"cutoff", FIELD_AT(struct old_entries, plan.cutoff), .null = true},
+	{"older", FIELD_NUMBER, FIELD_AT(struct old_entries, plan.count)},
+	{"removed", FIELD_NUMBER, FIELD_AT(struct old_entries, removed)},
+	{0},
+};
+static const struct record entries_record = {.fields = entries_fields};
+
 static void report_entries(const struct cli *c, const struct old_entries *e)
 {
 	bool dry = cli_flag(c, "dry-run");
 	int64_t n = dry ? e->plan.count : e->removed;
 	struct buf out = BUF_INIT;
 	if (c->json) {
-		buf_add(&out, "{\"database\":");
-		buf_add_json(&out, e->database->name);
-		json_text(&out, "cutoff", e->plan.cutoff);
-		json_number(&out, "older", true, e->plan.count);
-		json_number(&out, "removed", true, e->removed);
-		buf_add(&out, "}\n");
+		const struct viewer v = viewer_local(NULL, e->database->name);
+		record_json(&entries_record, e, &v, &out);
+		buf_add(&out, "\n");
 	} else {
 		buf_addf(&out, "%s: ", e->database->name);
 		buf_add_count(&out, n);

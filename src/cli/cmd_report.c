@@ -4,23 +4,24 @@
  * `defib stats`: current counts; one that takes too long is marked as such, and the others are
  * still printed.
  *
- * `defib learn`: how long runs take, by kind, with what that suggests for the thresholds; it reads
- * the runs that ended since the last time, stores the result, and changes nothing else.
+ * `defib tune learn`: how long runs take, by kind, with what that suggests for the thresholds; it
+ * reads the runs that ended since the last time, stores the result, and changes nothing else.
  *
  * `defib report`: what happened, as text, Markdown, HTML or JSON; databases that are down are
  * named.
  *
- * `defib whatif`: what another threshold would have done, according to the ledger and the rows' own
- * times.
+ * `defib tune whatif`: what another threshold would have done, according to the ledger and the
+ * rows' own times.
  */
-#include "cli/select.h"
-
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/select.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "insight/whatif.h"
 #include "recover/mistakes.h"
 #include "view/report.h"
+#include "view/report_forms.h"
 #include "view/stats.h"
 
 typedef defib_err add_watch_fn(struct cli *c, const struct selected *g, struct buf *out,
@@ -30,14 +31,15 @@ static defib_err add_stats(struct cli *c, const struct selected *g, struct buf *
                            struct failure *f)
 {
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
+	const struct viewer v = viewer_local(g->watch, g->database->name);
 	struct tally tally;
 	defib_err err = selected_bind(c, g, b, f);
 	if (!err)
 		err = tally_watch(b->store, &b->sql, &b->ledger, TALLY_ALL, &c->arena, &tally, f);
 	if (!err && c->json)
-		tally_json(g->watch, g->database, b->ledger.ready, &tally, out);
+		record_json(&tally_record, &tally, &v, out);
 	else if (!err)
-		tally_text(g->watch, g->database, b->ledger.ready, &tally, c->color_out, out);
+		tally_text(g->watch, g->database, &tally, c->color_out, out);
 	return err;
 }
 
@@ -45,13 +47,14 @@ static defib_err add_learned(struct cli *c, const struct selected *g, struct buf
                              struct failure *f)
 {
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
+	const struct viewer v = viewer_local(g->watch, g->database->name);
 	struct learned learned = {0}, *l = learn_why_not(g->watch) ? NULL : &learned;
 	defib_err err = selected_bind(c, g, b, f);
 	if (!err && l)
 		err =
 			learn_observe(b->store, &b->binding, c->settings.ledger != LEDGER_OFF, &c->arena, l, f);
 	if (!err && c->json)
-		learned_json(g->watch, g->database, l, out);
+		record_json(&learned_record, &(struct learned_view){l}, &v, out);
 	else if (!err)
 		learned_text(g->watch, g->database, l, c->color_out, out);
 	return err;
@@ -106,10 +109,10 @@ static int cmd_learn(struct cli *c)
 	return print_watches(c, &selection, add_learned);
 }
 
-COMMAND(learn, cmd_learn, "[WATCH…]",
-        "show how long runs take, and what that suggests for the thresholds", .watch_options = true,
-        .examples = {{"defib learn", "every watch that says when a run starts"},
-                     {"defib learn pages --json", "one watch, as JSON"}});
+COMMAND(learn, cmd_learn, "[WATCH…]", "show how long runs take, and which thresholds that suggests",
+        .watch_options = true,
+        .examples = {{"defib tune learn", "every watch that says when a run starts"},
+                     {"defib tune learn pages --json", "one watch, as JSON"}});
 
 #define WEEK_US (INT64_C(7) * 86400 * 1000000)
 
@@ -121,7 +124,7 @@ static const struct cli_option report_options[] = {
 	{NULL, NULL, NULL},
 };
 
-static bool read_form(const struct cli *c, enum report_form *form)
+static bool report_read_form(const struct cli *c, enum report_form *form)
 {
 	const char *name = cli_value(c, "format");
 	int at = name ? report_form_named(name) : (int)(c->json ? REPORT_JSON : REPORT_TEXT);
@@ -134,7 +137,7 @@ static bool read_form(const struct cli *c, enum report_form *form)
 	return true;
 }
 
-static bool read_period(const struct cli *c, struct period *p)
+static bool report_read_period(const struct cli *c, struct period *p)
 {
 	int64_t since = WEEK_US;
 	if (!cli_duration(c, "since", &since))
@@ -176,7 +179,7 @@ static int cmd_report(struct cli *c)
 	struct report report;
 	struct period period;
 	enum report_form form;
-	if (!read_form(c, &form) || !read_period(c, &period))
+	if (!report_read_form(c, &form) || !report_read_period(c, &period))
 		return EXIT_USAGE;
 	int code = select_watches(c, &selection);
 	if (code != EXIT_CLEAN)
@@ -194,8 +197,7 @@ static int cmd_report(struct cli *c)
 	return code;
 }
 
-COMMAND(report, cmd_report, "[WATCH…]",
-        "report what happened: recoveries by day, trend, causes, false positives, advice",
+COMMAND(report, cmd_report, "[WATCH…]", "report recoveries by day, causes, false positives, advice",
         .options = report_options,
         .examples = {{"defib report --since 24h", "yesterday and today"},
                      {"defib report pages --since 30d --format html --output report.html",
@@ -287,17 +289,17 @@ static void wrong_row(struct table *t, const struct whatif *x)
 	row(t, "of live workers", buf_text(&a), buf_text(&b));
 }
 
-static void add_today(const struct threshold *t, struct buf *out)
+static void report_add_today(const struct threshold *t, struct buf *out)
 {
 	if (!t->given)
 		buf_add(out, "none");
-	else if (t->n)
-		buf_add(out, "by kind");
+	else if (!threshold_plain(t))
+		buf_add(out, t->states.n || t->own.text ? "by row" : "by kind");
 	else
 		duration_text(t->standard_us, out);
 }
 
-static void print_text(const struct cli *c, const struct answer *x)
+static void report_print_text(const struct cli *c, const struct answer *x)
 {
 	const struct question *q = x->question;
 	const struct whatif *w = &x->weighed;
@@ -306,7 +308,7 @@ static void print_text(const struct cli *c, const struct answer *x)
 	buf_addf(&out, "%s/%s: %s ", x->group->database->name, x->group->watch->name, q->option);
 	duration_text(q->then_us, &out);
 	buf_add(&out, " instead of ");
-	add_today(q->today, &out);
+	report_add_today(q->today, &out);
 	buf_add(&out, ", over the last ");
 	duration_text(x->since_us, &out);
 	buf_add(&out, "\n");
@@ -332,42 +334,101 @@ static void print_text(const struct cli *c, const struct answer *x)
 
 /* ---- for programs ---- */
 
-static void json_side(struct buf *out, const char *name, const struct whatif_side *s)
+#define AT(member) FIELD_AT(struct whatif_side, member)
+static bool side_mean(const void *row, int64_t *out)
 {
-	buf_addf(out, ",\"%s\":{\"recovered\":%lld", name, (long long)s->recovered);
-	json_number(out, "wrongly", true, s->wrongly);
-	json_seconds(out, "noticed_mean_s", s->noticed > 0, s->mean_us);
-	json_seconds(out, "noticed_worst_s", s->noticed > 0, s->worst_us);
-	buf_add(out, "}");
+	*out = ((const struct whatif_side *)row)->mean_us;
+	return ((const struct whatif_side *)row)->noticed > 0;
 }
 
-static void print_json(const struct answer *x, bool first)
+static bool side_worst(const void *row, int64_t *out)
 {
-	const struct question *q = x->question;
-	const char *not_known[UNKNOWNS_MAX];
+	*out = ((const struct whatif_side *)row)->worst_us;
+	return ((const struct whatif_side *)row)->noticed > 0;
+}
+
+static const struct field side_fields[] = {
+	{"recovered", FIELD_NUMBER, AT(recovered)},
+	{"wrongly", FIELD_NUMBER, AT(wrongly)},
+	{"noticed_mean_s", FIELD_SECONDS, .number = side_mean, .null = true},
+	{"noticed_worst_s", FIELD_SECONDS, .number = side_worst, .null = true},
+	{0},
+};
+#undef AT
+static const struct record side_record = {.fields = side_fields};
+
+#define ANSWER(row) ((const struct answer *)(row))
+
+static const char *answer_option(const void *row)
+{
+	return ANSWER(row)->question->option;
+}
+
+static bool answer_threshold(const void *row, int64_t *out)
+{
+	*out = ANSWER(row)->question->then_us;
+	return true;
+}
+
+static bool answer_today(const void *row, int64_t *out)
+{
+	const struct threshold *today = ANSWER(row)->question->today;
+	*out = today->standard_us;
+	return today->given && threshold_plain(today);
+}
+
+static bool answer_recoveries(const void *row, int64_t *out)
+{
+	*out = ANSWER(row)->record.nrecoveries;
+	return ANSWER(row)->record.ledger;
+}
+
+static bool answer_runs(const void *row, int64_t *out)
+{
+	*out = ANSWER(row)->record.nruns;
+	return ANSWER(row)->record.runs_apply;
+}
+
+static const char *answer_unknown(const void *row, int i)
+{
+	const char *all[UNKNOWNS_MAX];
+	return i < unknowns(row, all) ? all[i] : NULL;
+}
+
+#define AT(member) FIELD_AT(struct answer, member)
+static const struct field answer_fields[] = {
+	{"watch", .words = field_watch},
+	{"database", .words = field_database},
+	{"option", .text = answer_option},
+	{"threshold_s", FIELD_SECONDS, .number = answer_threshold},
+	{"today_s", FIELD_SECONDS, .number = answer_today, .null = true},
+	{"since_s", FIELD_SECONDS, AT(since_us)},
+	{"recoveries", FIELD_NUMBER, .number = answer_recoveries, .null = true},
+	{"runs", FIELD_NUMBER, .number = answer_runs, .null = true},
+	{"today", FIELD_RECORD, AT(weighed.today), .of = &side_record},
+	{"then", FIELD_RECORD, AT(weighed.then), .of = &side_record},
+	{"suggestion_s", FIELD_SECONDS, AT(weighed.safe_us),
+     FIELD_HAS(struct answer, weighed.has_safe)},
+	{"advice", AT(advice)},
+	{"not_known", FIELD_TEXTS, .item = answer_unknown},
+	{0},
+};
+#undef AT
+static const struct record answer_record = {.fields = answer_fields};
+
+static void report_print_json(const struct answer *x, bool first)
+{
+	const struct viewer v = viewer_local(x->group->watch, x->group->database->name);
 	struct buf out = BUF_INIT;
-	buf_addf(&out, "%s\n{\"watch\":", first ? "" : ",");
-	buf_add_json(&out, x->group->watch->name);
-	json_text(&out, "database", x->group->database->name);
-	json_text(&out, "option", q->option);
-	json_seconds(&out, "threshold_s", true, q->then_us);
-	json_seconds(&out, "today_s", q->today->given && q->today->n == 0, q->today->standard_us);
-	json_seconds(&out, "since_s", true, x->since_us);
-	json_number(&out, "recoveries", x->record.ledger, x->record.nrecoveries);
-	json_number(&out, "runs", x->record.runs_apply, x->record.nruns);
-	json_side(&out, "today", &x->weighed.today);
-	json_side(&out, "then", &x->weighed.then);
-	json_seconds(&out, "suggestion_s", x->weighed.has_safe, x->weighed.safe_us);
-	json_text(&out, "advice", x->advice);
-	json_texts(&out, "not_known", not_known, unknowns(x, not_known));
-	buf_add(&out, "}");
+	buf_add(&out, first ? "\n" : ",\n");
+	record_json(&answer_record, x, &v, &out);
 	out_print(&out);
 }
 
 /* ---- the whole ---- */
 
-static defib_err answer(struct cli *c, const struct selected_sql *b, struct answer *x,
-                        struct failure *f)
+static defib_err report_answer(struct cli *c, const struct selected_sql *b, struct answer *x,
+                               struct failure *f)
 {
 	const struct question *q = x->question;
 	const struct watch *w = x->group->watch;
@@ -395,11 +456,11 @@ static int answer_all(struct cli *c, const struct selected *g, struct question *
 		struct answer x = {.group = g, .question = &questions[i], .since_us = since_us};
 		if (!questions[i].asked)
 			continue;
-		err = answer(c, b, &x, &f);
+		err = report_answer(c, b, &x, &f);
 		if (!err && c->json)
-			print_json(&x, first);
+			report_print_json(&x, first);
 		else if (!err)
-			print_text(c, &x);
+			report_print_text(c, &x);
 		first = false;
 	}
 	if (c->json && !first)
@@ -407,7 +468,7 @@ static int answer_all(struct cli *c, const struct selected *g, struct question *
 	return err ? cli_fail(&f) : EXIT_CLEAN;
 }
 
-static int ask(struct cli *c, struct question *q)
+static int report_ask(struct cli *c, struct question *q)
 {
 	q->asked = cli_value(c, q->overdue ? "overdue-after" : "stuck-after") != NULL;
 	if (!q->asked)
@@ -426,7 +487,7 @@ static int cmd_whatif(struct cli *c)
 	if (code != EXIT_CLEAN)
 		return code;
 	for (int i = 0; i < 2 && code == EXIT_CLEAN; i++)
-		code = ask(c, &questions[i]);
+		code = report_ask(c, &questions[i]);
 	if (code == EXIT_CLEAN && !cli_duration(c, "since", &since_us))
 		code = EXIT_USAGE;
 	if (code == EXIT_CLEAN && !questions[0].asked && !questions[1].asked)
@@ -443,6 +504,7 @@ static int cmd_whatif(struct cli *c)
 
 COMMAND(whatif, cmd_whatif, "WATCH --stuck-after DURATION",
         "show what another threshold would have done", .options = whatif_options,
-        .examples = {{"defib whatif pages --stuck-after 30m",
-                      "recoveries and false positives of the last week"},
-                     {"defib whatif pages --stuck-after 2h --since 30d", "of the last month"}});
+        .examples = {
+			{"defib tune whatif pages --stuck-after 30m",
+             "recoveries and false positives of the last week"},
+			{"defib tune whatif pages --stuck-after 2h --since 30d", "of the last month"}});

@@ -11,9 +11,9 @@
  * Processes of that group that lose their parent become our children, and we reap them. We never
  * kill the program: if `defib run` is killed, it continues.
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/load.h"
 #include "daemon/settings.h"
 #include "life/process.h"
 #include "life/programs.h"
@@ -248,7 +248,7 @@ struct run_watch {
 	int64_t away_ms; /* since when it fails or waits; 0: it does not */
 };
 
-struct run {
+struct wrapped_run {
 	struct cli *cli;
 	struct run_watch watches[WATCHES_MAX];
 	int n;
@@ -263,7 +263,7 @@ struct run {
 
 /* ---- before ---- */
 
-static bool add_watch(struct run *r, const char *name)
+static bool run_add_watch(struct wrapped_run *r, const char *name)
 {
 	const struct watch *w = settings_watch(&r->cli->settings, name);
 	if (!w) {
@@ -293,18 +293,18 @@ static const char *known_as(struct cli *c, char *const *argv)
 	return script ? arena_printf(&c->arena, "%s %s", argv[0], argv[1]) : argv[0];
 }
 
-static int take_words(struct run *r)
+static int run_take_words(struct wrapped_run *r)
 {
 	struct cli *c = r->cli;
 	if (c->dashes != 0 || c->nwords == 0)
 		return cli_usage("give a program to run: defib run --watch WATCH -- PROGRAM [ARG…]");
 	for (int i = 0; i < c->ngiven; i++)
-		if (text_eq(c->given[i].name, "watch") && !add_watch(r, c->given[i].value))
+		if (text_eq(c->given[i].name, "watch") && !run_add_watch(r, c->given[i].value))
 			return EXIT_USAGE;
 	if (r->n == 0 && c->settings.nwatches != 1)
 		return cli_usage("name the watch that the program works on with --watch");
 	if (r->n == 0)
-		(void)add_watch(r, c->settings.watches[0].name);
+		(void)run_add_watch(r, c->settings.watches[0].name);
 	char **argv = ARENA_ARRAY(&c->arena, char *, c->nwords + 1);
 	for (int i = 0; i < c->nwords; i++)
 		argv[i] = arena_strdup(&c->arena, c->words[i]);
@@ -313,7 +313,7 @@ static int take_words(struct run *r)
 	return EXIT_CLEAN;
 }
 
-static defib_err open_watches(struct run *r, struct failure *f)
+static defib_err open_watches(struct wrapped_run *r, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < r->n && !err; i++) {
@@ -334,7 +334,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static defib_err name_run(struct run *r, struct failure *f)
+static defib_err name_run(struct wrapped_run *r, struct failure *f)
 {
 	const char *name = cli_value(r->cli, "name");
 	defib_err err = incarnation_self(&r->self, f);
@@ -344,7 +344,7 @@ static defib_err name_run(struct run *r, struct failure *f)
 }
 
 /* Before it does anything: a process that finds us gone must be able to finish our work. */
-static defib_err write_down(struct run *r, struct failure *f)
+static defib_err run_write_down(struct wrapped_run *r, struct failure *f)
 {
 	char watcher_text[256], leader_text[256];
 	defib_err err = DEFIB_OK;
@@ -367,14 +367,14 @@ static defib_err write_down(struct run *r, struct failure *f)
 	return err;
 }
 
-static defib_err start(struct run *r, struct failure *f)
+static defib_err run_start(struct wrapped_run *r, struct failure *f)
 {
 	const struct service *http = settings_http(&r->cli->settings);
 	const struct run_environment env = {r->application, http->tokens, http->ntokens};
 	defib_err err = run_fork(&r->program, r->argv, &env, f);
 	if (err)
 		return err;
-	err = write_down(r, f);
+	err = run_write_down(r, f);
 	if (err) {
 		run_forget(&r->program);
 		return err;
@@ -391,14 +391,14 @@ static defib_err start(struct run *r, struct failure *f)
 
 /* ---- after ---- */
 
-static void print_line(const struct run *r, const char *text)
+static void run_print_line(const struct wrapped_run *r, const char *text)
 {
 	if (!r->cli->quiet)
 		cli_message(text, NULL);
 }
 
 /* Nothing is lost: the run's row stays, and the process that finds it finishes. */
-static void give_up(const struct run *r, struct run_watch *w, const char *why)
+static void give_up(const struct wrapped_run *r, struct run_watch *w, const char *why)
 {
 	cli_message(arena_printf(&r->cli->arena, "watch %s: not all jobs of %s were recovered: %s",
 	                         w->watch->name, r->argv[0], why),
@@ -407,7 +407,7 @@ static void give_up(const struct run *r, struct run_watch *w, const char *why)
 }
 
 /* One try; *waiting is how many jobs, or sessions, must still be waited for. */
-static defib_err try_to_free(const struct run *r, struct run_watch *w, int64_t *waiting,
+static defib_err try_to_free(const struct wrapped_run *r, struct run_watch *w, int64_t *waiting,
                              struct failure *f)
 {
 	int64_t empty_ms = r->empty_ms ? clock_boot_ms() - r->empty_ms : 0;
@@ -443,7 +443,7 @@ static bool is_passing(defib_err err)
 	return err == DEFIB_CONNECTION || err == DEFIB_LOCKED || err == DEFIB_UNKNOWN_OUTCOME;
 }
 
-static void step(const struct run *r, struct run_watch *w)
+static void step(const struct wrapped_run *r, struct run_watch *w)
 {
 	struct failure f = {0};
 	int64_t waiting = 0, now = clock_boot_ms();
@@ -464,7 +464,7 @@ static void step(const struct run *r, struct run_watch *w)
 		give_up(r, w, "it was stopped before that");
 }
 
-static bool all_done(const struct run *r)
+static bool run_all_done(const struct wrapped_run *r)
 {
 	for (int i = 0; i < r->n; i++)
 		if (!r->watches[i].done)
@@ -472,15 +472,16 @@ static bool all_done(const struct run *r)
 	return true;
 }
 
-static void print_waiting(const struct run *r)
+static void print_waiting(const struct wrapped_run *r)
 {
-	print_line(r, arena_printf(
-					  &r->cli->arena,
-					  "%s has ended (%s), but processes that it started are still running; waiting",
-					  r->argv[0], r->ending));
+	run_print_line(
+		r,
+		arena_printf(&r->cli->arena,
+	                 "%s has ended (%s), but processes that it started are still running; waiting",
+	                 r->argv[0], r->ending));
 }
 
-static void print_freed(const struct run *r)
+static void print_freed(const struct wrapped_run *r)
 {
 	for (int i = 0; i < r->n; i++) {
 		const struct run_watch *w = &r->watches[i];
@@ -489,15 +490,15 @@ static void print_freed(const struct run *r)
 		                              (long long)w->refused)
 					   : "";
 		if (w->freed + w->held + w->refused)
-			print_line(r, arena_printf(&r->cli->arena,
-			                           "%s ended (%s): watch %s: recovered %lld, held %lld%s",
-			                           r->argv[0], r->ending, w->watch->name, (long long)w->freed,
-			                           (long long)w->held, refused));
+			run_print_line(r, arena_printf(&r->cli->arena,
+			                               "%s ended (%s): watch %s: recovered %lld, held %lld%s",
+			                               r->argv[0], r->ending, w->watch->name,
+			                               (long long)w->freed, (long long)w->held, refused));
 	}
 }
 
 /* The program has ended; processes that it forked may not have. */
-static void free_all(struct run *r)
+static void free_all(struct wrapped_run *r)
 {
 	int64_t pause = SOON_MS, ended_us = clock_boot_us();
 	bool said = false;
@@ -507,7 +508,7 @@ static void free_all(struct run *r)
 		r->watches[i].program.ended_boot_us = ended_us;
 		r->watches[i].program.clean = run_code(&r->program) == 0;
 	}
-	while (!all_done(r)) {
+	while (!run_all_done(r)) {
 		if (!r->empty_ms && process_group_life(&r->leader, &r->self) == PROCESS_GONE) {
 			r->empty_ms = clock_boot_ms();
 			pause = SOON_MS;
@@ -519,7 +520,7 @@ static void free_all(struct run *r)
 			print_waiting(r);
 			said = true;
 		}
-		if (!all_done(r))
+		if (!run_all_done(r))
 			run_wait(&r->program, pause);
 		pause = pause * 5 / 4 < LATER_MS ? pause * 5 / 4 : LATER_MS;
 	}
@@ -529,17 +530,17 @@ static void free_all(struct run *r)
 static int cmd_run(struct cli *c)
 {
 	struct failure f = {0};
-	struct run r = {.cli = c};
+	struct wrapped_run r = {.cli = c};
 	int code = cli_load(c);
 	if (code == EXIT_CLEAN)
-		code = take_words(&r);
+		code = run_take_words(&r);
 	if (code != EXIT_CLEAN)
 		return code;
 	defib_err err = name_run(&r, &f);
 	if (!err)
 		err = open_watches(&r, &f);
 	if (!err)
-		err = start(&r, &f);
+		err = run_start(&r, &f);
 	if (!err) {
 		while (!r.program.over)
 			run_wait(&r.program, -1);
@@ -555,9 +556,8 @@ static int cmd_run(struct cli *c)
 }
 
 COMMAND(run, cmd_run, "--watch WATCH -- PROGRAM [ARG…]",
-        "start a worker that knows nothing of defib; recover its jobs when it ends",
-        .options = run_options,
-        .examples = {{"defib attach pages --yes && defib run --watch pages -- ./crawl.sh",
+        "start any worker, and recover its jobs when it ends", .options = run_options,
+        .examples = {{"defib db attach pages --yes && defib run --watch pages -- ./crawl.sh",
                       "its jobs are recovered at once, however it ends"},
                      {"defib run --watch pages --name crawler -- ./crawl.sh --fast",
                       "with a name of its own in the ledger"}});

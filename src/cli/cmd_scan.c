@@ -5,8 +5,8 @@
  * if the brake of a daemon holds a watch, most of its workers fell silent at once and are probably
  * cut off rather than dead; recovering those anyway requires an option, and the ledger records it.
  */
+#include "cli/load.h"
 #include "cli/progress.h"
-
 #include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/leader_status.h"
@@ -14,9 +14,9 @@
 
 static const struct cli_option scan_options[] = {
 	{"fix", NULL, "recover them; without it nothing is changed"},
-	{"threshold", "DURATION", "instead of stuck_after and overdue_after"},
+	{"threshold", "DURATION", "instead of the limits of the watch"},
 	{"limit", "N", "find at most N jobs in each watch"},
-	{"remedy", "REMEDY", "requeue, retry, fail, rollback, hold or report, instead of the rules"},
+	{"remedy", "REMEDY", "this remedy for all of them, instead of the rules"},
 	{"reason", "TEXT", "instead of the watch's reason"},
 	{"override-guard", NULL, "also jobs that a daemon's brake holds back; recorded in the ledger"},
 	{NULL, NULL, NULL},
@@ -103,6 +103,12 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 		unseen_hint(s->row_security, &hint);
 		fprintf(stderr, "defib: %s: no row is running, and %s\n", w->name, buf_text(&hint));
 	}
+	if (s->seen.asked) {
+		AUTO_BUF seen = BUF_INIT;
+		scan_seen_text(&s->seen, r->rows.fix, &seen);
+		if (seen.len)
+			fprintf(stderr, "defib: %s: %s\n", w->name, buf_text(&seen));
+	}
 	if (s->limited) {
 		AUTO_BUF more = BUF_INIT;
 		buf_add_count(&more, s->stuck - s->found);
@@ -135,11 +141,11 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 		r->outcomes[i] += s->outcomes[i];
 }
 
-static void report_end(struct scan_report *r)
+static void scan_report_end(struct scan_report *r)
 {
 	AUTO_BUF out = BUF_INIT;
 	if (r->cli->json) {
-		buf_add(&out, "\n],");
+		buf_add(&out, "\n]");
 		scan_counts_json(r->running, r->found, r->outcomes, &out);
 		buf_add(&out, "}\n");
 		fputs(buf_text(&out), stdout);
@@ -152,23 +158,23 @@ static void report_end(struct scan_report *r)
 /* ---- the run ---- */
 
 /* A database of this run: one session, and why it is down, once known. */
-struct source {
+struct scan_source {
 	struct session session;
 	struct failure down;
 };
 
-struct run {
+struct scan_run {
 	struct cli *cli;
 	struct scan_options options;
 	struct scan_report report;
-	struct source *sources; /* one per database */
-	bool *chosen;           /* per watch */
+	struct scan_source *sources; /* one per database */
+	bool *chosen;                /* per watch */
 	struct scan_result *results;
 	int scanned, failed;
 	defib_err first_failure;
 };
 
-static int choose(struct run *run)
+static int scan_choose(struct scan_run *run)
 {
 	struct cli *c = run->cli;
 	const struct settings *s = &c->settings;
@@ -185,7 +191,7 @@ static int choose(struct run *run)
 	return EXIT_CLEAN;
 }
 
-static int override_threshold(struct run *run)
+static int override_threshold(struct scan_run *run)
 {
 	struct settings *s = &run->cli->settings;
 	struct failure f = {0};
@@ -198,7 +204,7 @@ static int override_threshold(struct run *run)
 	return EXIT_CLEAN;
 }
 
-static int read_options(struct run *run)
+static int scan_read_options(struct scan_run *run)
 {
 	struct cli *c = run->cli;
 	const char *remedy = cli_value(c, "remedy");
@@ -223,7 +229,7 @@ static int read_options(struct run *run)
 	return EXIT_CLEAN;
 }
 
-static void prepare_sources(struct run *run)
+static void prepare_sources(struct scan_run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++)
@@ -238,8 +244,8 @@ static void prepare_sources(struct run *run)
 	}
 }
 
-static defib_err ask_brake(const struct run *run, struct session *session, const struct watch *w,
-                           struct failure *f)
+static defib_err scan_ask_brake(const struct scan_run *run, struct session *session,
+                                const struct watch *w, struct failure *f)
 {
 	if (!run->options.fix || run->options.override_guard)
 		return DEFIB_OK;
@@ -247,18 +253,18 @@ static defib_err ask_brake(const struct run *run, struct session *session, const
 	return err ? err : brake_allows(session->store, w->name, "add --override-guard", f);
 }
 
-static void scan_one(struct run *run, int i)
+static void scan_one(struct scan_run *run, int i)
 {
 	const struct settings *s = &run->cli->settings;
 	const struct watch *w = &s->watches[i];
 	const struct database *d = settings_database(s, w);
-	struct source *source = &run->sources[d - s->databases];
+	struct scan_source *source = &run->sources[d - s->databases];
 	struct scan_result *result = &run->results[i];
 
 	report_watch_begin(&run->report, w, d);
 	if (source->down.code)
 		result->failure = source->down; /* it would only time out again */
-	else if (!ask_brake(run, &source->session, w, &result->failure))
+	else if (!scan_ask_brake(run, &source->session, w, &result->failure))
 		scan_watch(&source->session, w, &run->options, result);
 	if (result->failure.code && !source->session.store)
 		source->down = result->failure;
@@ -271,7 +277,7 @@ static void scan_one(struct run *run, int i)
 	}
 }
 
-static void print_groups(const struct run *run)
+static void print_groups(const struct scan_run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	struct group_part *parts = ARENA_ARRAY(&run->cli->arena, struct group_part, s->nwatches + 1);
@@ -283,7 +289,7 @@ static void print_groups(const struct run *run)
 	groups_tell(parts, n);
 }
 
-static int exit_code(const struct run *run)
+static int exit_code(const struct scan_run *run)
 {
 	const int64_t *n = run->report.outcomes;
 	if (run->failed == run->scanned && run->failed > 0)
@@ -298,7 +304,7 @@ static int exit_code(const struct run *run)
 	return left ? EXIT_STUCK : EXIT_CLEAN;
 }
 
-static int scan_all(struct run *run)
+static int scan_all(struct scan_run *run)
 {
 	const struct settings *s = &run->cli->settings;
 	report_begin(&run->report, run->cli, run->options.fix);
@@ -307,7 +313,7 @@ static int scan_all(struct run *run)
 			scan_one(run, i);
 		else if (!s->watches[i].enabled)
 			cli_say_off(run->cli, &s->watches[i]);
-	report_end(&run->report);
+	scan_report_end(&run->report);
 	if (run->options.fix)
 		print_groups(run);
 	for (int i = 0; i < s->ndatabases; i++)
@@ -317,25 +323,25 @@ static int scan_all(struct run *run)
 
 static int cmd_scan(struct cli *c)
 {
-	struct run run = {.cli = c};
+	struct scan_run run = {.cli = c};
 	int code = cli_load(c);
 	if (code != EXIT_CLEAN)
 		return code;
-	run.sources = ARENA_ARRAY(&c->arena, struct source, c->settings.ndatabases);
+	run.sources = ARENA_ARRAY(&c->arena, struct scan_source, c->settings.ndatabases);
 	run.chosen = ARENA_ARRAY(&c->arena, bool, c->settings.nwatches + 1);
 	run.results = ARENA_ARRAY(&c->arena, struct scan_result, c->settings.nwatches + 1);
-	code = choose(&run);
+	code = scan_choose(&run);
 	if (code == EXIT_CLEAN)
 		code = override_threshold(&run);
 	if (code == EXIT_CLEAN)
-		code = read_options(&run);
+		code = scan_read_options(&run);
 	if (code != EXIT_CLEAN)
 		return code;
 	prepare_sources(&run);
 	return scan_all(&run);
 }
 
-COMMAND(scan, cmd_scan, "[WATCH…]", "find stuck jobs; recover them with --fix",
+COMMAND(scan, cmd_scan, "[WATCH…]", "find stuck jobs; with --fix, recover them",
         .options = scan_options, .watch_options = true,
         .examples = {
 			{"defib scan",

@@ -2,21 +2,24 @@
  * cmd_status.c: the daemons.
  *
  * `defib status`: their state, from what they store in the databases: it works from any host, needs
- * no connection to their processes, and also shows a daemon that is gone. Exit code 1: a watch has
- * no leader, its scans do not finish, a guard holds stuck jobs back, or a worker keeps results that
- * the database refuses to record.
+ * no connection to their processes, and also shows a daemon that is gone. Beside it what the
+ * watch's table has now, counted where an index makes it fast; with --numbers all that `defib
+ * stats` counts. Exit code 1: a watch has no leader, its scans do not finish, a guard holds stuck
+ * jobs back, or a worker keeps results that the database refuses to record.
  *
- * `defib pause`, `defib resume`, `defib raise`: operator overrides. An override is stored in the
- * database; the daemon that leads the watch, now or after a restart, reads it within about a
+ * `defib pause`, `defib resume`, `defib tune raise`: operator overrides. An override is stored in
+ * the database; the daemon that leads the watch, now or after a restart, reads it within about a
  * second. The one-shot scan ignores all of them.
  */
-#include "cli/select.h"
-
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/select.h"
+#include "insight/tally.h"
 #include "ledger/retention.h"
 #include "ledger/schema.h"
 #include "life/roster.h"
 #include "view/installation.h"
+#include "view/stats.h"
 #include "view/status.h"
 
 struct status_run {
@@ -28,17 +31,57 @@ struct status_run {
 	int code; /* of the first failure */
 };
 
-static void print_watch(struct status_run *x, const struct database *d, const char *watch,
+/* What the watch's table has now; if it cannot be counted, why. Nothing as JSON in that case. */
+static void count_now(struct status_run *x, const struct selected *g, struct buf *out)
+{
+	struct cli *c = x->cli;
+	bool all = cli_flag(c, "numbers");
+	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
+	const struct viewer v = viewer_local(g->watch, g->database->name);
+	struct failure f = {0};
+	struct tally tally;
+	AUTO_BUF text = BUF_INIT;
+	defib_err err = selected_bind(c, g, b, &f);
+	if (!err)
+		err = tally_watch(b->store, &b->sql, &b->ledger, all ? TALLY_ALL : TALLY_BRIEF, &c->arena,
+		                  &tally, &f);
+	if (c->json) {
+		if (err)
+			buf_add(out, "null");
+		else
+			record_json(&tally_record, &tally, &v, out);
+		return;
+	}
+	if (err)
+		not_counted_words(&f, &text);
+	else
+		tally_words(&tally, &text);
+	out_line(out, "now", 12, buf_text(&text));
+	if (all && !err) {
+		buf_addf(out, "\nNumbers of %s\n", g->watch->name);
+		tally_lines(g->watch, &tally, out);
+	}
+}
+
+static void print_watch(struct status_run *x, const struct selected *g,
                         const struct stored_status *stored)
 {
 	struct watch_status st;
-	watch_status_init(&st, d, watch, stored);
+	struct viewer v = viewer_local(NULL, g->database->name);
+	AUTO_BUF numbers = BUF_INIT;
+	watch_status_init(&st, g->database, g->watch->name, stored);
 	if (x->cli->json) {
+		count_now(x, g, &numbers);
 		buf_add(&x->out, x->printed ? ",\n" : "\n");
-		watch_status_json(&st, &x->out);
+		st.numbers = buf_text(&numbers);
+		record_json(&watch_status_record, &st, &v, &x->out);
 	} else {
+		/* What is stored appears before a table that may be slow is counted. */
 		buf_add(&x->out, x->printed ? "\n" : "");
 		watch_status_text(&st, x->cli->color_out, &x->out);
+		out_print(&x->out);
+		(void)fflush(stdout);
+		count_now(x, g, &x->out);
 	}
 	x->trouble = x->trouble || watch_status_trouble(&st);
 	x->printed++;
@@ -56,7 +99,7 @@ static bool shows_queue(const struct status_run *x, const struct database *d,
 	return x->cli->nwords == 0 && leader_known(&stored->led, BUILTIN_NAME);
 }
 
-static struct session *session_of(struct status_run *x, const struct database *d)
+static struct session *status_session_of(struct status_run *x, const struct database *d)
 {
 	struct session *session = &x->selection.sessions[d - x->cli->settings.databases];
 	if (!session->open)
@@ -84,9 +127,10 @@ static void print_unseen(const struct status_run *x, const struct database *d, s
 		        d->name);
 }
 
-static defib_err print_kept(struct status_run *x, const struct database *d, struct store *s,
-                            struct failure *f)
+static defib_err status_print_kept(struct status_run *x, const struct database *d, struct store *s,
+                                   struct failure *f)
 {
+	const struct viewer v = viewer_local(NULL, d->name);
 	struct retention_state st;
 	defib_err err = retention_read(s, &st, f);
 	if (err == DEFIB_PERMISSION) {
@@ -97,7 +141,7 @@ static defib_err print_kept(struct status_run *x, const struct database *d, stru
 		return err;
 	if (x->cli->json) {
 		buf_add(&x->kept, x->kept.len ? ",\n" : "\n");
-		retention_json(d, &st, &x->kept);
+		record_json(&retention_record, &st, &v, &x->kept);
 	} else {
 		retention_text(d, &st, &x->kept);
 	}
@@ -116,7 +160,11 @@ static void print_worker(struct status_run *x, const struct database *d, const s
 	               json_object_get(spool, "unserved");
 	if (trouble && x->cli->json) {
 		buf_add(&x->workers, x->workers.len ? ",\n" : "\n");
-		worker_spool_json(d, w->name, spool, &x->workers);
+		AUTO_BUF text = BUF_INIT;
+		const struct viewer v = viewer_local(NULL, d->name);
+		(void)json_write(&text, spool, JSON_COMPACT);
+		record_json(&worker_spool_record, &(struct worker_spool){w->name, buf_text(&text)}, &v,
+		            &x->workers);
 	} else if (trouble) {
 		worker_spool_text(d, w->name, spool, &x->workers);
 	}
@@ -138,9 +186,9 @@ static defib_err print_workers(struct status_run *x, const struct database *d, s
 	return err;
 }
 
-static void ask_database(struct status_run *x, const struct database *d)
+static void status_ask_database(struct status_run *x, const struct database *d)
 {
-	struct session *session = session_of(x, d);
+	struct session *session = status_session_of(x, d);
 	struct failure f = {0};
 	struct stored_status stored;
 	defib_err err = session_ready(session, &f);
@@ -149,7 +197,7 @@ static void ask_database(struct status_run *x, const struct database *d)
 	if (!err)
 		err = stored_status_attachments(session->store, &x->cli->arena, &stored, &f);
 	if (!err && x->cli->nwords == 0)
-		err = print_kept(x, d, session->store, &f);
+		err = status_print_kept(x, d, session->store, &f);
 	if (!err && x->cli->nwords == 0)
 		err = print_workers(x, d, session->store, &f);
 	if (err) {
@@ -161,10 +209,17 @@ static void ask_database(struct status_run *x, const struct database *d)
 		print_unseen(x, d, session->store);
 	for (int i = 0; i < x->selection.n; i++)
 		if (x->selection.groups[i].database == d)
-			print_watch(x, d, x->selection.groups[i].watch->name, &stored);
+			print_watch(x, &x->selection.groups[i], &stored);
+	const struct selected queue = {
+		.watch = builtin_watch(d->engine, &x->cli->arena), .database = d, .session = session};
 	if (shows_queue(x, d, &stored))
-		print_watch(x, d, BUILTIN_NAME, &stored);
+		print_watch(x, &queue, &stored);
 }
+
+static const struct cli_option status_options[] = {
+	{"numbers", NULL, "all counts: by state, by event, how long jobs take; this may take longer"},
+	{NULL, NULL, NULL},
+};
 
 static int cmd_status(struct cli *c)
 {
@@ -174,7 +229,7 @@ static int cmd_status(struct cli *c)
 		return code;
 	for (int i = 0; i < c->settings.ndatabases; i++)
 		if (is_named(&x, &c->settings.databases[i]))
-			ask_database(&x, &c->settings.databases[i]);
+			status_ask_database(&x, &c->settings.databases[i]);
 	if (c->json)
 		printf("{\"watches\":[%s\n],\"retention\":[%s\n],\"results_kept\":[%s\n]}\n",
 		       buf_text(&x.out), buf_text(&x.kept), buf_text(&x.workers));
@@ -190,9 +245,10 @@ static int cmd_status(struct cli *c)
 }
 
 COMMAND(status, cmd_status, "[WATCH…]",
-        "show which daemon leads each watch, what a guard holds back, and why",
+        "show whether all is well: leaders, counts, what is held back", .options = status_options,
         .examples = {{"defib status", "every watch"},
-                     {"defib status pages --json", "one watch, as JSON"}});
+                     {"defib status pages --numbers", "one watch, with all that can be counted"},
+                     {"defib status pages --json", "the same for programs, in brief"}});
 
 static const struct cli_option pause_options[] = {
 	{"all", NULL, "all watches of every configured database"},
@@ -214,16 +270,16 @@ static const struct cli_option raise_options[] = {
 };
 
 /* Which watch, in which database; "*": all of it. */
-struct target {
+struct status_target {
 	const char *watch;
 	const struct database *database;
 	struct session *session;
 };
 
-struct request {
+struct status_request {
 	struct cli *cli;
 	struct selection selection;
-	struct target *targets;
+	struct status_target *targets;
 	int n;
 	const char *name; /* of the override */
 	const char *value;
@@ -236,7 +292,7 @@ struct request {
 
 /* ---- which watches ---- */
 
-static void target_all(struct request *x)
+static void target_all(struct status_request *x)
 {
 	const struct settings *s = &x->cli->settings;
 	for (int i = 0; i < s->ndatabases; i++) {
@@ -244,26 +300,26 @@ static void target_all(struct request *x)
 		struct session *session = &x->selection.sessions[i];
 		if (!session->open)
 			*session = cli_session(d, NULL, false);
-		x->targets[x->n++] = (struct target){"*", d, session};
+		x->targets[x->n++] = (struct status_target){"*", d, session};
 	}
 }
 
-static int choose(struct request *x)
+static int status_choose(struct status_request *x)
 {
 	struct cli *c = x->cli;
 	bool all = cli_flag(c, "all");
 	if (all && c->nwords)
-		return cli_usage("%s: name watches, or give --all, not both", c->command->name);
+		return cli_usage("%s: name watches, or give --all, not both", c->called);
 	if (!all && !c->nwords)
-		return cli_usage("%s: name watches, or give --all", c->command->name);
+		return cli_usage("%s: name watches, or give --all", c->called);
 	int code = select_watches(c, &x->selection);
 	if (code != EXIT_CLEAN)
 		return code;
 	int room = x->selection.n + c->settings.ndatabases;
-	x->targets = ARENA_ARRAY(&c->arena, struct target, room);
+	x->targets = ARENA_ARRAY(&c->arena, struct status_target, room);
 	for (int i = 0; !all && i < x->selection.n; i++) {
 		const struct selected *g = &x->selection.groups[i];
-		x->targets[x->n++] = (struct target){g->watch->name, g->database, g->session};
+		x->targets[x->n++] = (struct status_target){g->watch->name, g->database, g->session};
 	}
 	if (all)
 		target_all(x);
@@ -275,8 +331,8 @@ static int choose(struct request *x)
 
 /* ---- setting ---- */
 
-static void print_line(struct request *x, const char *watch, const struct database *d,
-                       const char *text)
+static void status_print_line(struct status_request *x, const char *watch, const struct database *d,
+                              const char *text)
 {
 	buf_addf(&x->out, "%s/%s: ", d->name, text_eq(watch, "*") ? "all watches" : watch);
 	out_padded(&x->out, text, 0);
@@ -304,23 +360,26 @@ static void cleared_text(const struct override_answer *w, struct buf *text)
 	buf_add(text, w->was ? texts[i].was : texts[i].was_not);
 }
 
-static void print_answer(struct request *x, const struct target *t, const struct override_answer *w)
+static void status_print_answer(struct status_request *x, const struct status_target *t,
+                                const struct override_answer *w)
 {
 	AUTO_BUF text = BUF_INIT;
+	struct viewer v = viewer_local(NULL, t->database->name);
 	if (x->cli->json) {
 		buf_add(&x->out, x->printed ? ",\n" : "\n");
-		override_answer_json(t->database, w, &x->out);
+		record_json(&override_answer_record, w, &v, &x->out);
 	} else {
 		if (w->in_force)
 			in_force_text(w->in_force, &text);
 		else
 			cleared_text(w, &text);
-		print_line(x, w->watch, t->database, buf_text(&text));
+		status_print_line(x, w->watch, t->database, buf_text(&text));
 	}
 	x->printed++;
 }
 
-static defib_err set_override(struct request *x, const struct target *t, struct failure *f)
+static defib_err status_set_override(struct status_request *x, const struct status_target *t,
+                                     struct failure *f)
 {
 	struct cli *c = x->cli;
 	const struct override wanted = {.watch = t->watch,
@@ -331,25 +390,27 @@ static defib_err set_override(struct request *x, const struct target *t, struct 
 	struct override_answer answer;
 	defib_err err = override_set(t->session->store, &wanted, x->for_us, &c->arena, &answer, f);
 	if (!err)
-		print_answer(x, t, &answer);
+		status_print_answer(x, t, &answer);
 	return err;
 }
 
 /* ---- clearing ---- */
 
 /* An override for all watches cannot be cleared for one. */
-static int still_in_force(struct request *x, const struct target *t, const struct override *o)
+static int still_in_force(struct status_request *x, const struct status_target *t,
+                          const struct override *o)
 {
 	struct failure f = {0};
 	AUTO_BUF text = BUF_INIT;
 	override_text(o, &text);
 	fail(&f, DEFIB_REFUSED, "\"%s\" of %s is in force, set %s", x->name, t->watch, buf_text(&text));
-	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->command->name,
+	fail_next(&f, "clear it for all: defib %s --all%s", x->cli->called,
 	          text_eq(x->name, "raise") ? " --off" : "");
 	return cli_fail(&f);
 }
 
-static defib_err clear_override(struct request *x, const struct target *t, struct failure *f)
+static defib_err clear_override(struct status_request *x, const struct status_target *t,
+                                struct failure *f)
 {
 	const struct override *still;
 	struct override_answer *answers;
@@ -359,16 +420,16 @@ static defib_err clear_override(struct request *x, const struct target *t, struc
 	if (!err && still)
 		x->code = still_in_force(x, t, still);
 	for (int i = 0; !err && !still && i < n; i++)
-		print_answer(x, t, &answers[i]);
+		status_print_answer(x, t, &answers[i]);
 	return err;
 }
 
 /* ---- the whole ---- */
 
-static int run_request(struct request *x)
+static int run_request(struct status_request *x)
 {
 	AUTO_BUF json = BUF_INIT;
-	int code = choose(x), failed = 0;
+	int code = status_choose(x), failed = 0;
 	if (code != EXIT_CLEAN)
 		return code;
 	for (int i = 0; i < x->n; i++) {
@@ -376,7 +437,7 @@ static int run_request(struct request *x)
 		defib_err err = session_ready(x->targets[i].session, &f);
 		if (!err)
 			err = x->clear ? clear_override(x, &x->targets[i], &f)
-			               : set_override(x, &x->targets[i], &f);
+			               : status_set_override(x, &x->targets[i], &f);
 		if (err) {
 			x->code = cli_fail(&f);
 			failed++;
@@ -390,25 +451,25 @@ static int run_request(struct request *x)
 	return failed && failed < x->n ? EXIT_PARTLY : x->code;
 }
 
-static int read_span(struct request *x)
+static int status_read_span(struct status_request *x)
 {
 	if (!cli_duration(x->cli, "for", &x->for_us))
 		return EXIT_USAGE;
 	if (cli_flag(x->cli, "for") && x->for_us < US_PER_S)
 		return cli_usage("--for must be at least a second; to clear the override: defib %s",
-		                 text_eq(x->name, "pause") ? "resume" : "raise --off");
+		                 text_eq(x->name, "pause") ? "resume" : "tune raise --off");
 	return EXIT_CLEAN;
 }
 
 static int cmd_pause(struct cli *c)
 {
 	bool resume = text_eq(c->command->name, "resume");
-	struct request x = {.cli = c, .name = "pause", .value = "on", .clear = resume};
-	int code = resume ? EXIT_CLEAN : read_span(&x);
+	struct status_request x = {.cli = c, .name = "pause", .value = "on", .clear = resume};
+	int code = resume ? EXIT_CLEAN : status_read_span(&x);
 	return code == EXIT_CLEAN ? run_request(&x) : code;
 }
 
-COMMAND(pause, cmd_pause, "WATCH…|--all", "stop the daemons from recovering, until resumed",
+COMMAND(pause, cmd_pause, "WATCH…|--all", "stop the daemons from recovering, until defib resume",
         .options = pause_options,
         .examples = {{"defib pause pages --for 1h --reason 'migration'", "one watch, for an hour"},
                      {"defib pause --all", "everything, until resumed"}});
@@ -417,7 +478,7 @@ COMMAND(resume, cmd_pause, "WATCH…|--all", "let the daemons recover again",
         .options = resume_options,
         .examples = {{"defib resume pages", "one watch"}, {"defib resume --all", "everything"}});
 
-static int read_factor(struct cli *c, const char **value)
+static int status_read_factor(struct cli *c, const char **value)
 {
 	const char *text = cli_value(c, "by");
 	char *end = NULL;
@@ -436,18 +497,18 @@ static int read_factor(struct cli *c, const char **value)
 
 static int cmd_raise(struct cli *c)
 {
-	struct request x = {.cli = c, .name = "raise", .clear = cli_flag(c, "off")};
+	struct status_request x = {.cli = c, .name = "raise", .clear = cli_flag(c, "off")};
 	if (x.clear && (cli_flag(c, "by") || cli_flag(c, "for") || cli_flag(c, "reason")))
 		return cli_usage(
 			"--off clears the override and cannot be combined with --by, --for or --reason");
-	int code = x.clear ? EXIT_CLEAN : read_factor(c, &x.value);
+	int code = x.clear ? EXIT_CLEAN : status_read_factor(c, &x.value);
 	if (code == EXIT_CLEAN && !x.clear)
-		code = read_span(&x);
+		code = status_read_span(&x);
 	return code == EXIT_CLEAN ? run_request(&x) : code;
 }
 
 COMMAND(raise, cmd_raise, "WATCH…|--all --by FACTOR",
         "raise the thresholds of the daemons, while load is high", .options = raise_options,
-        .examples = {{"defib raise pages --by 3 --for 2h --reason 'sale'",
+        .examples = {{"defib tune raise pages --by 3 --for 2h --reason 'sale'",
                       "three times the thresholds, for two hours"},
-                     {"defib raise --all --off", "as configured again"}});
+                     {"defib tune raise --all --off", "as configured again"}});

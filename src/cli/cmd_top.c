@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cmd_top.c: `defib top`: watches, stuck jobs and workers on a full screen, live, with the acts
- * of the command line a key away (top/top.h).
+ * of the command line a key away (top/talk.h).
  */
-#include "cli/top/top.h"
 
 #include "base/clock.h"
+#include "cli/load.h"
+#include "cli/top/model.h"
+#include "cli/top/reader.h"
+#include "cli/top/screen.h"
+#include "cli/top/talk.h"
 #include "daemon/settings.h"
 
 #include <errno.h>
@@ -25,7 +29,7 @@ static const struct cli_option top_options[] = {
 static volatile sig_atomic_t ended_by;
 static int wake_pipe[2];
 
-static void on_signal(int number)
+static void top_on_signal(int number)
 {
 	ssize_t n;
 	ended_by = number;
@@ -37,7 +41,7 @@ static void on_signal(int number)
 static void take_signals(void)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	struct sigaction how = {.sa_handler = on_signal};
+	struct sigaction how = {.sa_handler = top_on_signal};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		sigaction(numbers[i], &how, NULL);
 }
@@ -67,7 +71,7 @@ static int find_places(struct cli *c, const struct selection *s, struct top_plac
 
 /* ---- the loop ---- */
 
-static void draw(struct top_talk *t)
+static void top_draw(struct top_talk *t)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct top_size size = top_screen_size();
@@ -93,12 +97,12 @@ static void take_keys(struct top_talk *t)
 	}
 }
 
-static void run(struct top_talk *t)
+static void top_run(struct top_talk *t)
 {
 	struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
 	while (!t->quit && !ended_by) {
 		top_talk_hear(t);
-		draw(t);
+		top_draw(t);
 		int n = poll(fds, 2, 1000);
 		/* A terminal that is gone sends no more keys, and shows nothing. */
 		if (n > 0 && (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)))
@@ -134,7 +138,7 @@ static void watch_and_talk(struct cli *c, struct top_place *places, int n, int64
 			top_reader_start(&ctx, places[i].database, places[i].watches, places[i].n, i);
 	top_talk_init(&talk, places, n);
 	talk.environment = settings_environment(&c->settings)->name;
-	run(&talk);
+	top_run(&talk);
 	top_screen_close();
 	bool ended = stop_readers(places, n);
 	if (!ended) {
@@ -160,10 +164,10 @@ static int cmd_top(struct cli *c)
 	struct top_place *places;
 	int64_t every_us = US_PER_S;
 	if (c->json)
-		return cli_usage("top has no --json; use defib list or defib stats");
+		return cli_usage("top has no --json; use defib list or defib status");
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return cli_usage("top needs a terminal; without one: defib status, defib list --where "
-		                 "stuck, defib stats");
+		                 "stuck");
 	if (!cli_duration(c, "every", &every_us))
 		return EXIT_USAGE;
 	if (every_us < EVERY_LEAST_MS * 1000)

@@ -6,15 +6,19 @@
  * Signals are blocked in all threads and handled by one: TERM and INT stop the worker (a second one
  * at once), HUP reloads the configuration. The worker itself installs no handler.
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/program_env.h"
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "store/spool_folder.h"
 #include "worker/source.h"
-#include "worker/spool_file.h"
+#include "worker/source_queue.h"
+#include "worker/source_table.h"
 #include "worker/stored_jobs.h"
 #include "worker/worker.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,19 +145,18 @@ static int override_pool(const struct cli *c, struct worker_pool *p)
 {
 	int64_t poll_us = p->poll_ms * 1000, timeout_us = p->timeout_ms * 1000;
 	int64_t grace_us = p->grace_ms * 1000;
-	if (!cli_int(c, "concurrency", &p->concurrency) || !cli_duration(c, "poll", &poll_us) ||
+	if (!cli_int_within(c, "concurrency", 1, 10000, &p->concurrency) ||
+	    !cli_duration_within(c, "poll", POLL_LEAST_US, DURATION_MOST_US, &poll_us) ||
 	    !cli_duration(c, "timeout", &timeout_us) || !cli_duration(c, "grace", &grace_us))
 		return EXIT_USAGE;
-	if (p->concurrency < 1 || p->concurrency > 10000)
-		return cli_usage("--concurrency must be from 1 to 10000");
-	p->poll_ms = poll_us / 1000;
-	p->timeout_ms = timeout_us / 1000;
-	p->grace_ms = grace_us / 1000;
+	p->poll_ms = ms_from_us(poll_us);
+	p->timeout_ms = ms_from_us(timeout_us);
+	p->grace_ms = ms_from_us(grace_us);
 	return EXIT_CLEAN;
 }
 
-static int add_pool(struct work_run *r, const struct worker_pool *pool, const struct watch *w,
-                    const char *kind)
+static int work_add_pool(struct work_run *r, const struct worker_pool *pool, const struct watch *w,
+                         const char *kind)
 {
 	if (r->npools == POOLS_MAX)
 		return cli_usage("a worker has at most %d pools", POOLS_MAX);
@@ -196,7 +199,7 @@ static int add_queue(struct work_run *r)
 	if (code != EXIT_CLEAN)
 		return code;
 	pool.source = source_queue_kinds(queue ? queue : "default", kinds.items, kinds.n);
-	return add_pool(r, &pool, NULL, any_kind || kind ? kind : "workflows");
+	return work_add_pool(r, &pool, NULL, any_kind || kind ? kind : "workflows");
 }
 
 static int add_watch_pool(struct work_run *r, const struct watch *w, const char *kind,
@@ -211,10 +214,10 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 		.workflows = &r->cli->settings.workflows,
 		.no_session_error = w->work.no_session_error,
 		.unrecorded_message = w->work.unrecorded_message,
-		.poll_ms = w->work.poll_us / 1000,
+		.poll_ms = ms_from_us(w->work.poll_us),
 		.batch = w->work.batch,
-		.timeout_ms = w->work.timeout_us / 1000,
-		.grace_ms = w->work.grace_us / 1000,
+		.timeout_ms = ms_from_us(w->work.timeout_us),
+		.grace_ms = ms_from_us(w->work.grace_us),
 		.stagger_ms = w->work.stagger_us / 1000,
 		.burst_limit = w->work.burst_limit,
 		.burst_ms = w->work.burst_window_us / 1000,
@@ -229,10 +232,10 @@ static int add_watch_pool(struct work_run *r, const struct watch *w, const char 
 		return cli_usage("watch %s has no work.command: give a program after --", w->name);
 	if (source_table(w, kind, s, &pool.source, &f))
 		return cli_fail(&f);
-	return add_pool(r, &pool, w, kind);
+	return work_add_pool(r, &pool, w, kind);
 }
 
-static int add_watch(struct work_run *r, const struct watch *w, struct store *s)
+static int work_add_watch(struct work_run *r, const struct watch *w, struct store *s)
 {
 	int code = EXIT_CLEAN;
 	if (!w->work.given)
@@ -250,7 +253,7 @@ static int add_watch(struct work_run *r, const struct watch *w, struct store *s)
 }
 
 /* A worker works in one database: that of the first watch. */
-static const struct watch *named_watch(struct work_run *r, const char *name)
+static const struct watch *work_named_watch(struct work_run *r, const char *name)
 {
 	const struct settings *all = &r->cli->settings;
 	const struct watch *w = settings_watch(all, name);
@@ -269,14 +272,14 @@ static const struct watch *named_watch(struct work_run *r, const char *name)
 	return w;
 }
 
-static int add_watches(struct work_run *r)
+static int work_add_watches(struct work_run *r)
 {
 	struct cli *c = r->cli;
 	struct failure f = {0};
 	AUTO_STORE s = NULL;
 	int code = EXIT_CLEAN;
 	for (int i = 0; i < c->dashes && code == EXIT_CLEAN; i++) {
-		const struct watch *w = named_watch(r, c->words[i]);
+		const struct watch *w = work_named_watch(r, c->words[i]);
 		if (!w) {
 			code = EXIT_USAGE;
 			break;
@@ -284,7 +287,7 @@ static int add_watches(struct work_run *r)
 		struct store_options o = cli_store_options(r->database, w, false);
 		if (!s && store_open(&o, &s, &f))
 			return cli_fail(&f);
-		code = add_watch(r, w, s);
+		code = work_add_watch(r, w, s);
 	}
 	return code;
 }
@@ -310,7 +313,24 @@ static const char *spool_given(const struct work_run *r)
 	return base;
 }
 
-/* The directory of all spools: as given, else under systemd's or the user's state; NULL: off. */
+#define FOLDER_NAME_MOST 60
+
+/* The address of the database as the name of a directory. */
+static const char *database_folder(const struct work_run *r)
+{
+	AUTO_BUF target = BUF_INIT, name = BUF_INIT;
+	store_target(r->database->url, &target);
+	for (const char *c = buf_text(&target); *c && name.len < FOLDER_NAME_MOST; c++)
+		buf_addch(&name, isalnum((unsigned char)*c) || *c == '_' ? *c : '-');
+	buf_addf(&name, "-%016llx",
+	         (unsigned long long)fnv1a(FNV_START, buf_text(&target), target.len));
+	return buf_to_arena(&name, &r->cli->arena);
+}
+
+/*
+ * The directory of all spools: as given, else under systemd's or the user's state, one for each
+ * database; NULL: off.
+ */
 static const char *spool_base(const struct work_run *r)
 {
 	struct cli *c = r->cli;
@@ -319,11 +339,11 @@ static const char *spool_base(const struct work_run *r)
 	bool on;
 	if (base && bool_parse(base, &on) && !on)
 		return NULL;
-	if (!base && state)
-		base = arena_printf(&c->arena, "%s/spool", state);
-	if (!base)
-		base = arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
-	return base;
+	if (base)
+		return base;
+	base = state ? arena_printf(&c->arena, "%s/spool", state)
+	             : arena_printf(&c->arena, "%s/.local/state/defib/spool", home ? home : "/tmp");
+	return arena_printf(&c->arena, "%s/%s", base, database_folder(r));
 }
 
 static const char *spool_folder(const struct work_run *r, const char *name)
@@ -336,7 +356,7 @@ static const char *spool_folder(const struct work_run *r, const char *name)
 	return folder;
 }
 
-static const char *worker_name(struct cli *c, const char *source, int n)
+static const char *work_worker_name(struct cli *c, const char *source, int n)
 {
 	char host[65] = "host";
 	(void)gethostname(host, sizeof host - 1);
@@ -347,7 +367,7 @@ static const char *worker_name(struct cli *c, const char *source, int n)
 }
 
 /* If another process owns the spool of a name, the name is taken: the next one is tried. */
-static defib_err open_named(struct work_run *r, struct worker_options *o, struct failure *f)
+static defib_err work_open_named(struct work_run *r, struct worker_options *o, struct failure *f)
 {
 	defib_err err = DEFIB_REFUSED;
 	const char *base = spool_base(r);
@@ -356,7 +376,7 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 		return f->code;
 	for (int n = 1; n <= 1000 && err == DEFIB_REFUSED; n++) {
 		fail_clear(f);
-		o->name = worker_name(r->cli, o->pools[0].source->name, n);
+		o->name = work_worker_name(r->cli, o->pools[0].source->name, n);
 		o->spool = spool_folder(r, o->name);
 		err = worker_open(o, &r->worker, f);
 	}
@@ -370,7 +390,8 @@ static defib_err open_named(struct work_run *r, struct worker_options *o, struct
 /* The command line still overrides the file. */
 static void resize_pool(struct work_run *r, int i, const struct watch *w)
 {
-	struct worker_pool p = {.concurrency = w->work.concurrency, .poll_ms = w->work.poll_us / 1000};
+	struct worker_pool p = {.concurrency = w->work.concurrency,
+	                        .poll_ms = ms_from_us(w->work.poll_us)};
 	for (int k = 0; k < w->work.npools; k++)
 		if (text_eq(w->work.pools[k].kind, r->kinds[i]))
 			p.concurrency = w->work.pools[k].concurrency;
@@ -379,7 +400,7 @@ static void resize_pool(struct work_run *r, int i, const struct watch *w)
 }
 
 /* Pool sizes and poll intervals from the current file; an invalid file changes nothing. */
-static void reload(struct work_run *r)
+static void work_reload(struct work_run *r)
 {
 	struct cli fresh = {.config = r->cli->config, .db = r->cli->db, .quiet = r->cli->quiet};
 	struct failure f = {0};
@@ -400,11 +421,11 @@ static void reload(struct work_run *r)
 	arena_release(&fresh.arena);
 }
 
-static void on_signal(void *ctx, int signal)
+static void work_on_signal(void *ctx, int signal)
 {
 	struct work_run *r = ctx;
 	if (signal == SIGHUP) {
-		reload(r);
+		work_reload(r);
 		return;
 	}
 	log_event(LOG_INFO, "stopping: no new claims; a second signal releases the jobs at once");
@@ -413,16 +434,16 @@ static void on_signal(void *ctx, int signal)
 
 /* ---- running ---- */
 
-static int run_worker(struct work_run *r, struct worker_options *o)
+static int work_run_worker(struct work_run *r, struct worker_options *o)
 {
 	struct failure f = {0};
 	struct worker_counts counts;
 	sigset_t set;
 	cli_block_signals(&set, WORKER_ENDED);
-	if (open_named(r, o, &f))
+	if (work_open_named(r, o, &f))
 		return cli_queue_fail(&f);
 	worker_log_started(o, r->kinds);
-	if (!cli_run_worker(r->worker, on_signal, r))
+	if (!cli_run_worker(r->worker, work_on_signal, r))
 		return EXIT_USAGE;
 	worker_counts(r->worker, &counts);
 	worker_close(r->worker);
@@ -435,9 +456,10 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 {
 	const char *budget = cli_value(r->cli, "crash-budget");
 	bool on = true;
-	r->lease_us = 15 * US_PER_S;
+	r->lease_us = LEASE_USUAL_MS * INT64_C(1000);
 	r->grace_us = 30 * US_PER_S;
-	if (!cli_duration(r->cli, "lease", &r->lease_us) ||
+	if (!cli_duration_within(r->cli, "lease", LEASE_LEAST_MS * INT64_C(1000),
+	                         LEASE_MOST_MS * INT64_C(1000), &r->lease_us) ||
 	    !cli_duration(r->cli, "grace", &r->grace_us))
 		return EXIT_USAGE;
 	r->brake_us = 0;
@@ -445,7 +467,7 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 	bool brakes = true;
 	if (brake && bool_parse(brake, &brakes) && !brakes)
 		r->brake_us = -1000;
-	else if (!cli_duration(r->cli, "brake", &r->brake_us))
+	else if (!cli_duration_within(r->cli, "brake", 1000, DURATION_MOST_US, &r->brake_us))
 		return EXIT_USAGE;
 	const char *client = cli_value(r->cli, "client-timeout");
 	bool limited = true;
@@ -454,8 +476,6 @@ static int read_limits(struct work_run *r, struct watch *builtin)
 		r->client_us = 0;
 	else if (!cli_duration(r->cli, "client-timeout", &r->client_us))
 		return EXIT_USAGE;
-	if (r->lease_us < 600000)
-		return cli_usage("--lease must be at least 600ms");
 	if (budget && bool_parse(budget, &on) && !on)
 		builtin->crash_budget.max = 0;
 	else if (!cli_int(r->cli, "crash-budget", &builtin->crash_budget.max))
@@ -471,21 +491,21 @@ static int work(struct work_run *r)
 	int code = read_limits(r, builtin);
 	r->watches[r->nwatches++] = builtin;
 	if (code == EXIT_CLEAN)
-		code = r->cli->dashes > 0 ? add_watches(r) : add_queue(r);
+		code = r->cli->dashes > 0 ? work_add_watches(r) : add_queue(r);
 	if (code != EXIT_CLEAN || r->npools == 0)
 		return code;
 	o.npools = r->npools;
 	o.nwatches = r->nwatches;
 	o.store = cli_store_options(r->database, NULL, false);
 	o.lease = lease_rules_of(r->lease_us / 1000);
-	o.grace_ms = r->grace_us / 1000;
+	o.grace_ms = ms_from_us(r->grace_us);
 	o.brake_ms = r->brake_us / 1000;
 	o.no_startup = cli_flag(r->cli, "no-startup");
 	o.drain = cli_flag(r->cli, "drain");
 	o.lines_in = STDIN_FILENO;
 	o.lines_out = STDOUT_FILENO;
-	o.client_timeout_ms = r->client_us / 1000;
-	return run_worker(r, &o);
+	o.client_timeout_ms = ms_from_us(r->client_us);
+	return work_run_worker(r, &o);
 }
 
 static int cmd_work(struct cli *c)
@@ -510,7 +530,7 @@ static int cmd_work(struct cli *c)
 		return cli_usage("defib work needs a program, or workflows in the configuration: "
 		                 "defib work --queue mail -- ./send-mail");
 	r->cli = c;
-	/* Of the first watch; if there is none of that name, add_watches() reports it. */
+	/* Of the first watch; if there is none of that name, work_add_watches() reports it. */
 	const struct watch *first = c->dashes > 0 ? settings_watch(&c->settings, c->words[0]) : NULL;
 	r->database = first ? settings_database(&c->settings, first) : &c->settings.databases[0];
 	code = work(r);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * load.c: from files, environment and options to settings.
  */
-#include "cli/cli.h"
+#include "cli/load.h"
 
+#include "alert/options.h"
 #include "base/clock.h"
+#include "cli/cli.h"
 #include "daemon/scheduled_reports.h"
 #include "daemon/settings.h"
 #include "ledger/schema.h"
+#include "store/url.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -45,7 +48,7 @@ int cli_fail(const struct failure *f)
 
 int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f)
 {
-	if (strncmp(f->sqlstate, "22", 2) != 0)
+	if (f->code != DEFIB_BAD_VALUE)
 		return cli_fail(f);
 	f->code = DEFIB_USAGE;
 	if (c->nwords == 0)
@@ -64,9 +67,8 @@ int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f)
 void cli_queue_hint(struct failure *f)
 {
 	/* Our own statements are correct: the tables, or their whole schema, are missing. */
-	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
-	if (missing && !f->next[0])
-		fail_next(f, "defib init creates and upgrades the queue's tables");
+	if (f->code == DEFIB_BAD_SQL && !f->next[0])
+		fail_next(f, "defib init creates the queue's tables");
 	if (f->code == DEFIB_PERMISSION && !f->next[0])
 		schema_refused(f, "the role may not use the queue's tables");
 }
@@ -86,7 +88,10 @@ defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f)
 			f, DEFIB_REFUSED,
 			"watch %s: a threshold under twice its beat of %s would declare live workers dead",
 			w->name, buf_text(&beat));
-	if (us == 0 && (w->alive_at.text || w->started_at.text))
+	bool measures_age = false;
+	for (enum sign s = 0; s < SIGN_COUNT; s++)
+		measures_age = measures_age || (watch_sign(w, s)->text && !sign_kinds[s].deadline);
+	if (us == 0 && measures_age)
 		return fail(f, DEFIB_REFUSED,
 		            "watch %s: a threshold of 0s would make every running row stuck", w->name);
 	if (w->beat_us && us == 2 * w->beat_us) {
@@ -94,10 +99,9 @@ defib_err cli_override_threshold(struct watch *w, int64_t us, struct failure *f)
 		         w->name, buf_text(&beat));
 		log_event(LOG_WARN, buf_text(&warning));
 	}
-	if (w->stuck_after.given)
-		w->stuck_after = (struct threshold){.given = true, .standard_us = us};
-	if (w->overdue_after.given)
-		w->overdue_after = (struct threshold){.given = true, .standard_us = us};
+	for (enum sign s = 0; s < SIGN_COUNT; s++)
+		if (watch_limit(w, s)->given)
+			*watch_limit_to_change(w, s) = (struct threshold){.given = true, .standard_us = us};
 	return DEFIB_OK;
 }
 
@@ -122,7 +126,7 @@ static void put_only(struct cli *c, struct cfg_node *root, const char *key, stru
 }
 
 /* --db URL replaces the first database; with a file that has several it must be a name. */
-static defib_err put_database(struct cli *c, struct cfg_node *root, struct failure *f)
+static defib_err load_put_database(struct cli *c, struct cfg_node *root, struct failure *f)
 {
 	struct cfg_node *list = cfg_get(root, "databases");
 	enum store_engine engine;
@@ -220,7 +224,7 @@ static defib_err keep_database(struct cli *c, struct failure *f)
 }
 
 /* The first problem of a reader, with its position, as a failure. */
-static defib_err first_problem(const struct cfg_reader *r, struct failure *f)
+static defib_err load_first_problem(const struct cfg_reader *r, struct failure *f)
 {
 	AUTO_BUF place = BUF_INIT;
 	int i = 0;
@@ -262,14 +266,14 @@ defib_err cli_read(struct cli *c, struct failure *f)
 	c->db = cli_db(c);
 	defib_err err = load_tree(c, &root, f);
 	if (!err && root->kind == CFG_MAP && c->db)
-		err = put_database(c, root, f);
+		err = load_put_database(c, root, f);
 	if (!err && root->kind == CFG_MAP)
 		err = put_watch(c, root, f);
 	if (err)
 		return err;
 	settings_read(&c->reader, root, program_sections, &c->settings);
 	if (c->reader.nerrors)
-		return first_problem(&c->reader, f);
+		return load_first_problem(&c->reader, f);
 	return c->db && !is_url(c->db) ? keep_database(c, f) : DEFIB_OK;
 }
 

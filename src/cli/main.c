@@ -4,9 +4,10 @@
  * A password in a URL is read and then wiped from argv, so that the process title does not show it.
  * A message is a line for people, or a log event for programs.
  */
-#include "cli/cli.h"
-
 #include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "watch/options.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -14,11 +15,17 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+const struct command_group command_groups[GROUP_COUNT] = {
+#define X(id, word, title) [GROUP_##id] = {word, title},
+	COMMAND_GROUP_LIST(X)
+#undef X
+};
+
 const struct listed_command commands[] = {
-#define X(group, name) {GROUP_##group, &name##_command},
+#define X(group, place, name) {&command_groups[GROUP_##group], PLACE_##place, &name##_command},
 	COMMAND_LIST(X)
 #undef X
-		{0, NULL},
+		{.command = NULL},
 };
 
 const struct cli_option global_options[] = {
@@ -96,12 +103,27 @@ static bool is_watch_option(const char *name)
 	return found;
 }
 
-const struct command *cli_command(const char *name)
+const struct command_group *cli_group(const char *word)
+{
+	for (int i = 0; i < GROUP_COUNT; i++)
+		if (text_eq(command_groups[i].word, word))
+			return &command_groups[i];
+	return NULL;
+}
+
+const struct command *cli_command(const struct command_group *group, const char *name)
 {
 	for (const struct listed_command *l = commands; l->command; l++)
-		if (text_eq(l->command->name, name))
+		if (text_eq(l->command->name, name) && (!group || l->group == group))
 			return l->command;
 	return NULL;
+}
+
+void cli_command_words(const struct listed_command *l, struct buf *out)
+{
+	if (l->group->word)
+		buf_addf(out, "%s ", l->group->word);
+	buf_add(out, l->command->name);
 }
 
 int cli_unknown(const char *what, const char *word, const char *const *names)
@@ -116,15 +138,28 @@ int cli_unknown(const char *what, const char *word, const char *const *names)
 	return EXIT_USAGE;
 }
 
-int cli_unknown_command(const char *word)
+/* Suggests a group, or a command with the word of its group, even if that was left out. */
+int cli_unknown_command(const struct command_group *group, const char *word)
 {
+	AUTO_BUF words = BUF_INIT;
 	const char *names[128];
 	int n = 0;
+	for (int i = 0; i < GROUP_COUNT && !group; i++)
+		if (command_groups[i].word)
+			names[n++] = command_groups[i].word;
 	for (const struct listed_command *l = commands; l->command; l++)
-		names[n++] = l->command->name;
+		if (!group || l->group == group)
+			names[n++] = l->command->name;
 	names[n] = NULL;
-	return cli_usage("unknown command \"%s\"%s (see defib --help)", word,
-	                 text_hint(word, names).text);
+	const char *near = text_nearest(word, names);
+	for (const struct listed_command *l = commands; near && l->command; l++)
+		if (l->command->name == near)
+			cli_command_words(l, &words);
+	if (words.len)
+		near = buf_text(&words);
+	return cli_usage("unknown command \"%s%s%s\"%s (see defib %s%s--help)",
+	                 group ? group->word : "", group ? " " : "", word,
+	                 hint_of(near, "\"", "\"").text, group ? group->word : "", group ? " " : "");
 }
 
 static int unknown_option(struct cli *c, const char *name)
@@ -141,8 +176,7 @@ static int unknown_option(struct cli *c, const char *name)
 	names[n] = NULL;
 	const char *near = text_nearest(name, names);
 	return cli_usage("unknown option --%s%s (see defib %s%s--help)", name,
-	                 hint_of(near, "--", "").text, c->command ? c->command->name : "",
-	                 c->command ? " " : "");
+	                 hint_of(near, "--", "").text, c->called, *c->called ? " " : "");
 }
 
 static int set_global(struct cli *c, const char *name, const char *value)
@@ -167,8 +201,8 @@ static int set_global(struct cli *c, const char *name, const char *value)
 }
 
 /* One option, with its value in the same word or the next one. */
-static int take_option(struct cli *c, int argc, char **argv, int *i, const char *name,
-                       const char *value)
+static int main_take_option(struct cli *c, int argc, char **argv, int *i, const char *name,
+                            const char *value)
 {
 	const struct cli_option *global = find_option(global_options, name);
 	const struct cli_option *own = c->command ? find_option(c->command->options, name) : NULL;
@@ -192,10 +226,10 @@ static int take_option(struct cli *c, int argc, char **argv, int *i, const char 
 	return EXIT_CLEAN;
 }
 
-static int take_word(struct cli *c, const char *word)
+static int main_take_word(struct cli *c, const char *word)
 {
 	if (!c->command)
-		return cli_unknown_command(word);
+		return cli_unknown_command(c->group, word);
 	if (c->nwords == CLI_GIVEN_MAX)
 		return cli_usage("too many arguments");
 	c->words[c->nwords++] = word;
@@ -203,11 +237,19 @@ static int take_word(struct cli *c, const char *word)
 }
 
 /* The command may come after options that only it knows, so it is found first. */
-static void find_command_word(struct cli *c, int argc, char **argv)
+static void find_command_words(struct cli *c, int argc, char **argv)
 {
-	for (int i = 1; i < argc && !c->command; i++) {
+	c->called = "";
+	for (int i = 1; i < argc; i++) {
 		if (argv[i][0] != '-') {
-			c->command = cli_command(argv[i]);
+			if (!c->group && (c->group = cli_group(argv[i])) != NULL) {
+				c->called = c->group->word;
+				continue;
+			}
+			c->command = cli_command(c->group, argv[i]);
+			if (c->command)
+				c->called = c->group ? arena_printf(&c->arena, "%s %s", c->called, argv[i])
+				                     : c->command->name;
 			return;
 		}
 		const struct cli_option *o =
@@ -219,7 +261,7 @@ static void find_command_word(struct cli *c, int argc, char **argv)
 
 static int parse_words(struct cli *c, int argc, char **argv)
 {
-	bool only_words = false, command_seen = false;
+	bool only_words = false, group_seen = false, command_seen = false;
 	int code = EXIT_CLEAN;
 	for (int i = 1; i < argc && code == EXIT_CLEAN; i++) {
 		char *arg = argv[i], *equals = strchr(arg, '=');
@@ -229,18 +271,20 @@ static int parse_words(struct cli *c, int argc, char **argv)
 		} else if (!only_words && text_starts(arg, "--")) {
 			const char *name =
 				equals ? arena_strndup(&c->arena, arg + 2, (size_t)(equals - arg) - 2) : arg + 2;
-			code = take_option(c, argc, argv, &i, name, equals ? equals + 1 : NULL);
+			code = main_take_option(c, argc, argv, &i, name, equals ? equals + 1 : NULL);
 		} else if (!only_words && arg[0] == '-' && arg[1] && !arg[2]) {
 			size_t l = 0;
 			while (l < sizeof letters / sizeof *letters && letters[l].letter != arg[1])
 				l++;
 			if (l == sizeof letters / sizeof *letters)
 				return cli_usage("unknown option %s (see defib --help)", arg);
-			code = take_option(c, argc, argv, &i, letters[l].name, NULL);
+			code = main_take_option(c, argc, argv, &i, letters[l].name, NULL);
+		} else if (c->group && !group_seen && text_eq(arg, c->group->word)) {
+			group_seen = true;
 		} else if (c->command && !command_seen && text_eq(arg, c->command->name)) {
 			command_seen = true;
 		} else {
-			code = take_word(c, arg);
+			code = main_take_word(c, arg);
 		}
 	}
 	if (!only_words)
@@ -259,7 +303,7 @@ int cli_parse(struct cli *c, int argc, char **argv)
 		if (i > 0)
 			url_wipe_password(equals ? equals + 1 : argv[i]);
 	}
-	find_command_word(c, argc, copy);
+	find_command_words(c, argc, copy);
 	return parse_words(c, argc, copy);
 }
 
@@ -284,11 +328,27 @@ bool cli_duration(const struct cli *c, const char *name, int64_t *us)
 	if (!text || duration_parse(text, us))
 		return true;
 	/* "--threshold 180": on the command line a number without a unit is seconds. */
-	if (int_parse(text, &seconds) && seconds >= 0 && seconds < INT64_C(3153600000)) {
+	if (int_parse(text, &seconds) && seconds >= 0 && seconds <= DURATION_MOST_US / US_PER_S) {
 		*us = seconds * US_PER_S;
 		return true;
 	}
-	cli_usage("--%s expects a duration such as 90s, 15m or 1h30m, not \"%s\"", name, text);
+	cli_usage("--%s expects a duration such as 90s, 15m or 1h30m, at most %lldd, not \"%s\"", name,
+	          (long long)(DURATION_MOST_US / DAY_US), text);
+	return false;
+}
+
+bool cli_duration_within(const struct cli *c, const char *name, int64_t least_us, int64_t most_us,
+                         int64_t *us)
+{
+	AUTO_BUF least = BUF_INIT, most = BUF_INIT;
+	if (!cli_duration(c, name, us))
+		return false;
+	if (!cli_value(c, name) || (*us >= least_us && *us <= most_us))
+		return true;
+	duration_text(least_us, &least);
+	duration_text(most_us, &most);
+	cli_usage("--%s must be from %s to %s, not \"%s\"", name, buf_text(&least), buf_text(&most),
+	          cli_value(c, name));
 	return false;
 }
 
@@ -297,7 +357,18 @@ bool cli_int(const struct cli *c, const char *name, int64_t *n)
 	const char *text = cli_value(c, name);
 	if (!text || (int_parse(text, n) && *n >= 0))
 		return true;
-	cli_usage("--%s expects a whole number, not \"%s\"", name, text);
+	cli_usage("--%s expects a whole number up to %lld, not \"%s\"", name, (long long)INT64_MAX,
+	          text);
+	return false;
+}
+
+bool cli_int_within(const struct cli *c, const char *name, int64_t least, int64_t most, int64_t *n)
+{
+	const char *text = cli_value(c, name);
+	if (!text || (int_parse(text, n) && *n >= least && *n <= most))
+		return true;
+	cli_usage("--%s must be a whole number from %lld to %lld, not \"%s\"", name, (long long)least,
+	          (long long)most, text);
 	return false;
 }
 
@@ -327,7 +398,7 @@ void cli_print(const struct cli *c, const char *fmt, ...)
 }
 
 /* A message may quote a row, or a server's answer. */
-static void print_line(const char *text, const char *next)
+static void main_print_line(const char *text, const char *next)
 {
 	AUTO_BUF line = BUF_INIT;
 	buf_add(&line, "defib: ");
@@ -341,7 +412,7 @@ void cli_message(const char *text, const char *next)
 {
 	bool more = next && *next;
 	if (!as_events)
-		print_line(text, more ? next : NULL);
+		main_print_line(text, more ? next : NULL);
 	else if (more)
 		log_event(LOG_ERROR, text, LOG_STR("next", next));
 	else
@@ -460,7 +531,7 @@ int main(int argc, char **argv)
 		if (c.version)
 			printf("defib %s\n", defib_version());
 		else if (c.help || !c.command)
-			cli_help(c.command);
+			cli_help(c.group, c.command, false);
 		else
 			code = c.command->run(&c);
 	}

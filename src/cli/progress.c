@@ -7,7 +7,7 @@
 #define EVERY_MS 100
 #define BAR 24 /* characters */
 
-static void add_bar(struct buf *out, int64_t n, int64_t total)
+static void progress_add_bar(struct buf *out, int64_t n, int64_t total)
 {
 	int64_t full = n < total ? n * BAR / total : BAR;
 	buf_add(out, "[");
@@ -22,7 +22,7 @@ void progress_text(const struct progress_of *p, int64_t n, int64_t elapsed_ms, s
 	out_visible(out, p->name);
 	buf_add(out, ": ");
 	if (p->total > 0)
-		add_bar(out, n, p->total);
+		progress_add_bar(out, n, p->total);
 	buf_add_count(out, n);
 	if (p->total > 0) {
 		buf_add(out, " of ");

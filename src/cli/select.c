@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/select.h"
 
+#include "cli/load.h"
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
+#include "watch/schemas.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -64,15 +66,15 @@ static int find_only(struct choice *x)
 
 /* ---- groups and sessions ---- */
 
-static const struct database *database_of(const struct choice *x, const struct watch *w)
+static const struct database *select_database_of(const struct choice *x, const struct watch *w)
 {
 	const struct settings *s = &x->cli->settings;
 	return w == x->queue ? &s->databases[0] : settings_database(s, w);
 }
 
-static struct session *session_of(struct choice *x, const struct watch *w)
+static struct session *select_session_of(struct choice *x, const struct watch *w)
 {
-	const struct database *d = database_of(x, w);
+	const struct database *d = select_database_of(x, w);
 	struct session *session = &x->out->sessions[d - x->cli->settings.databases];
 	int64_t ms = w->statement_timeout_us / 1000;
 	if (!session->open)
@@ -83,14 +85,14 @@ static struct session *session_of(struct choice *x, const struct watch *w)
 	return session;
 }
 
-static struct selected *group_of(struct choice *x, const struct watch *w)
+static struct selected *select_group_of(struct choice *x, const struct watch *w)
 {
 	struct selection *s = x->out;
 	for (int i = 0; i < s->n; i++)
 		if (s->groups[i].watch == w)
 			return &s->groups[i];
-	s->groups[s->n] =
-		(struct selected){.watch = w, .database = database_of(x, w), .session = session_of(x, w)};
+	s->groups[s->n] = (struct selected){
+		.watch = w, .database = select_database_of(x, w), .session = select_session_of(x, w)};
 	return &s->groups[s->n++];
 }
 
@@ -105,7 +107,7 @@ static const char *unwrapped(const char *text, struct arena *a)
 	return only ? arena_strdup(a, only) : text;
 }
 
-static int add_job(struct choice *x, const struct watch *w, const char *text)
+static int select_add_job(struct choice *x, const struct watch *w, const char *text)
 {
 	struct arena *a = &x->cli->arena;
 	const char *key[WATCH_KEYS_MAX];
@@ -115,7 +117,7 @@ static int add_job(struct choice *x, const struct watch *w, const char *text)
 		return cli_usage(
 			"\"%s\" is not a key of watch %s, which has %d parts; write %s/[\"a\",\"b\"]", text,
 			w->name, w->key.n, w->name);
-	struct selected *g = group_of(x, w);
+	struct selected *g = select_group_of(x, w);
 	int *room = &x->room[g - x->out->groups];
 	g->named = true;
 	if (g->njobs == *room) {
@@ -150,7 +152,7 @@ static int take_name(struct choice *x, const char *word)
 	const struct watch *w = qualified(x, word, &key);
 	const char *slash = strchr(word, '/');
 	if (w || x->only)
-		return add_job(x, w ? w : x->only, w ? key : word);
+		return select_add_job(x, w ? w : x->only, w ? key : word);
 	if (slash)
 		return cli_no_watch(x->cli, arena_strndup(&x->cli->arena, word, (size_t)(slash - word)),
 		                    BUILTIN_NAME);
@@ -188,7 +190,7 @@ static void drop_doubles(struct choice *x, struct selected *g)
 	g->njobs = kept;
 }
 
-static int take_words(struct choice *x)
+static int select_take_words(struct choice *x)
 {
 	const struct cli *c = x->cli;
 	int code = EXIT_CLEAN;
@@ -219,6 +221,8 @@ static defib_err parse_terms(struct cli *c, struct selected *g, bool *unknown, s
 		if (g->nterms == TERMS_MAX)
 			return fail(f, DEFIB_USAGE, "at most %d terms with --where", TERMS_MAX);
 		err = term_parse(g->watch, c->given[i].value, &c->arena, &g->terms[g->nterms], unknown, f);
+		if (err)
+			fail_prefix(f, "--where");
 		g->nterms++;
 	}
 	return err;
@@ -252,26 +256,26 @@ static void take_watches(struct choice *x)
 	const struct settings *s = &x->cli->settings;
 	assert(s->nwatches == 0 || s->watches != NULL);
 	if (x->only) {
-		group_of(x, x->only);
+		select_group_of(x, x->only);
 		if (!x->only->enabled && !cli_value(x->cli, "watch"))
 			cli_say_off(x->cli, x->only);
 		return;
 	}
 	for (int i = 0; i < s->nwatches; i++)
 		if (s->watches[i].enabled)
-			group_of(x, &s->watches[i]);
+			select_group_of(x, &s->watches[i]);
 		else
 			cli_say_off(x->cli, &s->watches[i]);
 }
 
-static int choose(struct choice *x)
+static int select_choose(struct choice *x)
 {
 	struct cli *c = x->cli;
 	int code = find_only(x);
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->nwords > 0)
-		code = take_words(x);
+		code = select_take_words(x);
 	else if (x->rules->changes && count_terms(c) == 0 && !cli_flag(c, "all"))
 		return cli_usage("name the jobs, select them with --where, or give --all");
 	else
@@ -280,7 +284,7 @@ static int choose(struct choice *x)
 }
 
 /* The configuration, and room for its watches and databases. */
-static int begin(struct choice *x)
+static int select_begin(struct choice *x)
 {
 	struct cli *c = x->cli;
 	struct selection *out = x->out;
@@ -302,11 +306,11 @@ static int begin(struct choice *x)
 int select_read(struct cli *c, const struct select_rules *rules, struct selection *out)
 {
 	struct choice x = {.cli = c, .rules = rules, .out = out};
-	int code = begin(&x);
-	if (code == EXIT_CLEAN && !cli_int(c, "limit", &out->limit))
+	int code = select_begin(&x);
+	if (code == EXIT_CLEAN && !cli_int_within(c, "limit", 0, INT32_MAX, &out->limit))
 		code = EXIT_USAGE;
 	if (code == EXIT_CLEAN)
-		code = choose(&x);
+		code = select_choose(&x);
 	for (int i = 0; code == EXIT_CLEAN && i < out->n; i++)
 		out->total += out->groups[i].njobs;
 	return code;
@@ -315,7 +319,7 @@ int select_read(struct cli *c, const struct select_rules *rules, struct selectio
 int select_watches(struct cli *c, struct selection *out)
 {
 	struct choice x = {.cli = c, .rules = &(struct select_rules){0}, .out = out};
-	int code = begin(&x);
+	int code = select_begin(&x);
 	if (code == EXIT_CLEAN && c->nwords == 0) {
 		code = find_only(&x);
 		take_watches(&x);
@@ -324,7 +328,7 @@ int select_watches(struct cli *c, struct selection *out)
 		const struct watch *w = watch_named(&x, c->words[i]);
 		if (!w)
 			return cli_no_watch(c, c->words[i], BUILTIN_NAME);
-		group_of(&x, w);
+		select_group_of(&x, w);
 	}
 	return code;
 }
@@ -374,8 +378,8 @@ defib_err selected_bind(struct cli *c, const struct selected *g, struct selected
 }
 
 /* The jobs of one group that match its terms, at most `room`. */
-static defib_err find_jobs(struct cli *c, struct selected *g, int64_t room, bool *more,
-                           struct failure *f)
+static defib_err select_find_jobs(struct cli *c, struct selected *g, int64_t room, bool *more,
+                                  struct failure *f)
 {
 	struct selected_sql *b = ARENA_NEW(&c->arena, struct selected_sql);
 	struct browsed *found = NULL;
@@ -389,7 +393,8 @@ static defib_err find_jobs(struct cli *c, struct selected *g, int64_t room, bool
 	                     .njobs = g->njobs,
 	                     .sort = browse_sort(g->terms, g->nterms),
 	                     .limit = room};
-	err = browse_jobs(b->store, &b->sql, &b->ledger, &ask, &c->arena, &found, &n, more, f);
+	err = browse_jobs(&(struct look){b->store, &b->sql, &b->ledger, &c->arena}, &ask, &found, &n,
+	                  more, f);
 	g->jobs = ARENA_ARRAY(&c->arena, const char *, n);
 	g->njobs = n;
 	for (int i = 0; i < n; i++)
@@ -414,7 +419,7 @@ int select_jobs(struct cli *c, const struct select_rules *rules, struct selectio
 		if (g->named && g->nterms == 0) {
 			more = room && g->njobs > room;
 			g->njobs = more ? (int)room : g->njobs;
-		} else if (find_jobs(c, g, room, &more, &f)) {
+		} else if (select_find_jobs(c, g, room, &more, &f)) {
 			code = cli_key_fail(c, g->watch, &f);
 		}
 		out->limited = out->limited || more;
@@ -435,7 +440,7 @@ void selection_release(struct selection *s)
 	s->nsessions = 0;
 }
 
-static const struct watch *named_watch(struct cli *c, const char *name)
+static const struct watch *select_named_watch(struct cli *c, const char *name)
 {
 	const struct settings *s = &c->settings;
 	const struct watch *w = name ? settings_watch(s, name) : NULL;
@@ -450,18 +455,26 @@ static const struct watch *named_watch(struct cli *c, const char *name)
 	return NULL;
 }
 
-int pick_watch(struct cli *c, const char *name, struct picked *out)
+/* The named watch, its database and an open session for it. */
+static int select_open_named(struct cli *c, const char *name, struct picked *out)
 {
 	struct failure f = {0};
 	*out = (struct picked){0};
-	out->watch = named_watch(c, name);
+	out->watch = select_named_watch(c, name);
 	if (!out->watch)
 		return EXIT_USAGE;
 	out->database = settings_database(&c->settings, out->watch);
 	struct store_options o = cli_store_options(out->database, out->watch, true);
-	defib_err err = store_open(&o, &out->store, &f);
-	if (!err)
-		err = watch_bind(out->watch, out->store, &c->arena, &out->binding, &f);
+	return store_open(&o, &out->store, &f) ? cli_fail(&f) : EXIT_CLEAN;
+}
+
+int pick_watch(struct cli *c, const char *name, struct picked *out)
+{
+	struct failure f = {0};
+	int code = select_open_named(c, name, out);
+	if (code != EXIT_CLEAN)
+		return code;
+	defib_err err = watch_bind(out->watch, out->store, &c->arena, &out->binding, &f);
 	if (!err)
 		err = watch_compile(&out->binding, &c->arena, &out->sql, &f);
 	if (err) {
@@ -472,12 +485,34 @@ int pick_watch(struct cli *c, const char *name, struct picked *out)
 	return EXIT_CLEAN;
 }
 
-int pick_named(struct cli *c, struct picked *out)
+static int load_one(struct cli *c)
 {
 	int code = cli_load(c);
 	if (code == EXIT_CLEAN && c->nwords > 1)
-		code = cli_usage("defib %s takes one watch", c->command->name);
+		code = cli_usage("defib %s takes one watch", c->called);
+	return code;
+}
+
+int pick_named(struct cli *c, struct picked *out)
+{
+	int code = load_one(c);
 	return code == EXIT_CLEAN ? pick_watch(c, c->nwords ? c->words[0] : NULL, out) : code;
+}
+
+int pick_unread(struct cli *c, struct picked *out)
+{
+	struct failure f = {0};
+	int code = load_one(c);
+	if (code == EXIT_CLEAN)
+		code = select_open_named(c, c->nwords ? c->words[0] : NULL, out);
+	if (code != EXIT_CLEAN)
+		return code;
+	out->binding.engine = out->store->engine;
+	if (watch_home(out->store, out->watch, &c->arena, &out->binding.watch, &f)) {
+		store_close(out->store);
+		return cli_fail(&f);
+	}
+	return EXIT_CLEAN;
 }
 
 int pick_former(struct cli *c, const struct watch **w, const struct database **d)
@@ -486,7 +521,7 @@ int pick_former(struct cli *c, const struct watch **w, const struct database **d
 	if (code != EXIT_CLEAN)
 		return code;
 	if (c->nwords != 1)
-		return cli_usage("defib %s takes one watch", c->command->name);
+		return cli_usage("defib %s takes one watch", c->called);
 	*w = settings_watch(&c->settings, c->words[0]);
 	if (!*w && c->settings.ndatabases != 1)
 		return cli_usage("there is no watch \"%s\"; name its database with --db", c->words[0]);

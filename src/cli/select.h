@@ -103,6 +103,11 @@ int pick_watch(struct cli *c, const char *name, struct picked *out);
 /* The same for a command that takes one watch; reads the configuration. */
 int pick_named(struct cli *c, struct picked *out);
 /*
+ * The same without a question about the watch's table, whose owner's code could run with the rights
+ * of this session: the binding has `watch` and `engine` only, and there is no `sql`.
+ */
+int pick_unread(struct cli *c, struct picked *out);
+/*
  * For a command that removes what another one added for a watch: the watch may no longer be
  * configured, and then has only a name. Reads the configuration; if there is no such watch, prints
  * one line and returns an exit code.
@@ -139,11 +144,6 @@ int act_selected(struct cli *c, const struct act_kind *kind, const struct select
 
 /* The same without asking. */
 int act_carry_out(struct cli *c, const struct act_kind *kind, const struct selection *s);
-/* Whether the built-in queue does it its own way: it notifies workers of what is cancelled. */
-bool act_of_queue(const struct act_kind *kind, const struct watch *w);
-/* That act (cmd_enqueue.c), reported as by_hand() does. */
-void cancel_in_queue(struct cli *c, const struct selected *g, const struct by_hand_options *o,
-                     struct by_hand_result *result);
 
 /* Whether ids come from stdin: the word "-". */
 bool act_reads_stdin(const struct cli *c);

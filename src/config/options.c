@@ -120,10 +120,12 @@ static void add_expected(const struct opt_row *row, struct buf *out)
 	};
 	if (row->type == OPT_CHOICE) {
 		buf_add(out, "one of ");
-		for (int i = 0; row->choices[i]; i++)
-			buf_addf(out, "%s%s", !i ? "" : row->choices[i + 1] ? ", " : " or ", row->choices[i]);
+		words_list(row->choices, out);
 	} else if (row->type == OPT_INT && (row->min || row->max)) {
 		buf_addf(out, "a whole number from %lld to %lld", (long long)row->min, (long long)row->max);
+	} else if (row->type == OPT_DURATION && row->min) {
+		buf_add(out, DURATION_EXAMPLE ", at least ");
+		duration_text(row->min, out);
 	} else {
 		buf_add(out, row->type == OPT_INT ? "a whole number of at least 0" : fixed[row->type]);
 	}
@@ -153,6 +155,16 @@ static bool whole_parse(const struct opt_row *row, const char *text, int64_t *fi
 	return true;
 }
 
+/* What OPT_DURATION allows. */
+static bool length_parse(const struct opt_row *row, const char *text, int64_t *field)
+{
+	int64_t us;
+	if (!duration_parse(text, &us) || us < row->min)
+		return false;
+	*field = us;
+	return true;
+}
+
 static bool choice_parse(const struct opt_row *row, const char *text, int *field)
 {
 	int found = word_index(row->choices, text);
@@ -171,7 +183,7 @@ static bool scalar_parse(const struct opt_row *row, const char *text, void *fiel
 	case OPT_NUMBER:
 		return number_parse(text, field);
 	case OPT_DURATION:
-		return duration_parse(text, field);
+		return length_parse(row, text, field);
 	case OPT_CHOICE:
 		return choice_parse(row, text, field);
 	default:
@@ -217,8 +229,8 @@ bool cfg_duration(struct cfg_reader *r, const struct cfg_node *node, int64_t *us
 
 /* ---- other values ---- */
 
-static bool read_sql(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                     void *field, struct buf *shown)
+static bool opt_read_sql(struct cfg_reader *r, const struct opt_row *row,
+                         const struct cfg_node *node, void *field, struct buf *shown)
 {
 	(void)row;
 	struct sql_text *sql = field;
@@ -228,8 +240,8 @@ static bool read_sql(struct cfg_reader *r, const struct opt_row *row, const stru
 	return true;
 }
 
-static bool read_list(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                      void *field, struct buf *shown)
+static bool opt_read_list(struct cfg_reader *r, const struct opt_row *row,
+                          const struct cfg_node *node, void *field, struct buf *shown)
 {
 	(void)row;
 	struct text_list *list = field;
@@ -243,18 +255,18 @@ static bool read_list(struct cfg_reader *r, const struct opt_row *row, const str
 typedef bool (*value_reader)(struct cfg_reader *r, const struct opt_row *row,
                              const struct cfg_node *node, void *field, struct buf *shown);
 
-/* Maps and custom rows are not single values: read_row() handles them. */
+/* Maps and custom rows are not single values: opt_read_row() handles them. */
 static const value_reader value_readers[] = {
-	[OPT_TEXT] = read_scalar,     [OPT_SQL] = read_sql,
-	[OPT_SET] = read_sql,         [OPT_BOOL] = read_scalar,
+	[OPT_TEXT] = read_scalar,     [OPT_SQL] = opt_read_sql,
+	[OPT_SET] = opt_read_sql,     [OPT_BOOL] = read_scalar,
 	[OPT_INT] = read_scalar,      [OPT_NUMBER] = read_scalar,
-	[OPT_DURATION] = read_scalar, [OPT_TEXT_LIST] = read_list,
+	[OPT_DURATION] = read_scalar, [OPT_TEXT_LIST] = opt_read_list,
 	[OPT_CHOICE] = read_scalar,   [OPT_MAP] = NULL,
 	[OPT_CUSTOM] = NULL,
 };
 
-static void read_value(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                       void *field)
+static void opt_read_value(struct cfg_reader *r, const struct opt_row *row,
+                           const struct cfg_node *node, void *field)
 {
 	AUTO_BUF shown = BUF_INIT;
 	if (value_readers[row->type](r, row, node, field, &shown))
@@ -292,8 +304,8 @@ static void read_custom(struct cfg_reader *r, const struct opt_row *row,
 		report_standard(r, row->standard);
 }
 
-static void read_row(struct cfg_reader *r, const struct opt_row *row, const struct cfg_node *node,
-                     void *target)
+static void opt_read_row(struct cfg_reader *r, const struct opt_row *row,
+                         const struct cfg_node *node, void *target)
 {
 	void *field = (char *)target + row->offset;
 	if (row->size)
@@ -303,7 +315,7 @@ static void read_row(struct cfg_reader *r, const struct opt_row *row, const stru
 	else if (row->type == OPT_CUSTOM)
 		read_custom(r, row, node, field);
 	else if (node)
-		read_value(r, row, node, field);
+		opt_read_value(r, row, node, field);
 	else if (row->standard)
 		read_standard(r, row, field);
 }
@@ -340,7 +352,7 @@ void cfg_read(struct cfg_reader *r, const struct opt_row *rows, const struct cfg
 			report_missing(r, row->name, map->at);
 		size_t mark = cfg_enter(r, row->name);
 		int before = report_secrecy(r, row->name);
-		read_row(r, row, node, target);
+		opt_read_row(r, row, node, target);
 		r->secrecy = before;
 		cfg_leave(r, mark);
 	}

@@ -54,9 +54,12 @@ struct opt_row {
 	enum opt_type type;
 	size_t offset;
 	size_t size; /* not 0: the field is a pointer, and a struct of this size is allocated for it */
-	const char *standard;       /* default as text, in the form a user would write; NULL: none */
-	const char *help;           /* one line, for the reference */
-	int64_t min, max;           /* OPT_INT; both 0: any value from 0 on */
+	const char *standard; /* default as text, in the form a user would write; NULL: none */
+	const char *help;     /* one line, for the reference … */
+	int group;            /* … and its part of a long one; 0: the first, or the only one */
+	/* OPT_INT; both 0: any value from 0 on. OPT_DURATION: `min` is the shortest, in microseconds.
+	 */
+	int64_t min, max;
 	const char *const *choices; /* OPT_CHOICE, ends with NULL */
 	const struct opt_row *rows; /* OPT_MAP; OPT_CUSTOM: for the reference only */
 	void (*read)(struct cfg_reader *r, const struct cfg_node *node, void *target);
@@ -123,7 +126,7 @@ void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...)
 void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const char *value);
 /* "file:line:col" or "command line". */
 void cfg_mark_text(struct cfg_mark at, struct buf *out);
-/* A Markdown table of the rows, nested ones with dotted names. */
-void cfg_reference(const struct opt_row *rows, struct buf *out);
+/* A Markdown table of the rows of a group, nested ones with dotted names. */
+void cfg_reference(const struct opt_row *rows, int group, struct buf *out);
 
 #endif

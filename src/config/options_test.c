@@ -491,7 +491,7 @@ static void the_reference_has_a_line_for_each_row(void **state)
 		{0},
 	};
 	struct buf out = BUF_INIT;
-	cfg_reference(some, &out);
+	cfg_reference(some, 0, &out);
 	assert_string_equal(buf_text(&out),
 	                    "| key | type | default | meaning |\n"
 	                    "|---|---|---|---|\n"

@@ -5,6 +5,7 @@
  */
 #include "config/report.h"
 
+#include "base/clock.h"
 #include "config/source.h"
 
 #include <assert.h>
@@ -107,7 +108,7 @@ void cfg_warning(struct cfg_reader *r, struct cfg_mark at, const char *fmt, ...)
 	va_end(ap);
 }
 
-static const char *origin_of(const struct cfg_reader *r, struct cfg_mark at)
+static const char *config_report_origin_of(const struct cfg_reader *r, struct cfg_mark at)
 {
 	const struct cfg_expanded *e = r->expanded;
 	while (e && !(text_eq(e->at.file, at.file) && e->at.line == at.line && e->at.col == at.col))
@@ -128,7 +129,7 @@ void report_expanded(struct cfg_reader *r, struct cfg_mark at, const char *origi
  * At most QUOTE_MAX bytes, cut between characters. A URL under any name loses its password, because
  * a quoted value is often at the wrong place.
  */
-static void add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
+static void config_report_add_quoted(const struct cfg_reader *r, const char *value, struct buf *out)
 {
 	AUTO_BUF masked = BUF_INIT;
 	add_masked(r->secrecy > URL ? r->secrecy : URL, value, &masked);
@@ -153,8 +154,8 @@ static void add_got(const struct cfg_reader *r, const struct cfg_node *node, con
 		buf_add(out, kinds[kind]);
 		return;
 	}
-	add_quoted(r, text ? text : node->text, out);
-	buf_add(out, origin_of(r, node->at));
+	config_report_add_quoted(r, text ? text : node->text, out);
+	buf_add(out, config_report_origin_of(r, node->at));
 }
 
 bool report_expected(struct cfg_reader *r, const struct cfg_node *node, const char *text,
@@ -200,7 +201,7 @@ void report_unknown(struct cfg_reader *r, const struct opt_row *rows, const char
 	            buf_text(&hint));
 }
 
-static void add_shown(struct cfg_reader *r, const char *value, const char *origin)
+static void config_report_add_shown(struct cfg_reader *r, const char *value, const char *origin)
 {
 	if (r->nshown == r->cap_shown) {
 		int cap = r->cap_shown ? 2 * r->cap_shown : 64;
@@ -222,7 +223,7 @@ static void add_shown(struct cfg_reader *r, const char *value, const char *origi
 
 void report_standard(struct cfg_reader *r, const char *value)
 {
-	add_shown(r, value, "default");
+	config_report_add_shown(r, value, "default");
 }
 
 void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const char *value)
@@ -235,8 +236,8 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 	}
 	AUTO_BUF origin = BUF_INIT;
 	cfg_mark_text(at, &origin);
-	buf_add(&origin, origin_of(r, at));
-	add_shown(r, value, buf_text(&origin));
+	buf_add(&origin, config_report_origin_of(r, at));
+	config_report_add_shown(r, value, buf_text(&origin));
 	r->secrecy = before;
 	cfg_leave(r, mark);
 }
@@ -245,8 +246,8 @@ void cfg_show(struct cfg_reader *r, const char *name, struct cfg_mark at, const 
 static void write_scalar(struct cfg_reader *r, const struct cfg_node *node)
 {
 	AUTO_BUF text = BUF_INIT, origin = BUF_INIT, why = BUF_INIT;
-	bool expanded =
-		*origin_of(r, node->at) && env_expand(node->text, r->getenv, &text, &origin, &why);
+	bool expanded = *config_report_origin_of(r, node->at) &&
+	                env_expand(node->text, r->getenv, &text, &origin, &why);
 	cfg_show(r, NULL, node->at, expanded ? buf_text(&text) : node->text);
 }
 
@@ -302,6 +303,10 @@ static void add_type(struct buf *out, const struct opt_row *row)
 	buf_add(out, type_names[row->type]);
 	if (row->type == OPT_INT && (row->min || row->max))
 		buf_addf(out, ", %lld to %lld", (long long)row->min, (long long)row->max);
+	if (row->type == OPT_DURATION && row->min) {
+		buf_add(out, ", at least ");
+		duration_text(row->min, out);
+	}
 	for (int i = 0; row->type == OPT_CHOICE && row->choices[i]; i++) {
 		buf_addf(out, "%s`", i ? ", " : " ");
 		add_cell(out, row->choices[i]);
@@ -320,26 +325,26 @@ static void add_default(struct buf *out, const struct opt_row *row)
 	}
 }
 
-static void add_rows(struct buf *out, const struct opt_row *rows, const char *prefix)
+static void add_row(struct buf *out, const struct opt_row *row, const char *prefix)
 {
-	for (const struct opt_row *row = rows; row->name; row++) {
-		AUTO_BUF name = BUF_INIT;
-		buf_addf(&name, "%s%s", prefix, row->name);
-		buf_addf(out, "| `%s` | ", buf_text(&name));
-		add_type(out, row);
-		buf_add(out, " | ");
-		add_default(out, row);
-		buf_add(out, " | ");
-		add_cell(out, row->help ? row->help : "");
-		buf_add(out, " |\n");
-		buf_addch(&name, '.');
-		if (row->rows)
-			add_rows(out, row->rows, buf_text(&name));
-	}
+	AUTO_BUF name = BUF_INIT;
+	buf_addf(&name, "%s%s", prefix, row->name);
+	buf_addf(out, "| `%s` | ", buf_text(&name));
+	add_type(out, row);
+	buf_add(out, " | ");
+	add_default(out, row);
+	buf_add(out, " | ");
+	add_cell(out, row->help ? row->help : "");
+	buf_add(out, " |\n");
+	buf_addch(&name, '.');
+	for (const struct opt_row *part = row->rows; part && part->name; part++)
+		add_row(out, part, buf_text(&name));
 }
 
-void cfg_reference(const struct opt_row *rows, struct buf *out)
+void cfg_reference(const struct opt_row *rows, int group, struct buf *out)
 {
 	buf_add(out, "| key | type | default | meaning |\n|---|---|---|---|\n");
-	add_rows(out, rows, "");
+	for (; rows->name; rows++)
+		if (rows->group == group)
+			add_row(out, rows, "");
 }

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static defib_err read_all(int fd, const char *path, struct buf *out, struct failure *f)
+static defib_err cfg_source_read_all(int fd, const char *path, struct buf *out, struct failure *f)
 {
 	char chunk[16384];
 	for (;;) {
@@ -70,7 +70,7 @@ defib_err source_load(const char *path, struct buf *out, struct failure *f)
 		fail_next(f, "name the file inside it");
 	}
 	if (!err)
-		err = read_all(fd, path, out, f);
+		err = cfg_source_read_all(fd, path, out, f);
 	close(fd);
 	return err ? err : refuse_nul(path, out, f);
 }
@@ -172,7 +172,7 @@ static bool is_name_start(char c)
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
 }
 
-static bool is_name(char c)
+static bool cfg_source_is_name(char c)
 {
 	return is_name_start(c) || (c >= '0' && c <= '9');
 }
@@ -187,7 +187,7 @@ static bool parse_variable(const char *at, struct variable *v, struct buf *why)
 		return false;
 	}
 	*v = (struct variable){.name = at, .end = close + 1};
-	while (is_name(*p))
+	while (cfg_source_is_name(*p))
 		p++;
 	v->name_len = (int)(p - at);
 	bool named = is_name_start(*at);

@@ -104,7 +104,7 @@ static defib_err bad_yaml(const struct builder *b)
  * Marks of quoted text are after the quote, and of block text on the line below: report where it
  * begins.
  */
-static void mark_of(struct builder *b, struct fy_token *token, enum fy_scalar_style style)
+static void cfg_mark_of(struct builder *b, struct fy_token *token, enum fy_scalar_style style)
 {
 	const struct fy_mark *m = token ? fy_token_start_mark(token) : NULL;
 	if (!m)
@@ -157,7 +157,7 @@ static defib_err read_event(struct builder *b, struct fy_event *e, struct step *
 	enum fy_scalar_style style = FYSS_PLAIN;
 	if (e->type == FYET_SCALAR)
 		style = fy_token_scalar_style(token);
-	mark_of(b, token, style);
+	cfg_mark_of(b, token, style);
 	bool tagged;
 	*s = (struct step){.type = e->type, .at = b->last, .anchor = anchor_of(b, e, &tagged)};
 	if (tagged)
@@ -193,7 +193,7 @@ static void *grown(struct arena *a, void *old, int n, size_t each)
 	return bigger;
 }
 
-static void list_add(struct arena *a, struct cfg_node *list, struct cfg_node *value)
+static void cfg_list_add(struct arena *a, struct cfg_node *list, struct cfg_node *value)
 {
 	list->items = grown(a, list->items, list->n, sizeof(void *));
 	list->items[list->n++] = value;
@@ -206,10 +206,10 @@ static void map_add(struct arena *a, struct cfg_node *map, const char *key, stru
 	map->key_at = grown(a, map->key_at, map->n, sizeof(map->key_at[0]));
 	map->keys[map->n] = key;
 	map->key_at[map->n] = key_at;
-	list_add(a, map, value);
+	cfg_list_add(a, map, value);
 }
 
-static int key_index(const struct cfg_node *map, const char *key)
+static int cfg_key_index(const struct cfg_node *map, const char *key)
 {
 	for (int i = 0; i < map->n; i++)
 		if (strcmp(map->keys[i], key) == 0)
@@ -247,7 +247,7 @@ static defib_err build_list(struct builder *b, struct cfg_node *list)
 			return err;
 		if ((err = build(b, &s, &item)))
 			return err;
-		list_add(b->arena, list, item);
+		cfg_list_add(b->arena, list, item);
 	}
 }
 
@@ -263,18 +263,18 @@ static defib_err merge_in(struct builder *b, struct cfg_node *map, const struct 
 		if (from->kind != CFG_MAP)
 			return bad(b, from->at, what_to_do, "\"<<\" needs maps to merge");
 		for (int k = 0; k < from->n; k++)
-			if (key_index(map, from->keys[k]) < 0)
+			if (cfg_key_index(map, from->keys[k]) < 0)
 				map_add(b->arena, map, from->keys[k], from->key_at[k], from->items[k]);
 	}
 	return DEFIB_OK;
 }
 
-static defib_err check_key(struct builder *b, const struct cfg_node *map, const struct step *s)
+static defib_err cfg_check_key(struct builder *b, const struct cfg_node *map, const struct step *s)
 {
 	if (s->type != FYET_SCALAR || !s->text)
 		return bad(b, s->at, "write the key as one word, in quotes if it needs them",
 		           "a key must be plain text");
-	int twin = key_index(map, s->text);
+	int twin = cfg_key_index(map, s->text);
 	if (twin >= 0)
 		return bad(b, s->at, "remove one of the two", "key \"%s\" is already given at %d:%d",
 		           s->text, map->key_at[twin].line, map->key_at[twin].col);
@@ -295,7 +295,7 @@ static defib_err build_map(struct builder *b, struct cfg_node *map)
 			return err;
 		if (key.type == FYET_MAPPING_END)
 			return merge ? merge_in(b, map, merge) : DEFIB_OK;
-		if ((err = check_key(b, map, &key)) || (err = next_step(b, &value)) ||
+		if ((err = cfg_check_key(b, map, &key)) || (err = next_step(b, &value)) ||
 		    (err = build(b, &value, &node)))
 			return err;
 		if (!key.plain || strcmp(key.text, "<<") != 0)
@@ -475,7 +475,7 @@ defib_err cfg_load(const char *path, struct arena *a, struct cfg_node **out, str
 
 struct cfg_node *cfg_get(const struct cfg_node *map, const char *key)
 {
-	int i = map && map->kind == CFG_MAP ? key_index(map, key) : -1;
+	int i = map && map->kind == CFG_MAP ? cfg_key_index(map, key) : -1;
 	return i >= 0 ? map->items[i] : NULL;
 }
 
@@ -497,7 +497,7 @@ struct cfg_node *cfg_map(struct arena *a)
 void cfg_put(struct arena *a, struct cfg_node *map, const char *key, struct cfg_node *value)
 {
 	assert(map->kind == CFG_MAP && value);
-	int i = key_index(map, key);
+	int i = cfg_key_index(map, key);
 	if (i < 0) {
 		map_add(a, map, arena_strdup(a, key), value->at, value);
 		return;

@@ -2,6 +2,8 @@
 #include "daemon/alert_loop.h"
 
 #include "base/log.h"
+#include "daemon/alert_loop_judge.h"
+#include "daemon/alert_loop_send.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -50,7 +52,7 @@ static double stuck_of(const struct scan_result *r)
 	return (double)(found > left ? found : left);
 }
 
-static void see_pass(struct seen *x, const struct watch_loop *p)
+static void see_pass(struct watch_report *x, const struct watch_loop *p)
 {
 	x->passes = p->counts.passes;
 	if (p->last.failure.code)
@@ -64,10 +66,10 @@ static void see_pass(struct seen *x, const struct watch_loop *p)
 
 static void see_watch(struct alert_loop *a, const struct watch_loop *p, int64_t now_ms)
 {
-	struct seen *x = &subject_of(a, p->watch->name)->seen;
+	struct watch_report *x = &subject_of(a, p->watch->name)->seen;
 	x->there = true;
 	x->every_ms = p->watch->every_us / 1000;
-	x->braking = p->told.braking;
+	x->braking = p->guards_logged.braking;
 	x->passed_ms = p->last_ok_ms;
 	if (p->leads && !x->leads) {
 		x->led_ms = now_ms;
@@ -105,7 +107,7 @@ static void take_subjects(struct alert_loop *a)
 {
 	int kept = 0;
 	a->now = ARENA_ARRAY(&a->arena, struct subject *, a->nsubjects);
-	a->heard = ARENA_ARRAY(&a->arena, struct seen, a->nsubjects);
+	a->heard = ARENA_ARRAY(&a->arena, struct watch_report, a->nsubjects);
 	for (int i = 0; i < a->nsubjects; i++) {
 		struct subject *s = a->subjects[i];
 		if (i > 0 && !s->seen.there && (s->over || !s->seen.leads)) {
@@ -143,7 +145,8 @@ static void put_rules(struct alert_loop *a, struct subject *s, bool there)
 	alert_windows(&s->counts, s->rules);
 }
 
-static void put_facts(struct subject *s, const struct seen *x, int64_t now_us, int64_t now_ms)
+static void put_facts(struct subject *s, const struct watch_report *x, int64_t now_us,
+                      int64_t now_ms)
 {
 	int64_t last_ms = x->passed_ms > x->led_ms ? x->passed_ms : x->led_ms;
 	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms;
@@ -313,7 +316,7 @@ static int64_t one_turn(struct alert_loop *a)
 	return wait_ms > 0 ? wait_ms : 0;
 }
 
-static void wait_for(struct alert_loop *a, int64_t ms)
+static void alert_loop_wait_for(struct alert_loop *a, int64_t ms)
 {
 	struct pollfd fd = {a->wake, POLLIN, 0};
 	uint64_t drained;
@@ -333,7 +336,7 @@ static void part(struct alert_loop *a)
 		if (alert_loop_collect(a, &f))
 			log_event(LOG_WARN, f.what);
 		else if (a->senders.away)
-			wait_for(a, 100);
+			alert_loop_wait_for(a, 100);
 	}
 }
 
@@ -341,7 +344,7 @@ static void *alert_loop_main(void *arg)
 {
 	struct alert_loop *a = arg;
 	while (!atomic_load(&a->stop))
-		wait_for(a, one_turn(a));
+		alert_loop_wait_for(a, one_turn(a));
 	part(a);
 	return NULL;
 }
@@ -386,7 +389,7 @@ void alert_loop_end(struct alert_loop *a)
 		if (left)
 			sender_free(left);
 		else
-			wait_for(a, 100);
+			alert_loop_wait_for(a, 100);
 	}
 	alert_loop_forget_memos(a);
 	for (int i = 0; i < a->nsubjects; i++)

@@ -59,17 +59,11 @@ struct sender {
 	struct arena arena;
 };
 
-/* A finished one, removed from the list; NULL: none. `memory`: only such. */
-struct sender *senders_next(struct senders *c, bool memory);
-void sender_free(struct sender *one);
-/* Those being sent are aborted. */
-void senders_recall(struct senders *c);
-
 /*
  * What the database loop reported about a watch since the rules were last evaluated; times by
  * CLOCK_BOOTTIME.
  */
-struct seen {
+struct watch_report {
 	bool there, leads, scanned, braking;
 	int64_t passes, every_ms, led_ms, passed_ms;
 	double stuck, least, most; /* at the last pass; since the last evaluation, most < 0: no pass */
@@ -79,7 +73,7 @@ struct seen {
 /* A watch, or the database as a whole (the first, named ALERT_ANY). */
 struct subject {
 	char *watch;
-	struct seen seen;            /* under the loop's lock */
+	struct watch_report seen;    /* under the loop's lock */
 	struct alert_subject counts; /* the rest is private to the thread */
 	struct alert_rule rules[ALERT_COUNT];
 	struct alert
@@ -115,7 +109,7 @@ struct alert_loop {
 	struct arena arena;          /* of a turn */
 	struct live_settings *setup; /* held for a turn */
 	struct subject **now;        /* those of this turn; the database is the first */
-	struct seen *heard;          /* one each */
+	struct watch_report *heard;  /* one each */
 	int nnow;
 	bool tables, failing;
 	int64_t cursor;   /* in the ledger */
@@ -138,18 +132,5 @@ int alert_loop_messages(struct alert_loop *a, const struct subject *s, const str
 /* The row of a change, and its sentence. */
 struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
                                 const struct alert_rule *r, const struct alert *alert);
-
-/* Evaluate the rules, with and without the database. */
-MUST_CHECK defib_err alert_loop_judge(struct alert_loop *a, struct failure *f);
-void alert_loop_judge_away(struct alert_loop *a);
-
-void alert_loop_forget_memos(struct alert_loop *a);
-
-/* Send what is due; returns how long until something may be. */
-MUST_CHECK defib_err alert_loop_send(struct alert_loop *a, int64_t *wait_ms, struct failure *f);
-/* The same for memos, which need no database. */
-void alert_loop_send_memos(struct alert_loop *a);
-/* Record the results of finished senders. */
-MUST_CHECK defib_err alert_loop_collect(struct alert_loop *a, struct failure *f);
 
 #endif

@@ -7,6 +7,9 @@
  * about that is made, kept and sent from memory, with its usual topic. When the database is back,
  * both are written before any rule is evaluated again, so that the alert ends where it is listed.
  */
+
+#include "daemon/alert_loop_judge.h"
+
 #include "daemon/alert_loop.h"
 
 #include "base/log.h"
@@ -41,7 +44,7 @@ static void begin_anew(struct alert_loop *a)
 	}
 }
 
-static defib_err count_ledger(struct alert_loop *a, struct failure *f)
+static defib_err alert_judge_count_ledger(struct alert_loop *a, struct failure *f)
 {
 	struct happened *list;
 	int n = 0;
@@ -60,7 +63,7 @@ static defib_err count_ledger(struct alert_loop *a, struct failure *f)
 }
 
 /* Only the daemon that saw it knows since when a firing alert has been calm. */
-static void take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
+static void alert_judge_take_rows(struct alert_loop *a, const struct alert_row *rows, int n)
 {
 	for (int i = 0; i < a->nnow; i++)
 		for (int id = 0; id < ALERT_COUNT; id++) {
@@ -171,7 +174,7 @@ static void show_firing_count(struct alert_loop *a)
 
 #define MEMOS_MAX 200
 
-static void keep(struct alert_loop *a, const struct outgoing *o)
+static void alert_judge_keep(struct alert_loop *a, const struct outgoing *o)
 {
 	int n = 0;
 	struct memo **end = &a->memos;
@@ -198,7 +201,7 @@ static void judge_from_memory(struct alert_loop *a, struct subject *s, enum aler
 	struct outgoing *messages = ARENA_ARRAY(&a->arena, struct outgoing, sinks + 1);
 	int n = alert_loop_messages(a, s, r, &s->alerts[id], change, now_us, messages);
 	for (int i = 0; i < n; i++)
-		keep(a, &messages[i]);
+		alert_judge_keep(a, &messages[i]);
 	a->away = true;
 }
 
@@ -215,8 +218,8 @@ void alert_loop_judge_away(struct alert_loop *a)
 			judge_from_memory(a, a->now[i], ALERT_SCAN_OVERDUE, now_us);
 }
 
-static const struct alert_row *row_of(const struct alert_row *rows, int n, const char *watch,
-                                      enum alert_id id)
+static const struct alert_row *alert_judge_row_of(const struct alert_row *rows, int n,
+                                                  const char *watch, enum alert_id id)
 {
 	for (int i = 0; i < n; i++)
 		if (text_eq(rows[i].watch, watch) && text_eq(rows[i].rule, alert_names[id]))
@@ -234,7 +237,7 @@ static int collect_writes(struct alert_loop *a, const struct alert_row *rows, in
 		struct subject *s = a->subjects[i];
 		for (int k = 0; k < 2; k++) {
 			const struct alert *mine = &s->alerts[ids[k]];
-			const struct alert_row *row = row_of(rows, n, s->watch, ids[k]);
+			const struct alert_row *row = alert_judge_row_of(rows, n, s->watch, ids[k]);
 			if (mine->state != STATE_FIRING || s->rules[ids[k]].whole != (i == 0) ||
 			    (row && row->alert.state == STATE_FIRING))
 				continue;
@@ -310,8 +313,8 @@ defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
 		return alert_loop_write_down(a, rows, n, f);
 	}
 	alert_loop_gather(a, now_us);
-	take_rows(a, rows, n);
-	err = count_ledger(a, f);
+	alert_judge_take_rows(a, rows, n);
+	err = alert_judge_count_ledger(a, f);
 	if (!err)
 		err = ask_whole(a, &whole, f);
 	if (err)

@@ -2,6 +2,9 @@
  * alert_loop_send.c: empties the outbox: messages that are due are taken under a lease, one per
  * sink at a time, and their results are recorded.
  */
+
+#include "daemon/alert_loop_send.h"
+
 #include "daemon/alert_loop.h"
 
 #include "base/log.h"
@@ -114,7 +117,7 @@ static void tell_trouble(enum log_level level, const char *what, const struct se
 	          LOG_INT("tries", r->delivery.tries), LOG_STR("answer", r->answer.text));
 }
 
-static defib_err note(struct alert_loop *a, const struct sender *r, struct failure *f)
+static defib_err alert_send_note(struct alert_loop *a, const struct sender *r, struct failure *f)
 {
 	const struct delivery *d = &r->delivery;
 	bool old = r->answer.how == SINK_AGAIN && d->age_us >= OUTBOX_GIVE_UP_US;
@@ -166,7 +169,7 @@ defib_err alert_loop_collect(struct alert_loop *a, struct failure *f)
 		if (r->memory)
 			note_memo(a, r);
 		else
-			err = note(a, r, f);
+			err = alert_send_note(a, r, f);
 		if (err) {
 			put_on_list(&a->senders, r); /* it will be tried again */
 			return err;

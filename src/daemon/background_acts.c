@@ -6,6 +6,7 @@
 #include "ledger/orders.h"
 #include "recover/carry.h"
 #include "view/job.h"
+#include "worker/wake.h"
 
 #define LOOK_MS 1000  /* between looks for new acts */
 #define TURN_MS 250   /* that a database loop can spare */
@@ -55,9 +56,11 @@ defib_err background_plan(struct session *session, const struct bound *b, const 
 	int n = 0;
 	defib_err err = may_order(session, b, f);
 	if (!err)
-		err = browse_jobs(session->store, &b->sql, &b->ledger, &all, a, &rows, &n, &more, f);
+		err = browse_jobs(&(struct look){session->store, &b->sql, &b->ledger, a}, &all, &rows, &n,
+		                  &more, f);
 	if (!err && n == 0 && bound.cut)
-		err = browse_jobs(session->store, &b->sql, &b->ledger, &last, a, &rows, &n, &more, f);
+		err = browse_jobs(&(struct look){session->store, &b->sql, &b->ledger, a}, &last, &rows, &n,
+		                  &more, f);
 	if (err)
 		return err;
 	carrier_begin(&name, o->actor);
@@ -101,12 +104,15 @@ struct acting {
 	const char *refusal; /* the first of this batch */
 };
 
-static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
+static void background_note_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct acting *x = ctx;
+	AUTO_BUF why = BUF_INIT;
 	(void)w;
-	if (c->refusal && !x->refusal)
-		x->refusal = arena_strdup(&x->loop->arena, c->refusal);
+	if (!c->refusal || x->refusal)
+		return;
+	refusal_sentence(c, &why);
+	x->refusal = arena_strdup(&x->loop->arena, buf_text(&why));
 }
 
 /* False if it is not a place in the watch's jobs in key order. */
@@ -163,26 +169,6 @@ static bool of_queue(const struct acting *x)
 	return text_eq(x->watch->name, BUILTIN_NAME) && x->watch->key_rises;
 }
 
-static defib_err cancel_in_queue(struct acting *x, const char *const *jobs, int n,
-                                 struct failure *f)
-{
-	const struct queue_cancel q = {.session = &x->loop->session,
-	                               .bound = &x->bound,
-	                               .actor = x->act.actor,
-	                               .reason = x->act.reason,
-	                               .batch = x->act.id};
-	defib_err err = DEFIB_OK;
-	for (int i = 0; i < n && !err; i++) {
-		struct candidate one;
-		err = queue_cancel(&q, jobs[i], &x->arena, &one, f);
-		if (!err)
-			x->outcomes[one.outcome]++;
-		if (!err)
-			note_job(x, x->watch, &one);
-	}
-	return err;
-}
-
 /* Jobs that a batch of an earlier process has changed already are counted (background_changed). */
 static defib_err leave_out_written(struct acting *x, const char **jobs, int *n, struct failure *f)
 {
@@ -214,13 +200,11 @@ static defib_err write_batch(struct acting *x, const char **jobs, int n, struct 
 	                                  .bound = &x->bound,
 	                                  .batch = act->id,
 	                                  .parts = (int)act->parts,
-	                                  .job = note_job,
+	                                  .job = background_note_job,
 	                                  .ctx = x};
 	defib_err err = x->loop->background.written ? leave_out_written(x, jobs, &n, f) : DEFIB_OK;
 	if (err || n == 0)
 		return err;
-	if (of_queue(x) && x->kind->act == ACT_CANCEL)
-		return cancel_in_queue(x, jobs, n, f);
 	by_hand(&x->loop->session, x->watch, &o, jobs, n, &result);
 	x->act.parts = result.parts;
 	for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -238,7 +222,7 @@ static const char *add_others(struct acting *x, struct arena *a)
 	for (int i = 0; i < OUTCOME_COUNT; i++) {
 		const char *name = outcome_names[i];
 		json_int_t had = json_integer_value(json_object_get(all, name));
-		if (i != (int)x->kind->good && x->outcomes[i])
+		if (i != (int)act_outcome(x->kind->act) && x->outcomes[i])
 			json_object_set_new(all, name, json_integer(had + x->outcomes[i]));
 	}
 	char *text = json_dumps(all, JSON_COMPACT);
@@ -257,7 +241,7 @@ static defib_err note_batch(struct acting *x, const struct browse_position *last
 		act->position = cursor_of(x->watch, last, keep);
 	if (last && !cursor_parse(act->position, keep, &x->after))
 		return fail(f, DEFIB_USAGE, "a stored position cannot be read");
-	act->done += x->kind ? x->outcomes[x->kind->good] : 0;
+	act->done += x->kind ? x->outcomes[act_outcome(x->kind->act)] : 0;
 	act->others = x->kind ? add_others(x, keep) : "{}";
 	act->refusal = act->refusal ? act->refusal : x->refusal;
 	act->error = why ? arena_strdup(keep, why->what) : NULL;
@@ -273,7 +257,8 @@ static defib_err note_batch(struct acting *x, const struct browse_position *last
 }
 
 /* One batch of at most `room` jobs. */
-static defib_err do_batch(struct acting *x, int64_t room, bool *goes_on, struct failure *f)
+static defib_err background_do_batch(struct acting *x, int64_t room, bool *goes_on,
+                                     struct failure *f)
 {
 	struct browse_bound bound = {.within_ms = TURN_MS, .for_ms = TURN_MS};
 	const struct browse ask = {.terms = x->terms,
@@ -287,8 +272,9 @@ static defib_err do_batch(struct acting *x, int64_t room, bool *goes_on, struct 
 	bool more = false;
 	int n = 0;
 	int64_t begun = clock_boot_us();
-	defib_err err = browse_jobs(x->loop->session.store, &x->bound.sql, &x->bound.ledger, &ask,
-	                            &x->arena, &rows, &n, &more, f);
+	defib_err err = browse_jobs(
+		&(struct look){x->loop->session.store, &x->bound.sql, &x->bound.ledger, &x->arena}, &ask,
+		&rows, &n, &more, f);
 	const char **jobs = ARENA_ARRAY(&x->arena, const char *, n + 1);
 	for (int i = 0; i < n; i++)
 		jobs[i] = rows[i].job;
@@ -330,12 +316,12 @@ static defib_err do_batches(struct acting *x, int64_t until_ms, int64_t *next_ms
 			*next_ms = clock_boot_ms() + (wait_us < 0 ? LOOK_MS : SLICE_MS);
 			break;
 		}
-		err = do_batch(x, room, &goes_on, f);
+		err = background_do_batch(x, room, &goes_on, f);
 	}
 	return err;
 }
 
-static bool is_away(defib_err err)
+static bool background_is_away(defib_err err)
 {
 	return err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME;
 }
@@ -366,15 +352,15 @@ static defib_err carry_out(struct database_loop *s, struct watch_loop *p,
 	else if (taken_over)
 		s->background.id[0] = '\0';
 	/* What is unavailable is tried again; anything else ends the act, and it says why. */
-	if (is_away(err))
+	if (background_is_away(err))
 		s->background.id[0] = '\0';
-	if (is_away(err))
+	if (background_is_away(err))
 		*f = why;
 	else if (err)
 		err = note_batch(&x, NULL, true, &why, &goes_on, f);
 	bound_release(&x.bound);
 	arena_release(&x.arena);
-	return is_away(err) ? DEFIB_CONNECTION : DEFIB_OK;
+	return background_is_away(err) ? DEFIB_CONNECTION : DEFIB_OK;
 }
 
 static struct watch_loop *led_loop(const struct database_loop *s, const char *watch)
@@ -385,13 +371,13 @@ static struct watch_loop *led_loop(const struct database_loop *s, const char *wa
 	return NULL;
 }
 
-/* Once per session: an older installation gets the table; a role that may not does without. */
+/* Once per session: a role that may not read the table does without. */
 static defib_err look_for_table(struct database_loop *s, struct failure *f)
 {
 	struct background_acts *b = &s->background;
 	if (b->opened == s->session.opened)
 		return DEFIB_OK;
-	defib_err err = background_open(s->session.store, true, &b->there, f);
+	defib_err err = background_open(s->session.store, false, &b->there, f);
 	if (err == DEFIB_CONNECTION)
 		return err;
 	b->opened = s->session.opened;

@@ -13,7 +13,8 @@ struct daemon {
 	int n;
 };
 
-static void add(struct daemon *d, struct live_settings *setup, const struct database *database)
+static void daemon_add(struct daemon *d, struct live_settings *setup,
+                       const struct database *database)
 {
 	struct database_loop *s = database_loop_start(&d->options, setup, database);
 	pthread_mutex_lock(&d->lock);
@@ -59,7 +60,7 @@ void daemon_reload(struct daemon *d)
 			database_loop_ask_stop(d->loops[i]);
 	for (int i = 0; i < all->ndatabases; i++)
 		if (!database_loop_named(d, all->databases[i].name))
-			add(d, setup, &all->databases[i]);
+			daemon_add(d, setup, &all->databases[i]);
 	live_settings_drop(d->options.setups, setup);
 }
 
@@ -164,7 +165,7 @@ static int watch_at(const struct overview *b, const char *database, const char *
 	return i;
 }
 
-static const char *copy(struct arena *a, const char *text)
+static const char *daemon_copy(struct arena *a, const char *text)
 {
 	return text ? arena_strdup(a, text) : NULL;
 }
@@ -172,18 +173,18 @@ static const char *copy(struct arena *a, const char *text)
 static struct overview_database copy_database(const struct overview_database *d, struct arena *a)
 {
 	struct overview_database own = *d;
-	own.name = copy(a, d->name);
-	own.error = copy(a, d->error);
+	own.name = daemon_copy(a, d->name);
+	own.error = daemon_copy(a, d->error);
 	return own;
 }
 
 static struct overview_watch copy_watch(const struct overview_watch *w, struct arena *a)
 {
 	struct overview_watch own = *w;
-	own.name = copy(a, w->name);
-	own.database = copy(a, w->database);
-	own.info = copy(a, w->info);
-	own.failed = copy(a, w->failed);
+	own.name = daemon_copy(a, w->name);
+	own.database = daemon_copy(a, w->database);
+	own.info = daemon_copy(a, w->info);
+	own.failed = daemon_copy(a, w->failed);
 	return own;
 }
 

@@ -2,6 +2,7 @@
 #include "daemon/database_loop.h"
 
 #include "base/log.h"
+#include "daemon/database_loop_leader.h"
 #include "daemon/heartbeats.h"
 #include "ledger/schema.h"
 #include "life/leader.h"
@@ -32,7 +33,7 @@ static struct store_options store_options(const struct database_loop *s)
 }
 
 /* Between the batches of a pass: whether it may continue. */
-static bool go_on(void *ctx)
+static bool database_loop_go_on(void *ctx)
 {
 	struct database_loop *s = ctx;
 	struct failure f = {0};
@@ -48,7 +49,7 @@ static bool go_on(void *ctx)
 /* ---- the round ---- */
 
 /* The outcome of a job of the current pass. */
-static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
+static void database_loop_note_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	const struct database_loop *s = ctx;
 	cycle_job(&s->at->cycle, w, c);
@@ -62,8 +63,8 @@ static struct watch_loop *new_loop(struct database_loop *s, const struct watch *
 	struct watch_loop *p =
 		watch_loop_new(w, s->options->actor, s->setup->settings.ledger == LEDGER_OFF);
 	p->options.absence = &s->absence;
-	p->options.go_on = go_on;
-	p->options.observer = (struct scan_observer){.job = note_job, .ctx = s};
+	p->options.go_on = database_loop_go_on;
+	p->options.observer = (struct scan_observer){.job = database_loop_note_job, .ctx = s};
 	watch_metrics_init(&p->meter, s->options->metrics, w->name, s->name);
 	return p;
 }
@@ -115,7 +116,7 @@ static defib_err tell_status(struct database_loop *s, const struct watch_loop *p
  * New ledger entries, whoever wrote them; what cannot be counted now is counted later. The position
  * is stored at once, so that the next leader neither repeats nor omits entries.
  */
-static defib_err count_ledger(struct database_loop *s, struct failure *f)
+static defib_err database_loop_count_ledger(struct database_loop *s, struct failure *f)
 {
 	struct failure why = {0};
 	s->count_ms = clock_boot_ms() + OVERRIDES_MS;
@@ -139,7 +140,7 @@ static defib_err count_ledger(struct database_loop *s, struct failure *f)
 }
 
 /* If there is a server: when it was started. Once, before anything is judged. */
-static defib_err ask_server(struct database_loop *s, struct failure *f)
+static defib_err database_loop_ask_server(struct database_loop *s, struct failure *f)
 {
 	int64_t start_us = 0;
 	defib_err err = census_server_start(s->session.store, &start_us, f);
@@ -154,7 +155,7 @@ static defib_err prepare_round(struct database_loop *s, struct failure *f)
 {
 	defib_err err = session_ready(&s->session, f);
 	if (!err && !s->server_asked)
-		err = ask_server(s, f);
+		err = database_loop_ask_server(s, f);
 	if (!err)
 		err = database_loop_tables(s, f);
 	if (!err && s->setup->queue && clock_boot_ms() >= s->queue_ms)
@@ -221,7 +222,7 @@ static defib_err do_passes(struct database_loop *s, struct failure *f)
 		watch_loop_pass(p, &s->session, s->options->actor);
 		if (p->last.failure.code == DEFIB_CONNECTION)
 			*f = p->last.failure;
-		err = f->code || !p->last.found ? f->code : count_ledger(s, f);
+		err = f->code || !p->last.found ? f->code : database_loop_count_ledger(s, f);
 		database_loop_show_watch(s, p);
 		if (!err)
 			err = tell_status(s, p, f);
@@ -261,7 +262,7 @@ static void drain_spool(struct database_loop *s)
 }
 
 /* A daemon that leads here removes old rows from defib's own tables. */
-static void retain(struct database_loop *s)
+static void database_loop_retain(struct database_loop *s)
 {
 	bool leads = false;
 	for (int i = 0; i < s->nloops; i++)
@@ -272,7 +273,7 @@ static void retain(struct database_loop *s)
 }
 
 /* Full jitter, so that many daemons do not return at the same time. */
-static int64_t pause_ms(struct database_loop *s)
+static int64_t database_loop_pause_ms(struct database_loop *s)
 {
 	int64_t most = RETRY_MS << (s->failures < 4 ? s->failures : 4);
 	if (most > RETRY_MAX_MS)
@@ -341,7 +342,7 @@ static int64_t go_round(struct database_loop *s)
 	if (!err)
 		readings_begin(&s->readings, s->loops, s->nloops);
 	if (!err && now >= s->count_ms)
-		err = count_ledger(s, &f);
+		err = database_loop_count_ledger(s, &f);
 	if (!err)
 		err = do_passes(s, &f);
 	if (!err)
@@ -357,7 +358,7 @@ static int64_t go_round(struct database_loop *s)
 	if (!err)
 		drain_spool(s);
 	if (!err)
-		retain(s);
+		database_loop_retain(s);
 	watch_metrics_round(s->options->metrics, s->name, !err);
 	arena_clear(&s->arena);
 	alert_loop_round(s->alerts, s->loops, s->nloops, !err);
@@ -368,7 +369,7 @@ static int64_t go_round(struct database_loop *s)
 			          LOG_STR("database", s->database->name), LOG_STR("because", f.what));
 		database_loop_step_down(s);
 		database_loop_show_database(s, &f);
-		return pause_ms(s);
+		return database_loop_pause_ms(s);
 	}
 	database_loop_show_database(s, NULL);
 	scheduled_reports_tick(s->scheduled_reports, s->setup, s->database,
@@ -389,7 +390,8 @@ static int64_t go_round(struct database_loop *s)
 
 /* ---- the configuration ---- */
 
-static const struct database *database_of(const struct database_loop *s, const struct settings *all)
+static const struct database *database_loop_database_of(const struct database_loop *s,
+                                                        const struct settings *all)
 {
 	for (int i = 0; i < all->ndatabases; i++)
 		if (database_loop_serves(s, &all->databases[i]))
@@ -459,7 +461,7 @@ static void set_loops(struct database_loop *s)
 static void take_setup(struct database_loop *s)
 {
 	struct live_settings *next = live_settings_hold(s->options->setups), *old = s->setup;
-	const struct database *d = next == old ? NULL : database_of(s, &next->settings);
+	const struct database *d = next == old ? NULL : database_loop_database_of(s, &next->settings);
 	if (!d) { /* nothing new, or our database is gone: then we are asked to stop */
 		live_settings_drop(s->options->setups, next);
 		return;

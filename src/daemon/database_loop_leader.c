@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* database_loop_leader.c: see database_loop.h. */
+
+#include "daemon/database_loop_leader.h"
+
 #include "daemon/database_loop.h"
 
 #include "base/log.h"
@@ -18,7 +21,7 @@ void database_loop_step_down(struct database_loop *s)
 	}
 }
 
-static void take_answers(struct database_loop *s, const bool *leads)
+static void leader_take_answers(struct database_loop *s, const bool *leads)
 {
 	for (int i = 0; i < s->nloops; i++) {
 		struct watch_loop *p = s->loops[i];
@@ -67,7 +70,8 @@ static defib_err look_at_leaders(struct database_loop *s, struct failure *f)
 }
 
 /* Keep what we lead by renewing one row; false: all must be asked for. */
-static defib_err renew(struct database_loop *s, int64_t now, bool *kept, struct failure *f)
+static defib_err leader_renew_led(struct database_loop *s, int64_t now, bool *kept,
+                                  struct failure *f)
 {
 	const char *first = NULL;
 	int64_t led = 0, held = 0;
@@ -111,7 +115,7 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 	bool kept = false;
 	defib_err err = session_ready(&s->session, f);
 	if (!err && s->tables)
-		err = renew(s, before, &kept, f);
+		err = leader_renew_led(s, before, &kept, f);
 	if (!err && s->tables)
 		err = ask_for(s, !kept, leads, f);
 	if (err)
@@ -123,7 +127,7 @@ defib_err database_loop_ask_to_lead(struct database_loop *s, struct failure *f)
 		leads[i] = true;
 	s->renew_ms = before + LEADER_RENEW_MS;
 	s->led_until_ms = s->tables ? before + LEADER_LEASE_MS : INT64_MAX;
-	take_answers(s, leads);
+	leader_take_answers(s, leads);
 	return s->tables ? look_at_leaders(s, f) : DEFIB_OK;
 }
 

@@ -63,7 +63,7 @@ static struct database_beats *database_named(struct heartbeats *b, const char *d
 	return NULL;
 }
 
-static struct database_beats *database_of(struct heartbeats *b, const char *database)
+static struct database_beats *heartbeats_database_of(struct heartbeats *b, const char *database)
 {
 	struct database_beats *w = database_named(b, database);
 	if (w)
@@ -131,7 +131,7 @@ void heartbeats_note(struct heartbeats *b, const char *database, const struct ro
                      int n, int64_t now_ms, int64_t now_us)
 {
 	pthread_mutex_lock(&b->lock);
-	struct database_beats *w = database_of(b, database);
+	struct database_beats *w = heartbeats_database_of(b, database);
 	bool blind = now_ms - w->looked_ms > BEATS_BLIND_MS;
 	w->looked_ms = now_ms;
 	w->clock_us = now_us - now_ms * 1000;
@@ -190,7 +190,7 @@ static void beats_json(const struct worker_beats *p, int64_t now_us, struct buf 
 void heartbeats_json(struct heartbeats *b, const char *database, int64_t worker, int64_t now_ms,
                      struct buf *out)
 {
-	buf_add(out, ",\"beats\":[");
+	buf_add(out, "[");
 	pthread_mutex_lock(&b->lock);
 	const struct database_beats *w = database_named(b, database);
 	const struct worker_beats *p = w ? worker_named(w, worker) : NULL;

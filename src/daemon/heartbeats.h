@@ -30,7 +30,7 @@ void heartbeats_note(struct heartbeats *b, const char *database, const struct ro
                      int n, int64_t now_ms, int64_t now_us);
 void heartbeats_forget(struct heartbeats *b, const char *database);
 
-/* ,"beats":[12.5,null,2.5]: seconds since each, the oldest first; null: a gap. */
+/* [12.5,null,2.5]: seconds since each, the oldest first; null: a gap. */
 void heartbeats_json(struct heartbeats *b, const char *database, int64_t worker, int64_t now_ms,
                      struct buf *out);
 

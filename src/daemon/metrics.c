@@ -11,18 +11,18 @@
 #include <pthread.h>
 #include <string.h>
 
-struct series {
+struct metric_series {
 	enum metric id;
 	char *labels[METRIC_LABELS_MAX]; /* as many as the metric has */
 	double value;                    /* a histogram: how many were observed */
 	double sum;
 	uint64_t *counts; /* of a histogram, one per bound */
 	uint32_t hash;
-	struct series *next; /* in its chain */
+	struct metric_series *next; /* in its chain */
 };
 
 struct family {
-	struct series **all; /* in order of appearance */
+	struct metric_series **all; /* in order of appearance */
 	int n;
 };
 
@@ -30,7 +30,7 @@ struct family {
 struct metrics {
 	pthread_mutex_t lock; /* recursive: metrics_hold() is nested with the rest */
 	struct family families[METRIC_COUNT];
-	struct series *chains[METRICS_CHAINS];
+	struct metric_series *chains[METRICS_CHAINS];
 	int n;
 };
 
@@ -78,7 +78,7 @@ struct metrics *metrics_new(void)
 	return m;
 }
 
-static void free_series(struct series *s)
+static void free_series(struct metric_series *s)
 {
 	for (int i = 0; i < METRIC_LABELS_MAX; i++)
 		free(s->labels[i]);
@@ -131,10 +131,11 @@ static void make_key(enum metric id, const char *const *labels, struct key *k)
 	k->hash = h;
 }
 
-static struct series *find(const struct metrics *m, enum metric id, const struct key *k)
+static struct metric_series *metrics_find(const struct metrics *m, enum metric id,
+                                          const struct key *k)
 {
 	const struct metric_about *about = metric_about(id);
-	for (struct series *s = m->chains[k->hash % METRICS_CHAINS]; s; s = s->next) {
+	for (struct metric_series *s = m->chains[k->hash % METRICS_CHAINS]; s; s = s->next) {
 		bool same = s->hash == k->hash && s->id == id;
 		for (int i = 0; about->labels[i] && same; i++)
 			same = text_eq(s->labels[i], k->values[i]);
@@ -144,11 +145,11 @@ static struct series *find(const struct metrics *m, enum metric id, const struct
 	return NULL;
 }
 
-static struct series *make(struct metrics *m, enum metric id, const struct key *k)
+static struct metric_series *metrics_make(struct metrics *m, enum metric id, const struct key *k)
 {
 	const struct metric_about *about = metric_about((enum metric)id);
 	struct family *f = &m->families[id];
-	struct series *s = mem_alloc(sizeof *s);
+	struct metric_series *s = mem_alloc(sizeof *s);
 	s->id = id;
 	s->hash = k->hash;
 	for (int i = 0; about->labels[i]; i++)
@@ -157,26 +158,26 @@ static struct series *make(struct metrics *m, enum metric id, const struct key *
 		s->counts = mem_alloc(sizeof *s->counts * (size_t)about->nbounds);
 	s->next = m->chains[k->hash % METRICS_CHAINS];
 	m->chains[k->hash % METRICS_CHAINS] = s;
-	f->all = mem_grow(f->all, sizeof(struct series *) * (size_t)(f->n + 1));
+	f->all = mem_grow(f->all, sizeof(struct metric_series *) * (size_t)(f->n + 1));
 	f->all[f->n++] = s;
 	m->n++;
 	return s;
 }
 
 /* The series, created if necessary; NULL: there are too many, which is counted. */
-static struct series *series(struct metrics *m, enum metric id, const char *const *labels)
+static struct metric_series *series(struct metrics *m, enum metric id, const char *const *labels)
 {
 	struct key k;
 	make_key(id, labels, &k);
-	struct series *s = find(m, id, &k);
+	struct metric_series *s = metrics_find(m, id, &k);
 	if (s)
 		return s;
 	if (m->n < METRICS_SERIES_MAX && m->families[id].n < METRICS_FAMILY_MAX)
-		return make(m, id, &k);
+		return metrics_make(m, id, &k);
 	struct key none;
 	make_key(METRIC_SERIES_DROPPED, NO_LABELS, &none);
-	s = find(m, METRIC_SERIES_DROPPED, &none);
-	s = s ? s : make(m, METRIC_SERIES_DROPPED, &none);
+	s = metrics_find(m, METRIC_SERIES_DROPPED, &none);
+	s = s ? s : metrics_make(m, METRIC_SERIES_DROPPED, &none);
 	s->value++;
 	return NULL;
 }
@@ -189,7 +190,7 @@ void metrics_set(struct metrics *m, enum metric id, double value, const char *co
 	if (!m)
 		return;
 	metrics_hold(m);
-	struct series *s = series(m, id, labels);
+	struct metric_series *s = series(m, id, labels);
 	if (s)
 		s->value = value;
 	metrics_let(m);
@@ -203,7 +204,7 @@ void metrics_add(struct metrics *m, enum metric id, double by, const char *const
 	if (!m)
 		return;
 	metrics_hold(m);
-	struct series *s = series(m, id, labels);
+	struct metric_series *s = series(m, id, labels);
 	if (s)
 		s->value += by;
 	metrics_let(m);
@@ -226,7 +227,7 @@ void metrics_observe_many(struct metrics *m, enum metric id, int bucket, double 
 	if (!m)
 		return;
 	metrics_hold(m);
-	struct series *s = series(m, id, labels);
+	struct metric_series *s = series(m, id, labels);
 	if (s) {
 		s->value += n;
 		s->sum += sum;
@@ -250,7 +251,7 @@ void metrics_set_buckets(struct metrics *m, enum metric id, const double *counts
 	if (!m)
 		return;
 	metrics_hold(m);
-	struct series *s = series(m, id, labels);
+	struct metric_series *s = series(m, id, labels);
 	if (s) {
 		s->sum = sum;
 		s->value = counts[about->nbounds];
@@ -281,7 +282,7 @@ bool metrics_value(struct metrics *m, enum metric id, const char *const *labels,
 		return false;
 	make_key(id, labels, &k);
 	metrics_hold(m);
-	const struct series *s = find(m, id, &k);
+	const struct metric_series *s = metrics_find(m, id, &k);
 	if (s) {
 		*value = s->value;
 		if (sum)
@@ -291,7 +292,7 @@ bool metrics_value(struct metrics *m, enum metric id, const char *const *labels,
 	return s != NULL;
 }
 
-static bool matches(const struct series *s, const char *const *labels)
+static bool metrics_matches(const struct metric_series *s, const char *const *labels)
 {
 	for (int i = 0; metric_about(s->id)->labels[i]; i++)
 		if (labels[i] && !text_eq(labels[i], s->labels[i]))
@@ -307,16 +308,16 @@ double metrics_total(struct metrics *m, enum metric id, const char *const *label
 	metrics_hold(m);
 	const struct family *f = &m->families[id];
 	for (int i = 0; i < f->n; i++)
-		total += matches(f->all[i], labels) ? f->all[i]->value : 0;
+		total += metrics_matches(f->all[i], labels) ? f->all[i]->value : 0;
 	metrics_let(m);
 	return total;
 }
 
 /* ---- removing ---- */
 
-static void unchain(struct metrics *m, const struct series *s)
+static void unchain(struct metrics *m, const struct metric_series *s)
 {
-	struct series **at = &m->chains[s->hash % METRICS_CHAINS];
+	struct metric_series **at = &m->chains[s->hash % METRICS_CHAINS];
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
@@ -331,8 +332,8 @@ void metrics_drop(struct metrics *m, enum metric id, const char *const *labels)
 	metrics_hold(m);
 	struct family *f = &m->families[id];
 	for (int i = 0; i < f->n; i++) {
-		struct series *s = f->all[i];
-		if (!matches(s, labels)) {
+		struct metric_series *s = f->all[i];
+		if (!metrics_matches(s, labels)) {
 			f->all[kept++] = s;
 			continue;
 		}
@@ -377,7 +378,7 @@ const char *metric_kind_name(enum metric_kind kind)
 	return kind_names[kind];
 }
 
-static void add_number(struct buf *out, double v)
+static void metrics_add_number(struct buf *out, double v)
 {
 	char text[40];
 	if (isnan(v) || isinf(v)) {
@@ -415,8 +416,8 @@ static void add_label(struct buf *out, bool first, const char *name, const char 
 }
 
 /* `bound` NULL: no le label. */
-static void add_labels(struct buf *out, const struct metric_about *about, const struct series *s,
-                       const char *bound)
+static void add_labels(struct buf *out, const struct metric_about *about,
+                       const struct metric_series *s, const char *bound)
 {
 	if (!about->labels[0] && !bound)
 		return;
@@ -428,17 +429,19 @@ static void add_labels(struct buf *out, const struct metric_about *about, const 
 	buf_addch(out, '}');
 }
 
-static void add_sample(struct buf *out, const struct metric_about *about, const struct series *s,
-                       const char *suffix, const char *bound, double value)
+static void add_sample(struct buf *out, const struct metric_about *about,
+                       const struct metric_series *s, const char *suffix, const char *bound,
+                       double value)
 {
 	buf_addf(out, "%s%s", about->name, suffix);
 	add_labels(out, about, s, bound);
 	buf_addch(out, ' ');
-	add_number(out, value);
+	metrics_add_number(out, value);
 	buf_addch(out, '\n');
 }
 
-static void add_histogram(struct buf *out, const struct metric_about *about, const struct series *s)
+static void add_histogram(struct buf *out, const struct metric_about *about,
+                          const struct metric_series *s)
 {
 	uint64_t so_far = 0;
 	AUTO_BUF bound = BUF_INIT;
@@ -473,7 +476,8 @@ static void add_head(struct buf *out, const struct metric_about *about, bool ope
 			buf_addf(out, "# UNIT %.*s %s\n", (int)len, about->name, units[i]);
 }
 
-static void add_series(struct buf *out, const struct metric_about *about, const struct series *s)
+static void add_series(struct buf *out, const struct metric_about *about,
+                       const struct metric_series *s)
 {
 	if (about->kind == METRIC_HISTOGRAM)
 		add_histogram(out, about, s);
@@ -483,7 +487,8 @@ static void add_series(struct buf *out, const struct metric_about *about, const 
 
 static int by_labels(const void *a, const void *b)
 {
-	const struct series *x = *(struct series *const *)a, *y = *(struct series *const *)b;
+	const struct metric_series *x = *(struct metric_series *const *)a,
+							   *y = *(struct metric_series *const *)b;
 	int order = 0;
 	for (int i = 0; !order && metric_about(x->id)->labels[i]; i++)
 		order = strcmp(x->labels[i], y->labels[i]);
@@ -501,7 +506,7 @@ static int kept_labels(const struct metric_about *about)
 	return n;
 }
 
-static bool same_labels(const struct series *a, const struct series *b, int n)
+static bool same_labels(const struct metric_series *a, const struct metric_series *b, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (!text_eq(a->labels[i], b->labels[i]))
@@ -514,18 +519,18 @@ static void add_alias(struct buf *out, const struct family *f, const struct metr
 {
 	struct metric_about about = *metric_about(alias->id);
 	int kept = kept_labels(&about);
-	size_t bytes = sizeof(struct series *) * (size_t)f->n;
-	struct series **all = f->n ? mem_alloc(bytes) : NULL;
+	size_t bytes = sizeof(struct metric_series *) * (size_t)f->n;
+	struct metric_series **all = f->n ? mem_alloc(bytes) : NULL;
 	about.name = alias->name;
 	about.labels[kept] = NULL;
 	if (f->n) {
 		memcpy(all, f->all, bytes);
-		qsort(all, (size_t)f->n, sizeof(struct series *), by_labels);
+		qsort(all, (size_t)f->n, sizeof(struct metric_series *), by_labels);
 		add_head(out, &about, openmetrics);
 	}
 	for (int i = 0, next; i < f->n; i = next) {
 		uint64_t counts[METRIC_BOUNDS_MAX] = {0};
-		struct series sum = *all[i];
+		struct metric_series sum = *all[i];
 		sum.value = sum.sum = 0;
 		sum.counts = counts;
 		for (next = i; next < f->n && same_labels(all[i], all[next], kept); next++) {

@@ -276,12 +276,6 @@ struct metric_aliases {
 };
 #define METRIC_ALIASES_MAX 64
 #define METRIC_ALIAS_BYTES 100
-/* The metric with this name; -1: none. */
-int metric_named(const char *name);
-/* What is wrong with a name as a second one, after "…"; NULL: nothing. */
-const char *metric_alias_problem(const struct metric_aliases *before, enum metric id,
-                                 const char *name);
-
 /*
  * All series as Prometheus text 0.0.4, or as OpenMetrics 1.0, and those of aliases (NULL: none).
  * Content types: METRICS_TEXT_TYPE, METRICS_OPEN_TYPE.
@@ -290,8 +284,5 @@ void metrics_write(struct metrics *m, const struct metric_aliases *aliases, bool
                    struct buf *out);
 #define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-/* The table as Markdown: docs/metrics.md. */
-void metrics_docs(struct buf *out);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * metrics_docs.c: the names of metrics: docs/metrics.md, and what a second name may be.
  */
+
+#include "daemon/metrics_docs.h"
+
 #include "daemon/metrics.h"
 
 #include <string.h>

@@ -163,7 +163,7 @@ static const char **child_argv(const struct pools *p, const struct pool_child *c
  * Between fork and exec: only async-signal-safe calls. A group of its own, so that a ^C at the
  * daemon's terminal reaches only the daemon, which passes it on.
  */
-static _Noreturn void become(const char *program, const char **argv, char **env, pid_t parent)
+static _Noreturn void pools_become(const char *program, const char **argv, char **env, pid_t parent)
 {
 	sigset_t mask; /* a HUP that arrives before it is ready for one waits */
 	sigemptyset(&mask);
@@ -177,7 +177,7 @@ static _Noreturn void become(const char *program, const char **argv, char **env,
 	_exit(127);
 }
 
-static void start(const struct pools *p, struct pool_child *c, int64_t now)
+static void pools_start(const struct pools *p, struct pool_child *c, int64_t now)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct live_settings *setup = live_settings_hold(p->options.setups);
@@ -185,7 +185,7 @@ static void start(const struct pools *p, struct pool_child *c, int64_t now)
 	char **env = child_env(p, setup, &a);
 	pid_t parent = getpid(), pid = fork();
 	if (pid == 0)
-		become(p->options.program, argv, env, parent);
+		pools_become(p->options.program, argv, env, parent);
 	if (pid > 0) {
 		c->pid = pid;
 		pool_began(&c->life, now);
@@ -215,7 +215,7 @@ static void tell_end(const struct pool_child *c, bool asked, int status, int64_t
 	          LOG_INT("next_start_s", c->life.state == POOL_WAITS ? next_ms / 1000 : -1));
 }
 
-static void reap(struct pool_child *c, int64_t now)
+static void pools_reap(struct pool_child *c, int64_t now)
 {
 	int status = 0;
 	if (!c->pid || waitpid(c->pid, &status, WNOHANG) != c->pid)
@@ -226,9 +226,9 @@ static void reap(struct pool_child *c, int64_t now)
 	c->pid = 0;
 }
 
-static void step(const struct pools *p, struct pool_child *c, int64_t now)
+static void pools_step(const struct pools *p, struct pool_child *c, int64_t now)
 {
-	reap(c, now);
+	pools_reap(c, now);
 	if (c->reloading && c->pid)
 		(void)kill(c->pid, SIGHUP);
 	c->reloading = false;
@@ -236,7 +236,7 @@ static void step(const struct pools *p, struct pool_child *c, int64_t now)
 	case POOL_NOTHING:
 		break;
 	case POOL_START:
-		start(p, c, now);
+		pools_start(p, c, now);
 		break;
 	case POOL_TERM:
 		(void)kill(c->pid, SIGTERM);
@@ -249,7 +249,7 @@ static void step(const struct pools *p, struct pool_child *c, int64_t now)
 	}
 }
 
-static void forget(struct pools *p, int i)
+static void pools_forget(struct pools *p, int i)
 {
 	free(p->children[i]->name);
 	free(p->children[i]);
@@ -261,9 +261,9 @@ int64_t pools_tick(struct pools *p)
 	int64_t now = clock_boot_ms(), due = INT64_MAX;
 	for (int i = 0; i < p->n; i++) {
 		struct pool_child *c = p->children[i];
-		step(p, c, now);
+		pools_step(p, c, now);
 		if (c->life.state == POOL_OVER)
-			forget(p, i--);
+			pools_forget(p, i--);
 		else if (pool_due_ms(&c->life) < due)
 			due = pool_due_ms(&c->life);
 	}
@@ -299,7 +299,7 @@ struct pools *pools_new(const struct pools_options *o)
 void pools_free(struct pools *p)
 {
 	while (p->n)
-		forget(p, 0);
+		pools_forget(p, 0);
 	free(p->children);
 	free(p);
 }

@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "daemon/readings_workers.h"
+#include "daemon/sampling.h"
 #include "daemon/watch_loop.h"
 #include "insight/learn.h"
 #include "ledger/events.h"
@@ -95,23 +97,23 @@ static defib_err read_runs(struct watch_loop *p, const struct binding *b, struct
 {
 	const struct watch_metrics *m = &p->meter;
 	struct reading *r = &p->reading;
-	struct run *runs = NULL;
-	int64_t now = 0, last = 0;
-	int n = 0;
-	bool more;
+	struct runs_page page = {.limit = RUNS_MAX};
+	int64_t now = 0;
 	if (!runs_known(p->watch))
 		return DEFIB_OK;
 	defib_err err = census_now(s, &now, f);
 	/* Runs that ended before the first reading count for no rate. */
 	if (!err && !r->runs_us)
 		r->runs_us = now;
+	page.after_us = r->runs_us;
+	page.until_us = now + AHEAD_US;
 	if (!err)
-		err = runs_read(s, b, r->runs_us, now + AHEAD_US, RUNS_MAX, a, &runs, &n, &last, &more, f);
-	for (int i = 0; !err && i < n; i++)
-		metrics_observe(m->metrics, METRIC_JOB, (double)runs[i].took_us / 1e6,
-		                LABELS(m->watch, m->database, kind_label(r, runs[i].kind)));
+		err = runs_read(s, b, &page, a, f);
+	for (int i = 0; !err && i < page.n; i++)
+		metrics_observe(m->metrics, METRIC_JOB, (double)page.runs[i].took_us / 1e6,
+		                LABELS(m->watch, m->database, kind_label(r, page.runs[i].kind)));
 	if (!err)
-		r->runs_us = last;
+		r->runs_us = page.last_us;
 	return err;
 }
 
@@ -123,7 +125,7 @@ static void count_failure(struct metrics *m, const char *watch, const char *data
 	          LOG_STR("database", database), LOG_STR("because", f->what));
 }
 
-static void read_watch(struct watch_loop *p, const struct binding *b, struct store *s)
+static void readings_read_watch(struct watch_loop *p, const struct binding *b, struct store *s)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
@@ -228,7 +230,8 @@ static void read_database(struct readings *r, struct session *own, struct metric
 }
 
 /* Watches whose turn it is, for as long as a round can spare; true: all had their turn. */
-static bool read_watches(struct readings *r, struct session *own, struct watch_loop **loops, int n)
+static bool readings_read_watches(struct readings *r, struct session *own,
+                                  struct watch_loop **loops, int n)
 {
 	int64_t start = clock_boot_ms();
 	struct failure f = {0};
@@ -244,7 +247,7 @@ static bool read_watches(struct readings *r, struct session *own, struct watch_l
 			r->next = (r->next + i) % n;
 			return false;
 		}
-		read_watch(p, b, own->store);
+		readings_read_watch(p, b, own->store);
 	}
 	return true;
 }
@@ -262,7 +265,7 @@ void readings_take(struct readings *r, const struct session *session, struct met
 		return;
 	}
 	read_database(r, &own, m, database, loops, n);
-	bool all = read_watches(r, &own, loops, n);
+	bool all = readings_read_watches(r, &own, loops, n);
 	if (all && own.store && !own.store->lost && sampling_take(own.store, loops, n, &f))
 		count_failure(m, "", database, &f);
 	session_close(&own);
@@ -293,11 +296,12 @@ static int64_t place_left(const struct status_row *rows, int n, const char *watc
 		const json_t *counted = json_object_get(info, READINGS_PLACE);
 		place = json_is_integer(counted) ? json_integer_value(counted) : -1;
 	}
-	return place <= top ? place : -1;
+	return place >= 0 && place <= top ? place : -1;
 }
 
-static defib_err begin(struct store *s, int64_t top, int64_t started_ms, struct watch_loop **loops,
-                       int n, struct arena *a, struct failure *f)
+static defib_err begin_counting(struct store *s, int64_t top, int64_t started_ms,
+                                struct watch_loop **loops, int n, struct arena *a,
+                                struct failure *f)
 {
 	struct status_row *rows = NULL;
 	int nrows = 0;
@@ -339,18 +343,18 @@ static bool next_part(struct watch_loop **loops, int n, int64_t top, int64_t *fr
 }
 
 /* Totals of a part of the ledger. */
-struct part {
+struct ledger_part {
 	struct event_count *counts;
 	struct detection_count *times;
 	int ncounts, ntimes;
 };
 
-static defib_err read_part(struct store *s, int64_t from, int64_t to, struct arena *a,
-                           struct part *out, struct failure *f)
+static defib_err readings_read_part(struct store *s, int64_t from, int64_t to, struct arena *a,
+                                    struct ledger_part *out, struct failure *f)
 {
 	struct time_bounds bounds[DETECTION_TIMES];
 	bool detected = false;
-	*out = (struct part){0};
+	*out = (struct ledger_part){0};
 	defib_err err = ledger_events_between(s, from, to, a, &out->counts, &out->ncounts, f);
 	for (int i = 0; !err && i < out->ncounts; i++)
 		detected |= (out->counts[i].counts & COUNTS_DETECTED) != 0;
@@ -360,7 +364,8 @@ static defib_err read_part(struct store *s, int64_t from, int64_t to, struct are
 	return err;
 }
 
-static void count_part(struct watch_loop *p, int64_t from, int64_t to, const struct part *part)
+static void count_part(struct watch_loop *p, int64_t from, int64_t to,
+                       const struct ledger_part *part)
 {
 	if (!p->leads || p->reading.ledger_id != from)
 		return;
@@ -384,8 +389,8 @@ static defib_err read_on(struct store *s, int64_t top, struct watch_loop **loops
 	int64_t from = 0, to = 0;
 	defib_err err = DEFIB_OK;
 	while (!err && next_part(loops, n, top, &from, &to)) {
-		struct part part;
-		err = read_part(s, from, to, a, &part, f);
+		struct ledger_part part;
+		err = readings_read_part(s, from, to, a, &part, f);
 		for (int i = 0; i < n && !err; i++)
 			count_part(loops[i], from, to, &part);
 	}
@@ -401,8 +406,12 @@ defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop
 	defib_err err = ledger_exists(s, &there, f);
 	if (!err && there)
 		err = ledger_top(s, &top, f);
+	/* As ledger_top_after(). */
+	for (int i = 0; i < n && !err && there; i++)
+		if (loops[i]->reading.ledger_id > top)
+			loops[i]->reading.ledger_id = top;
 	if (!err && any_begins(loops, n))
-		err = begin(s, top, started_ms, loops, n, &a, f);
+		err = begin_counting(s, top, started_ms, loops, n, &a, f);
 	if (!err)
 		err = read_on(s, top, loops, n, &a, f);
 	return err;

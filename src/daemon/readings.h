@@ -73,13 +73,4 @@ void readings_take(struct readings *r, const struct session *session, struct met
 MUST_CHECK defib_err readings_ledger(struct store *s, int64_t started_ms, struct watch_loop **loops,
                                      int n, struct failure *f);
 
-/* What workers report about themselves, the newest first, as metrics (readings_workers.c). */
-struct roster_row;
-void readings_workers(struct readings *r, const struct roster_row *rows, int n, struct metrics *m,
-                      const char *database, struct watch_loop **loops, int nloops);
-
-/* Adds what is new to the series of the watches that are led (sampling.c). */
-MUST_CHECK defib_err sampling_take(struct store *s, struct watch_loop **loops, int n,
-                                   struct failure *f);
-
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* readings_workers.c: what workers report about themselves; see readings.h. */
+
+#include "daemon/readings_workers.h"
+
 #include "daemon/watch_loop.h"
 #include "life/roster.h"
 
@@ -72,7 +75,7 @@ static void count_info(struct metrics *m, const struct roster_row *w, const json
 }
 
 /* A worker that does not say what it serves can only work on the built-in queue. */
-static const char *served(const struct roster_row *w)
+static const char *worker_readings_served(const struct roster_row *w)
 {
 	return w->serves ? w->serves : BUILTIN_NAME;
 }
@@ -81,7 +84,7 @@ static void count_served(struct metrics *m, const struct roster_row *w, const ch
 {
 	char name[128];
 	int left = SERVES_MAX;
-	for (const char *at = served(w); *at && left > 0; left--) {
+	for (const char *at = worker_readings_served(w); *at && left > 0; left--) {
 		size_t n = strcspn(at, "\n");
 		snprintf(name, sizeof name, "%.*s", (int)n, at);
 		metrics_set(m, METRIC_WORKER_SERVES, 1, LABELS(w->name, database, name));
@@ -114,9 +117,9 @@ static void drop_workers(struct metrics *m, const char *database)
 
 /* ---- workers of a watch ---- */
 
-static bool serves(const struct roster_row *w, const struct watch *watch)
+static bool worker_readings_serves(const struct roster_row *w, const struct watch *watch)
 {
-	return serves_watch(served(w), watch->name);
+	return serves_watch(worker_readings_served(w), watch->name);
 }
 
 static void add_to_watches(const struct roster_row *w, enum metric metric,
@@ -124,7 +127,7 @@ static void add_to_watches(const struct roster_row *w, enum metric metric,
 {
 	for (int i = 0; i < n; i++) {
 		const struct watch_metrics *m = &loops[i]->meter;
-		if (loops[i]->leads && serves(w, loops[i]->watch))
+		if (loops[i]->leads && worker_readings_serves(w, loops[i]->watch))
 			metrics_add(m->metrics, metric, 1, LABELS(m->watch, m->database));
 	}
 }
@@ -168,7 +171,7 @@ static void count_changes(const struct readings *r, const struct roster_row *w,
 		add_to_watches(w, METRIC_WORKER_DEATHS, loops, n);
 }
 
-static void remember(struct readings *r, const struct roster_row *rows, int n)
+static void worker_readings_remember(struct readings *r, const struct roster_row *rows, int n)
 {
 	r->workers = mem_grow(r->workers, sizeof *r->workers * (size_t)(n + 1));
 	for (int i = 0; i < n; i++)
@@ -193,5 +196,5 @@ void readings_workers(struct readings *r, const struct roster_row *rows, int n, 
 			add_to_watches(&rows[i], METRIC_WORKERS, loops, nloops);
 	}
 	metrics_let(m);
-	remember(r, rows, n);
+	worker_readings_remember(r, rows, n);
 }

@@ -7,10 +7,13 @@
  * nothing twice. A watch without news is written once a minute.
  */
 
+#include "daemon/sampling.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/watch_loop.h"
 #include "ledger/digest.h"
+#include "ledger/digest_store.h"
 #include "recover/census.h"
 #include "watch/stats_sql.h"
 
@@ -21,7 +24,7 @@
 #define MINUTE_US (60 * US_PER_S)
 #define DIGESTS_MOST (LEDGER_COUNT_IDS / DIGEST_IDS) /* per round */
 
-struct round {
+struct sampling_round {
 	struct store *store;
 	struct arena *arena;
 	int64_t now_us, top, week_id; /* the last entry of the ledger; the last one before a week */
@@ -83,7 +86,7 @@ static void add_ended(struct addition *x, const struct store_rows *rows)
 }
 
 /* A table that is too slow is not counted: the next round begins anew. */
-static defib_err count_ended(struct round *r, struct addition *x, struct failure *f)
+static defib_err count_ended(struct sampling_round *r, struct addition *x, struct failure *f)
 {
 	struct sampled *memory = &x->loop->reading.sampled;
 	struct series_place *place = &x->news.place;
@@ -136,7 +139,8 @@ static void add_entries(struct addition *x, const struct minute_count *counts, i
 }
 
 /* Watches that were counted up to the same entry share one query. */
-static defib_err count_entries(struct round *r, struct addition *all, int n, struct failure *f)
+static defib_err count_entries(struct sampling_round *r, struct addition *all, int n,
+                               struct failure *f)
 {
 	bool *counted = ARENA_ARRAY(r->arena, bool, n + 1);
 	defib_err err = DEFIB_OK;
@@ -162,7 +166,7 @@ static defib_err count_entries(struct round *r, struct addition *all, int n, str
 
 /* ---- the whole ---- */
 
-static defib_err begin(struct round *r, struct failure *f)
+static defib_err sampling_begin(struct sampling_round *r, struct failure *f)
 {
 	bool ledger = false;
 	defib_err err = census_now(r->store, &r->now_us, f);
@@ -176,7 +180,7 @@ static defib_err begin(struct round *r, struct failure *f)
 }
 
 /* A watch without a place begins with the ledger of a week and with ended jobs of an hour. */
-static defib_err place_of(struct round *r, struct addition *x, struct failure *f)
+static defib_err sampling_place_of(struct sampling_round *r, struct addition *x, struct failure *f)
 {
 	struct series_place *place = &x->news.place;
 	for (int i = 0; i < r->nplaces; i++)
@@ -208,7 +212,7 @@ static bool has_news(const struct addition *x, int64_t minute)
 }
 
 /* What was written, for the next round and for the metrics. */
-static void remember(const struct addition *x, int64_t minute)
+static void sampling_remember(const struct addition *x, int64_t minute)
 {
 	struct watch_loop *p = x->loop;
 	struct sampled *last = &p->reading.sampled;
@@ -221,7 +225,8 @@ static void remember(const struct addition *x, int64_t minute)
 		watch_metrics_ended(&p->meter, x->done, x->failed);
 }
 
-static defib_err write_news(struct round *r, struct addition *all, int n, struct failure *f)
+static defib_err write_news(struct sampling_round *r, struct addition *all, int n,
+                            struct failure *f)
 {
 	struct series_news *news = ARENA_ARRAY(r->arena, struct series_news, n + 1);
 	int64_t minute = r->now_us / MINUTE_US;
@@ -243,15 +248,16 @@ static defib_err write_news(struct round *r, struct addition *all, int n, struct
 	defib_err err = series_write(r->store, news, nnews, r->now_us / US_PER_S, r->arena, f);
 	for (int i = 0; i < n && !err; i++)
 		if (has_news(&all[i], minute))
-			remember(&all[i], minute);
+			sampling_remember(&all[i], minute);
 	return err;
 }
 
-static defib_err take(struct round *r, struct addition *all, int n, struct failure *f)
+static defib_err sampling_write(struct sampling_round *r, struct addition *all, int n,
+                                struct failure *f)
 {
-	defib_err err = begin(r, f);
+	defib_err err = sampling_begin(r, f);
 	for (int i = 0; i < n && !err; i++) {
-		err = place_of(r, &all[i], f);
+		err = sampling_place_of(r, &all[i], f);
 		if (!err)
 			err = count_ended(r, &all[i], f);
 	}
@@ -263,7 +269,7 @@ static defib_err take(struct round *r, struct addition *all, int n, struct failu
 defib_err sampling_take(struct store *s, struct watch_loop **loops, int n, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct round r = {.store = s, .arena = &a};
+	struct sampling_round r = {.store = s, .arena = &a};
 	struct addition *all = ARENA_ARRAY(&a, struct addition, n + 1);
 	int nall = 0;
 	bool there = false;
@@ -278,7 +284,7 @@ defib_err sampling_take(struct store *s, struct watch_loop **loops, int n, struc
 		return DEFIB_OK;
 	}
 	if (!err && there)
-		err = take(&r, all, nall, f);
+		err = sampling_write(&r, all, nall, f);
 	if (!err && there)
 		err = digest_write(s, r.top, DIGESTS_MOST, f);
 	for (int i = 0; i < nall; i++)

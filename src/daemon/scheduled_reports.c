@@ -2,9 +2,11 @@
 #include "daemon/scheduled_reports.h"
 
 #include "alert/alert_store.h"
+#include "alert/options.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "view/report.h"
+#include "view/report_forms.h"
 #include "watch/options_values.h"
 
 #include <assert.h>
@@ -47,7 +49,7 @@ void mailing_id(const struct mailing *m, int64_t due_us, struct buf *out)
 /* ---- what ---- */
 
 /* Sessions and watches of one report. */
-struct gathering {
+struct report_gathering {
 	const struct live_settings *setup;
 	struct arena arena;
 	struct session *sessions;
@@ -55,7 +57,7 @@ struct gathering {
 	int n;
 };
 
-static void add_source(struct gathering *g, const struct watch *w, const struct database *d)
+static void add_source(struct report_gathering *g, const struct watch *w, const struct database *d)
 {
 	const struct settings *all = &g->setup->settings;
 	struct session *session = &g->sessions[d - all->databases];
@@ -66,7 +68,7 @@ static void add_source(struct gathering *g, const struct watch *w, const struct 
 }
 
 /* Besides other watches, the queue is in the report only if it is used. */
-static void add_queue(struct gathering *g, const struct database *d)
+static void reports_add_queue(struct report_gathering *g, const struct database *d)
 {
 	struct session *session = &g->sessions[d - g->setup->settings.databases];
 	struct failure ignored = {0}; /* its watches report an unavailable database */
@@ -77,7 +79,7 @@ static void add_queue(struct gathering *g, const struct database *d)
 	g->sources[g->n++] = (struct report_source){builtin_watch(d->engine, &g->arena), d, session};
 }
 
-static void add_sources(struct gathering *g)
+static void add_sources(struct report_gathering *g)
 {
 	const struct settings *all = &g->setup->settings;
 	g->sessions = ARENA_ARRAY(&g->arena, struct session, all->ndatabases);
@@ -88,7 +90,7 @@ static void add_sources(struct gathering *g)
 	if (all->nwatches == 0)
 		add_source(g, builtin_watch(all->databases[0].engine, &g->arena), &all->databases[0]);
 	for (int i = 0; i < all->ndatabases && all->nwatches > 0; i++)
-		add_queue(g, &all->databases[i]);
+		reports_add_queue(g, &all->databases[i]);
 }
 
 /* A log gets one line; the others get the document. */
@@ -109,9 +111,9 @@ static void sink_text(const struct report *r, const struct mailing *m, const str
 		buf_addf(out, ", database %s could not be queried", r->lost[i].database);
 }
 
-static const char *document_of(const struct report *r, const struct settings *all,
-                               const struct mailing *m, const struct alert_sink *s, const char *id,
-                               struct arena *a)
+static const char *reports_document_of(const struct report *r, const struct settings *all,
+                                       const struct mailing *m, const struct alert_sink *s,
+                                       const char *id, struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT, text = BUF_INIT, from = BUF_INIT, to = BUF_INIT;
 	sink_text(r, m, s, &text);
@@ -158,7 +160,7 @@ static defib_err put_in(struct session *session, const struct outgoing *all, int
 static bool send_report(const struct live_settings *setup, const struct mailing *m, int64_t due_us)
 {
 	const struct settings *all = &setup->settings;
-	struct gathering g = {.setup = setup};
+	struct report_gathering g = {.setup = setup};
 	struct period period = {due_us - m->since_us, due_us};
 	struct failure f = {0};
 	struct report report;
@@ -169,11 +171,11 @@ static bool send_report(const struct live_settings *setup, const struct mailing 
 	struct outgoing *out = ARENA_ARRAY(&g.arena, struct outgoing, m->sinks.n);
 	for (int i = 0; i < m->sinks.n; i++) {
 		const struct alert_sink *sink = alert_sink_named(settings_sinks(all), m->sinks.items[i]);
-		out[i] = (struct outgoing){.sink = sink->name,
-		                           .kind = "report",
-		                           .id = buf_text(&id),
-		                           .document =
-		                               document_of(&report, all, m, sink, buf_text(&id), &g.arena)};
+		out[i] = (struct outgoing){
+			.sink = sink->name,
+			.kind = "report",
+			.id = buf_text(&id),
+			.document = reports_document_of(&report, all, m, sink, buf_text(&id), &g.arena)};
 	}
 	defib_err err = put_in(g.sources[0].session, out, m->sinks.n, &g.arena, &f);
 	if (err)
@@ -188,7 +190,7 @@ static bool send_report(const struct live_settings *setup, const struct mailing 
 	return !err;
 }
 
-static void *thread_main(void *arg)
+static void *reports_thread_main(void *arg)
 {
 	struct scheduled_reports *m = arg;
 	bool done =
@@ -228,7 +230,7 @@ static const struct database *sender_of(const struct live_settings *s)
 	return all->nwatches == 0 && all->ndatabases ? &all->databases[0] : NULL;
 }
 
-static void begin(struct scheduled_reports *m, int at, int64_t due_us)
+static void reports_begin(struct scheduled_reports *m, int at, int64_t due_us)
 {
 	m->setup = live_settings_hold(m->setups);
 	m->at = at;
@@ -237,7 +239,7 @@ static void begin(struct scheduled_reports *m, int at, int64_t due_us)
 	atomic_store(&m->done, false);
 	/* After a reload in between, the next tick checks again. */
 	bool same = m->setup->number == m->number;
-	m->running = same && pthread_create(&m->thread, NULL, thread_main, m) == 0;
+	m->running = same && pthread_create(&m->thread, NULL, reports_thread_main, m) == 0;
 	if (!m->running)
 		live_settings_drop(m->setups, m->setup);
 }
@@ -259,7 +261,7 @@ void scheduled_reports_tick(struct scheduled_reports *m, const struct live_setti
 	for (int i = 0; i < all->n && i < MOST && !m->running; i++) {
 		int64_t due = mailing_due_us(&all->items[i], now_us);
 		if (due > m->sent[i] && now_us - due < MAILING_LATE_US)
-			begin(m, i, due);
+			reports_begin(m, i, due);
 	}
 }
 

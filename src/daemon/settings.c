@@ -4,6 +4,7 @@
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "daemon/metrics_docs.h"
 
 #include <assert.h>
 
@@ -93,7 +94,7 @@ static void mix(uint64_t *hash, const char *text)
 }
 
 /* The text after a prefix; NULL: the text does not start with it. */
-static const char *behind(const char *text, const char *prefix)
+static const char *text_after_prefix(const char *text, const char *prefix)
 {
 	return text_starts(text, prefix) ? text + strlen(prefix) : NULL;
 }
@@ -121,8 +122,9 @@ static uint64_t shape_of(const struct cfg_reader *r, const char *prefix, const c
 	uint64_t hash = FNV_START;
 	mix(&hash, url); /* in full: what is shown has no password */
 	for (int i = 0; i < r->nshown; i++) {
-		const char *key = prefix ? behind(r->shown[i].path, prefix) : NULL;
-		bool counts = key ? !is_light(key) : behind(r->shown[i].path, "workflows.") != NULL;
+		const char *key = prefix ? text_after_prefix(r->shown[i].path, prefix) : NULL;
+		bool counts =
+			key ? !is_light(key) : text_after_prefix(r->shown[i].path, "workflows.") != NULL;
 		if (!counts)
 			continue;
 		mix(&hash, r->shown[i].path);
@@ -349,12 +351,21 @@ static void read_service(struct cfg_reader *r, const struct cfg_node *node, void
 	}
 }
 
+/* Each watch knows what viewers of it do not see. */
+static void tell_watches(struct cfg_reader *r, const struct settings *s)
+{
+	(void)r;
+	for (int i = 0; i < s->nwatches; i++)
+		s->watches[i].viewer_mask = settings_http(s)->mask;
+}
+
 const struct section http_section = {
 	.id = SECTION_HTTP,
 	.row = OPTION(CUSTOM, "http", 0, "how the daemon serves over HTTP; a map",
                   .size = sizeof(struct service), .read = read_service),
 	.title = "HTTP",
 	.rows = service_rows,
+	.check = tell_watches,
 };
 
 const struct section environment_section = {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "insight/learn.h"
 #include "ledger/events.h"
+#include "ledger/orders.h"
 #include "recover/evidence.h"
 #include "recover/startup.h"
 #include "view/output.h"
@@ -84,11 +85,6 @@ static void learning_take(struct learning *l, const struct session *session, con
 	session_close(&own);
 }
 
-static void learning_release(struct learning *l)
-{
-	bound_release(&l->bound);
-}
-
 /* ---- the log ---- */
 
 static int64_t guarded_total(const struct scan_result *r)
@@ -99,19 +95,8 @@ static int64_t guarded_total(const struct scan_result *r)
 	return total;
 }
 
-static void cycle_begin(struct cycle *c)
-{
-	buf_clear(&c->jobs);
-	c->named = c->more = 0;
-}
-
-static void cycle_release(struct cycle *c)
-{
-	buf_release(&c->jobs);
-}
-
 /* The shown columns that have a value, else the key. */
-static void add_name(struct buf *out, const struct watch *w, const struct facts *f)
+static void watch_loop_add_name(struct buf *out, const struct watch *w, const struct facts *f)
 {
 	bool any = false;
 	for (int i = 0; i < w->show.n; i++) {
@@ -138,7 +123,7 @@ void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *j
 	}
 	if (c->named++)
 		buf_add(&c->jobs, ", ");
-	add_name(&c->jobs, w, &job->facts);
+	watch_loop_add_name(&c->jobs, w, &job->facts);
 }
 
 static const char *called(const struct watch *w)
@@ -188,10 +173,10 @@ void watch_loop_free(struct watch_loop *p)
 {
 	scanner_free(p->scanner);
 	guard_free(p->guard);
-	learning_release(&p->learning);
+	bound_release(&p->learning.bound);
 	watch_metrics_release(&p->meter);
 	reading_release(&p->reading);
-	cycle_release(&p->cycle);
+	buf_release(&p->cycle.jobs);
 	arena_release(&p->arena);
 	free(p);
 }
@@ -230,8 +215,8 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 /* ---- overrides ---- */
 
 /* Other thresholds mean other statements: the scanner is rebuilt, what the guard saw is kept. */
-static void set_factor(struct watch_loop *p, struct session *session, double factor,
-                       const char *actor)
+static void watch_loop_set_factor(struct watch_loop *p, struct session *session, double factor,
+                                  const char *actor)
 {
 	if (p->scanner && factor == p->factor)
 		return;
@@ -284,6 +269,18 @@ static void use_override(struct watch_loop *p, struct session *session)
 		log_event(LOG_WARN, f.what);
 }
 
+/* Who may tell a daemon to ignore guards may do so for its own watches. */
+static bool may_override(const struct watch_loop *p, struct session *session, const char *role)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure f = {0};
+	const char *refusal = NULL;
+	defib_err err = order_check(session->store, p->watch, role, &a, &refusal, &f);
+	if (err || refusal)
+		row_set_aside("defib.setting", p->watch->name, err ? f.what : refusal);
+	return !err && !refusal;
+}
+
 void watch_loop_override(struct watch_loop *p, struct session *session,
                          const struct override *overrides, int n)
 {
@@ -294,6 +291,9 @@ void watch_loop_override(struct watch_loop *p, struct session *session,
 		factor = said.factor;
 		actor = said.raised_by;
 	}
+	if (said.override_us && said.override_us != p->override_us &&
+	    !may_override(p, session, said.override_role))
+		said.override_us = 0;
 	p->override_us = said.override_us;
 	/* An override takes effect at once, not at the end of a long interval. */
 	if (said.paused != p->paused || factor != p->factor)
@@ -301,12 +301,12 @@ void watch_loop_override(struct watch_loop *p, struct session *session,
 	p->paused = said.paused;
 	guard_pause(p->guard, said.paused);
 	set_override(p);
-	set_factor(p, session, factor, actor);
+	watch_loop_set_factor(p, session, factor, actor);
 }
 
 /* ---- a pass ---- */
 
-static void count(struct watch_loop *p)
+static void watch_loop_count_pass(struct watch_loop *p)
 {
 	const struct scan_result *r = &p->last;
 	p->counts.passes++;
@@ -374,7 +374,7 @@ static void start_up(struct watch_loop *p, struct session *session)
 		watch_metrics_startup(&p->meter, result.outcomes);
 }
 
-static void measure(struct watch_loop *p)
+static void watch_loop_measure(struct watch_loop *p)
 {
 	struct guard_report g;
 	guard_report(p->guard, &g);
@@ -394,7 +394,8 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	int64_t start = clock_boot_ms();
 	watch_metrics_begin(&p->meter, p->due_ms, start);
 	start_up(p, session);
-	cycle_begin(&p->cycle);
+	buf_clear(&p->cycle.jobs);
+	p->cycle.named = p->cycle.more = 0;
 	scanner_pass(p->scanner, &p->last);
 	use_override(p, session);
 	int64_t next = next_pass_ms(p);
@@ -402,12 +403,12 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	int64_t now = clock_boot_ms();
 	p->due_ms = start + next > now ? start + next : now;
 	p->unseen = false;
-	count(p);
-	guard_tell(&p->told, p->guard, session, p->watch, &p->last, actor);
+	watch_loop_count_pass(p);
+	guard_log_changes(&p->guards_logged, p->guard, session, p->watch, &p->last, actor);
 	cycle_tell(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		learning_take(&p->learning, session, p->watch, p->options.ledger_off);
-	measure(p);
+	watch_loop_measure(p);
 }
 
 /* ---- its state ---- */
@@ -418,13 +419,13 @@ static void add_int(struct buf *out, const char *name, int64_t n)
 }
 
 /* A text or a time that does not exist is left out. */
-static void add_text(struct buf *out, const char *name, const char *text)
+static void watch_loop_add_text(struct buf *out, const char *name, const char *text)
 {
 	if (text && *text)
 		json_text(out, name, text);
 }
 
-static void add_time(struct buf *out, const char *name, int64_t us)
+static void watch_loop_add_time(struct buf *out, const char *name, int64_t us)
 {
 	if (us)
 		json_time(out, name, true, us);
@@ -438,17 +439,17 @@ static void add_guard(const struct watch_loop *p, const struct guard_report *r, 
 	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
 		add_int(out, guard_names[i], p->last.guarded[i]);
 	buf_add(out, "}");
-	add_text(out, "guard", buf_text(&sentence));
+	watch_loop_add_text(out, "guard", buf_text(&sentence));
 	add_int(out, "suspects", r->suspects);
 	add_int(out, "brakes", r->brakes);
 	json_bool(out, "braking", r->braking);
 	json_bool(out, "doubting", r->doubting);
 	json_bool(out, "paused", r->paused);
 	buf_addf(out, ",\"rate\":%.1f", r->rate);
-	add_text(out, "doubt_cause", r->doubting ? r->doubt_cause : NULL);
-	add_time(out, "doubt_until", r->doubting ? r->doubt_until_us : 0);
-	add_time(out, "brake_until", r->braking ? r->brake_until_us : 0);
-	add_text(out, "brake_ended", r->brake_ended);
+	watch_loop_add_text(out, "doubt_cause", r->doubting ? r->doubt_cause : NULL);
+	watch_loop_add_time(out, "doubt_until", r->doubting ? r->doubt_until_us : 0);
+	watch_loop_add_time(out, "brake_until", r->braking ? r->brake_until_us : 0);
+	watch_loop_add_text(out, "brake_ended", r->brake_ended);
 }
 
 void watch_loop_info(const struct watch_loop *p, struct buf *out)
@@ -475,10 +476,13 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	add_int(out, "near_misses_total", p->counts.near_misses);
 	if (p->reading.counts)
 		add_int(out, READINGS_PLACE, p->reading.ledger_id);
-	if (p->learning.counted)
-		mistakes_json(&p->learning.mistakes, out);
-	add_time(out, "last_finished_scan", p->last_ok_us);
-	add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
+	if (p->learning.counted) {
+		const struct viewer v = viewer_local(NULL, NULL);
+		buf_add(out, ",\"false_positives\":");
+		record_json(&mistakes_record, &p->learning.mistakes, &v, out);
+	}
+	watch_loop_add_time(out, "last_finished_scan", p->last_ok_us);
+	watch_loop_add_text(out, "failure", r->failure.code ? r->failure.what : NULL);
 	if (r->guarded[GUARD_PACE] || r->guarded[GUARD_PAUSED])
 		add_int(out, "waiting", r->left);
 	if (r->guarded[GUARD_PACE])

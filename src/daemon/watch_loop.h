@@ -71,7 +71,7 @@ struct watch_loop {
 	int64_t last_ok_us; /* the database's clock at the last finished pass … */
 	int64_t last_ok_ms; /* … and CLOCK_BOOTTIME at its end */
 	int64_t brakes;     /* that were reported */
-	struct guard_told told;
+	struct guard_logged guards_logged;
 };
 
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off);

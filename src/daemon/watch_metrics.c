@@ -43,8 +43,6 @@ static void show(struct watch_metrics *m)
 		METRIC_FOUND,       METRIC_NEAR_MISSES, METRIC_RETRIES_FIRED,
 		METRIC_ROLLED_BACK, METRIC_DETECTION,   METRIC_RECOVERY,
 		METRIC_BRAKES,      METRIC_LAG,         METRIC_SCAN};
-	static const enum remedy remedies[] = {REMEDY_REQUEUE, REMEDY_RETRY, REMEDY_FAIL,
-	                                       REMEDY_ROLLBACK};
 	static const char *const results[] = {"ok", "failed"};
 	static const char *const events[] = {ENTRY_LATE_COMPLETION, ENTRY_RETRIES_EXHAUSTED,
 	                                     ENTRY_HELD};
@@ -57,9 +55,10 @@ static void show(struct watch_metrics *m)
 		metrics_ready(m->metrics, METRIC_SPARED, OF_WATCH_AND(m, outcome_names[spared[i]]));
 	for (int i = VERDICT_NONE + 1; i < VERDICT_COUNT; i++)
 		metrics_ready(m->metrics, METRIC_DETECTED, OF_WATCH_AND(m, verdict_names[i]));
-	for (size_t i = 0; i < 2 * (sizeof remedies / sizeof *remedies); i++)
-		metrics_ready(m->metrics, METRIC_RECOVERED,
-		              RECOVERED_BY(m, remedy_names[remedies[i / 2]], i % 2));
+	for (int i = 0; i < 2 * REMEDY_COUNT; i++)
+		if (event_counts(act_event(i / 2), true, false) & COUNTS_RECOVERED)
+			metrics_ready(m->metrics, METRIC_RECOVERED,
+			              RECOVERED_BY(m, remedy_names[i / 2], i % 2));
 	for (int by = 0; by < 2; by++)
 		metrics_ready(m->metrics, METRIC_HELD, OF_WATCH_BY(m, by));
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -105,12 +104,13 @@ static int64_t stuck_us(const struct candidate *c, int64_t now_us)
 {
 	const struct judgement *j = &c->judgement;
 	int64_t since_look = elapsed_us(c->facts.now_us, now_us);
-	return j->measured && j->verdict != VERDICT_DEAD
+	return j->measured && !verdict_has(j->verdict, VERDICT_SEEN)
 	           ? elapsed_us(j->limit_us, j->measured_us) + since_look
 	           : since_look;
 }
 
-static void add_time(struct watch_metrics *m, enum detection_time which, double seconds)
+static void watch_metrics_add_time(struct watch_metrics *m, enum detection_time which,
+                                   double seconds)
 {
 	int bucket = metric_bucket(time_metrics[which], seconds);
 	m->own.times[which].n[bucket]++;
@@ -135,9 +135,9 @@ void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64
 	m->own.detected[c->judgement.verdict]++;
 	m->own.recovered[c->decision.remedy] += c->outcome == OUTCOME_RECOVERED;
 	if (known)
-		add_time(m, TO_DETECTION, S(elapsed_us(lost, c->facts.now_us)));
+		watch_metrics_add_time(m, TO_DETECTION, S(elapsed_us(lost, c->facts.now_us)));
 	if (known && c->outcome == OUTCOME_RECOVERED)
-		add_time(m, TO_RECOVERY, S(elapsed_us(lost, now_us)));
+		watch_metrics_add_time(m, TO_RECOVERY, S(elapsed_us(lost, now_us)));
 }
 
 /* ---- the ledger ---- */

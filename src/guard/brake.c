@@ -5,32 +5,33 @@
 
 #define ROUNDING 1e-9 /* 55 % of 20 is 11, whatever 0.55 is in binary */
 
-static int by_name(const void *a, const void *b)
+static int brake_by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct brake_owner *)a)->name, ((const struct brake_owner *)b)->name);
 }
 
-static struct brake_owner *find(const struct brake *b, const char *name)
+static struct brake_owner *brake_find(const struct brake *b, const char *name)
 {
 	struct brake_owner key = {.name = name};
 	if (!name || b->n == 0)
 		return NULL;
-	return bsearch(&key, b->owners, (size_t)b->n, sizeof key, by_name);
+	return bsearch(&key, b->owners, (size_t)b->n, sizeof key, brake_by_name);
 }
 
 /* Silence that our own absence excuses does not count yet: doubt holds those jobs. */
-static bool is_silent(const struct brake_rules *r, const struct doubt *d, int64_t now_us,
-                      const struct census_row *row)
+static bool brake_is_silent(const struct brake_rules *r, const struct doubt *d, int64_t now_us,
+                            const struct census_row *row)
 {
 	return !row->dead && now_us - row->sign_us > r->limit_us &&
 	       !doubt_excuses(d, row->sign_us, r->limit_us, r->quiet_us, now_us, NULL, NULL);
 }
 
 /* The current state of an owner, with what we remember of it. */
-static struct brake_owner met(const struct brake *b, const struct brake_rules *r,
-                              const struct doubt *d, int64_t now_us, const struct census_row *row)
+static struct brake_owner brake_owner_now(const struct brake *b, const struct brake_rules *r,
+                                          const struct doubt *d, int64_t now_us,
+                                          const struct census_row *row)
 {
-	const struct brake_owner *old = find(b, row->owner);
+	const struct brake_owner *old = brake_find(b, row->owner);
 	bool same = old && old->sign_us == row->sign_us;
 	/* A clock that was set back, or doubt, may hide a silence. Only a new sign ends it. */
 	bool still = same && old->was_held && !old->released && !row->dead;
@@ -39,7 +40,7 @@ static struct brake_owner met(const struct brake *b, const struct brake_rules *r
 		.sign_us = row->sign_us,
 		.beat = fresh || (old && old->beat),
 		.fresh = fresh && !row->dead,
-		.silent = still || is_silent(r, d, now_us, row),
+		.silent = still || brake_is_silent(r, d, now_us, row),
 		.was_held = same && old->was_held,
 		.released = same && old->released,
 	};
@@ -56,10 +57,10 @@ static void take_census(struct brake *b, const struct brake_rules *r, const stru
 	for (int i = 0; i < n; i++) {
 		if (!census[i].owner)
 			continue;
-		owners[known] = met(b, r, d, now_us, &census[i]);
+		owners[known] = brake_owner_now(b, r, d, now_us, &census[i]);
 		owners[known++].name = arena_strdup(a, census[i].owner);
 	}
-	qsort(owners, (size_t)known, sizeof *owners, by_name);
+	qsort(owners, (size_t)known, sizeof *owners, brake_by_name);
 	b->owners = owners;
 	b->n = known;
 	b->at = 1 - b->at;
@@ -74,7 +75,7 @@ static bool fell(const struct brake_owner *o)
  * Owners that fell silent within one window of the newest are one event. While it lasts, owners
  * that fall silent later belong to it as well.
  */
-static void gather(struct brake *b, const struct brake_rules *r)
+static void brake_gather(struct brake *b, const struct brake_rules *r)
 {
 	if (!b->engaged) {
 		b->newest_us = INT64_MIN;
@@ -98,7 +99,7 @@ static bool is_mass(const struct brake *b, const struct brake_rules *r)
 }
 
 /* An owner that does not beat again is not held again for this silence. */
-static void let_go(struct brake *b, const char *ended)
+static void brake_release(struct brake *b, const char *ended)
 {
 	for (int i = 0; i < b->n; i++) {
 		struct brake_owner *o = &b->owners[i];
@@ -142,25 +143,25 @@ void brake_step(struct brake *b, const struct brake_rules *r, const struct doubt
 	int64_t was_silent = b->engaged ? b->silent : 0, ended = 0;
 	assert(n == 0 || census != NULL);
 	for (int i = 0; i < n; i++) {
-		const struct brake_owner *old = find(b, census[i].owner);
+		const struct brake_owner *old = brake_find(b, census[i].owner);
 		ended += old && old->held && census[i].dead;
 	}
 	take_census(b, r, d, now_us, census, r->on ? n : 0);
-	gather(b, r);
+	brake_gather(b, r);
 	bool mass = is_mass(b, r), seen = ended * 2 > was_silent - b->silent;
 	if (mass)
 		b->calm_boot_us = 0;
 	if (!mass && (seen || !awaits_the_rest(b, r, boot_us)))
-		let_go(b, seen ? "evidence" : "returned");
+		brake_release(b, seen ? "evidence" : "returned");
 	else if (b->engaged && boot_us - b->since_boot_us >= r->ceiling_us)
-		let_go(b, "ceiling");
+		brake_release(b, "ceiling");
 	else
 		hold(b, now_us, boot_us);
 }
 
 bool brake_holds(const struct brake *b, const char *owner)
 {
-	const struct brake_owner *o = b->engaged ? find(b, owner) : NULL;
+	const struct brake_owner *o = b->engaged ? brake_find(b, owner) : NULL;
 	return o && o->held;
 }
 

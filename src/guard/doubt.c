@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t doubt_least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
@@ -35,7 +35,7 @@ static int64_t most(int64_t a, int64_t b)
  */
 static int64_t outage_within(const struct outage *o, int64_t from_us, int64_t to_us)
 {
-	int64_t begin_us = most(o->begin_us, from_us), end_us = least(o->end_us, to_us);
+	int64_t begin_us = most(o->begin_us, from_us), end_us = doubt_least(o->end_us, to_us);
 	bool whole = begin_us == o->begin_us && end_us == o->end_us;
 	if (begin_us >= end_us)
 		return 0;
@@ -88,7 +88,7 @@ static void turn_back(struct doubt *d, int64_t now_us)
 	const char *cause = NULL;
 	int n = d->n;
 	while (d->n > 0 && d->outages[d->n - 1].end_us > now_us) {
-		begin_us = least(begin_us, d->outages[--d->n].begin_us);
+		begin_us = doubt_least(begin_us, d->outages[--d->n].begin_us);
 		cause = cause ? cause : d->outages[d->n].cause;
 	}
 	if (d->n < n)
@@ -129,7 +129,7 @@ void doubt_outage(struct doubt *d, int64_t now_us, const char *cause)
 bool doubt_excuses(const struct doubt *d, int64_t alive_us, int64_t limit_us, int64_t quiet_us,
                    int64_t now_us, int64_t *until_us, const char **cause)
 {
-	int64_t deadline_us = alive_us + limit_us, needed_us = least(limit_us, quiet_us);
+	int64_t deadline_us = alive_us + limit_us, needed_us = doubt_least(limit_us, quiet_us);
 	assert(limit_us >= 0 && quiet_us >= 0);
 	for (int i = 0; i < d->n; i++) {
 		const struct outage *o = &d->outages[i];
@@ -186,10 +186,10 @@ void absence_begins(struct absence *v, const char *cause)
 		v->cause = cause;
 }
 
-void absence_timeline(struct absence *v, int64_t timeline)
+void absence_state(struct absence *v, int64_t states)
 {
-	v->rewound = v->rewound || (v->timeline && timeline && timeline != v->timeline);
-	v->timeline = timeline ? timeline : v->timeline;
+	v->rewound = v->rewound || (v->opened && states != v->states);
+	v->states = states;
 }
 
 /* Which heartbeats were lost is not known: silence of any length may be one of these. */
@@ -197,7 +197,7 @@ static void rewind_doubt(struct absence *v)
 {
 	v->doubt.n = 0;
 	v->doubt.well_us = 0;
-	v->cause = "the server failed over";
+	v->cause = "the server failed over, or its file was replaced";
 	v->rewound = false;
 }
 

@@ -80,8 +80,8 @@ struct absence {
 	struct clocks clocks; /* at the last reading */
 	int64_t tick_us;      /* our own clock at the loop's last tick */
 	const char *cause;    /* why the next reading ends an outage; NULL: it does not */
-	int64_t timeline;     /* of the last reading's server; 0: not known */
-	bool rewound;         /* the server failed over since, and may have lost the last heartbeats */
+	int64_t states;       /* number of the database's state at the last reading */
+	bool rewound;         /* it is another one since, and may lack the last heartbeats */
 };
 
 /*
@@ -94,11 +94,12 @@ void absence_tick(struct absence *v, int64_t boot_us);
 /* We know that we cannot see anything now: a call failed, or the server is read-only. */
 void absence_begins(struct absence *v, const char *cause);
 /*
- * Call before a reading, with the timeline of its server (0: not known). After a failover, commits
- * may be lost: a row that looks long silent may have beaten before the outage. So such an outage
- * excuses all silence before it.
+ * Call before a reading, with a number that changes when the database is in another state
+ * (store.h). After a failover, or in the place of another file, commits may be lost: a row that
+ * looks long silent may have beaten before the outage. So such an outage excuses all silence before
+ * it.
  */
-void absence_timeline(struct absence *v, int64_t timeline);
+void absence_state(struct absence *v, int64_t states);
 /* A reading succeeded: its session (a rising number), and both clocks at that moment. */
 void absence_read(struct absence *v, int64_t opened, int64_t now_us, int64_t boot_us);
 

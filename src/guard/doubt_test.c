@@ -326,18 +326,18 @@ static void a_failover_excuses_also_what_was_silent_before(void **state)
 {
 	(void)state;
 	struct absence v = at_work();
-	absence_timeline(&v, 1);
+	absence_state(&v, 0);
 	absence_read(&v, 1, 1011 * S, 11 * S);
-	absence_timeline(&v, 1);
+	absence_state(&v, 0);
 	absence_read(&v, 2, 1012 * S, 12 * S);
 	assert_false(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1012 * S, NULL, NULL));
-	absence_timeline(&v, 0); /* cannot be read at the moment */
-	absence_timeline(&v, 2);
+	absence_state(&v, 1);
 	absence_read(&v, 3, 1013 * S, 13 * S);
 	assert_true(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1042 * S, NULL, NULL));
 	assert_false(doubt_excuses(&v.doubt, 900 * S, 60 * S, 30 * S, 1044 * S, NULL, NULL));
-	assert_string_equal(v.doubt.outages[0].cause, "the server failed over");
-	absence_timeline(&v, 2);
+	assert_string_equal(v.doubt.outages[0].cause,
+	                    "the server failed over, or its file was replaced");
+	absence_state(&v, 1);
 	absence_read(&v, 3, 1014 * S, 14 * S);
 	assert_int_equal(v.doubt.total, 2);
 }

@@ -36,8 +36,7 @@ const char *const guard_names[] = {
  * stuck.
  *
  * A pass copies the suspects that it sees again from `known` to `next`; a suspect that a whole pass
- * does not see is gone. The number is bounded; a job without room is judged without this memory,
- * see guard.c.
+ * does not see is gone. The number is bounded; a job without room is judged without this memory.
  */
 
 struct suspect {
@@ -61,12 +60,12 @@ struct suspects {
 	int cap_gone;
 };
 
-static int by_job(const void *a, const void *b)
+static int guard_by_job(const void *a, const void *b)
 {
 	return strcmp(((const struct suspect *)a)->job, ((const struct suspect *)b)->job);
 }
 
-static struct suspect *add(struct suspects *s, const struct suspect *from)
+static struct suspect *guard_add(struct suspects *s, const struct suspect *from)
 {
 	struct arena *texts = &s->arenas[1 - s->at];
 	if (s->nnext == SUSPECTS_MOST)
@@ -97,7 +96,7 @@ static void turn_over(struct suspects *s)
 	s->at = 1 - s->at;
 	s->open = false;
 	if (s->nknown)
-		qsort(s->known, (size_t)s->nknown, sizeof *s->known, by_job);
+		qsort(s->known, (size_t)s->nknown, sizeof *s->known, guard_by_job);
 }
 
 /* A pass begins. If the previous one was never ended, its suspects are kept. */
@@ -106,17 +105,17 @@ static void suspects_begin(struct suspects *s)
 	if (s->open) {
 		for (int i = 0; i < s->nknown; i++)
 			if (!s->known[i].met)
-				(void)add(s, &s->known[i]);
+				(void)guard_add(s, &s->known[i]);
 		turn_over(s);
 	}
 	arena_clear(&s->arenas[1 - s->at]);
 	s->open = true;
 }
 
-static struct suspect *find(const struct suspects *s, const char *job)
+static struct suspect *guard_find(const struct suspects *s, const char *job)
 {
 	struct suspect key = {.job = job};
-	return s->nknown ? bsearch(&key, s->known, (size_t)s->nknown, sizeof key, by_job) : NULL;
+	return s->nknown ? bsearch(&key, s->known, (size_t)s->nknown, sizeof key, guard_by_job) : NULL;
 }
 
 /* This job is silent: its entry, new if its owner or sign has changed; NULL: no room. */
@@ -124,7 +123,7 @@ static struct suspect *suspects_see(struct suspects *s, const char *job, const c
                                     enum sign sign, int64_t sign_us, int64_t now_us,
                                     int64_t boot_us)
 {
-	struct suspect *old = find(s, job);
+	struct suspect *old = guard_find(s, job);
 	struct suspect first = {.job = job,
 	                        .owner = owner,
 	                        .sign = sign,
@@ -135,7 +134,7 @@ static struct suspect *suspects_see(struct suspects *s, const char *job, const c
 	if (old)
 		old->met = true;
 	bool again = old && old->sign_us == sign_us && text_eq(old->owner, owner);
-	return add(s, again ? old : &first);
+	return guard_add(s, again ? old : &first);
 }
 
 /* The pass saw all jobs: suspects that it did not see are gone. Texts live until the next begin. */
@@ -277,12 +276,12 @@ void guard_barred(struct guard *g)
 	g->barred = true;
 }
 
-static struct guard_answer pass(void)
+static struct guard_answer guard_pass(void)
 {
 	return (struct guard_answer){.by = GUARD_PASS};
 }
 
-static struct guard_answer by(enum guard_by by, int64_t until_us)
+static struct guard_answer guard_answer_by(enum guard_by by, int64_t until_us)
 {
 	return (struct guard_answer){.by = by, .until_us = until_us};
 }
@@ -292,18 +291,18 @@ static struct guard_answer ask_doubt(struct guard *g, const struct facts *f,
 {
 	int64_t alive_us = f->sign_us[j->sign], limit_us = j->limit_us, until_us;
 	const char *cause;
-	if (j->sign == SIGN_EXPIRES) {
+	if (sign_kinds[j->sign].deadline) {
 		/* A deadline does not say how long the lease was: the whole quiet time counts. */
 		alive_us -= g->rules.quiet_us;
 		limit_us += g->rules.quiet_us;
 	}
 	if (!doubt_excuses(g->doubt, alive_us, limit_us, g->rules.quiet_us, g->now_us, &until_us,
 	                   &cause))
-		return pass();
+		return guard_pass();
 	g->doubting = true;
 	g->doubt_cause = cause;
 	g->doubt_until_us = until_us > g->doubt_until_us ? until_us : g->doubt_until_us;
-	return by(GUARD_DOUBT, until_us);
+	return guard_answer_by(GUARD_DOUBT, until_us);
 }
 
 /* The time since the first sighting that counts. */
@@ -327,10 +326,10 @@ static struct guard_answer confirm(struct guard *g, struct suspect *s)
 	}
 	int64_t left_us = g->beat_us - believed_us(g, s);
 	if (!s->confirmed && left_us > 0)
-		return by(GUARD_LOOK, g->now_us + left_us);
+		return guard_answer_by(GUARD_LOOK, g->now_us + left_us);
 	g->confirmed += !s->confirmed;
 	s->confirmed = true;
-	return pass();
+	return guard_pass();
 }
 
 /* The latest time at which the brake releases, by the database's clock. */
@@ -348,7 +347,7 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	 * A lease that was over when we started may be one that could not be renewed: it gets a second
 	 * look.
 	 */
-	bool old = sign_us + j->limit_us < g->first_us && j->sign != SIGN_EXPIRES;
+	bool old = sign_us + j->limit_us < g->first_us && !sign_kinds[j->sign].deadline;
 	if (a.by != GUARD_PASS || g->beat_us == 0 || old)
 		return a;
 	*suspect =
@@ -357,8 +356,8 @@ static struct guard_answer ask_silent(struct guard *g, const struct facts *f,
 	if (*suspect)
 		a = confirm(g, *suspect);
 	else if (g->barred || j->measured_us < j->limit_us + g->beat_us)
-		a = by(GUARD_LOOK, sign_us + j->limit_us + g->beat_us);
-	return brake_holds(&g->brake, f->owner) ? by(GUARD_BRAKE, ceiling_us(g)) : a;
+		a = guard_answer_by(GUARD_LOOK, sign_us + j->limit_us + g->beat_us);
+	return brake_holds(&g->brake, f->owner) ? guard_answer_by(GUARD_BRAKE, ceiling_us(g)) : a;
 }
 
 /* Its turn comes after all jobs that wait before it. */
@@ -366,14 +365,14 @@ static struct guard_answer ask_pace(struct guard *g)
 {
 	if (pace_take(&g->pace, 1, g->pace_us) == 1) {
 		g->paid++;
-		return pass();
+		return guard_pass();
 	}
 	int64_t eta_us = pace_eta_us(&g->pace, g->held[GUARD_PACE] + 1, g->pace_us);
-	return by(GUARD_PACE, g->now_us + eta_us);
+	return guard_answer_by(GUARD_PACE, g->now_us + eta_us);
 }
 
 /* The earliest moment at which a job that waits now may pass. */
-static void note(struct guard *g, struct guard_answer a)
+static void guard_note(struct guard *g, struct guard_answer a)
 {
 	g->held[a.by]++;
 	if (a.by == GUARD_PASS || a.by == GUARD_PACE || a.until_us == 0)
@@ -385,19 +384,19 @@ static void note(struct guard *g, struct guard_answer a)
 struct guard_answer guard_ask(struct guard *g, const struct facts *f, const struct judgement *j)
 {
 	struct suspect *suspect = NULL;
-	struct guard_answer a = pass();
+	struct guard_answer a = guard_pass();
 	assert(g->doubt != NULL && j->verdict != VERDICT_NONE);
-	if (j->verdict == VERDICT_SILENT)
+	if (verdict_has(j->verdict, VERDICT_DOUBTED))
 		a = ask_silent(g, f, j, &suspect);
 	if (g->override)
-		a = pass();
+		a = guard_pass();
 	if (a.by == GUARD_PASS && g->pace.paused)
-		a = by(GUARD_PAUSED, 0);
-	else if (a.by == GUARD_PASS && j->verdict != VERDICT_DEAD)
+		a = guard_answer_by(GUARD_PAUSED, 0);
+	else if (a.by == GUARD_PASS && verdict_has(j->verdict, VERDICT_PACED))
 		a = ask_pace(g);
 	if (suspect && a.by == GUARD_PASS)
 		suspect->passed = true;
-	note(g, a);
+	guard_note(g, a);
 	return a;
 }
 
@@ -480,7 +479,7 @@ void guard_report(const struct guard *g, struct guard_report *out)
 }
 
 /* "12:05:00Z" of an ISO time, without the day. */
-static void add_time(struct buf *out, int64_t us)
+static void guard_add_time(struct buf *out, int64_t us)
 {
 	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
@@ -493,7 +492,7 @@ static void explain_doubt(const struct guard *g, int64_t n, struct buf *out)
 {
 	buf_addf(out, "the observer itself was away (%s); %" PRId64 " are judged again by ",
 	         g->doubt_cause, n);
-	add_time(out, g->doubt_until_us);
+	guard_add_time(out, g->doubt_until_us);
 }
 
 static void explain_brake(const struct guard *g, int64_t n, struct buf *out)
@@ -504,7 +503,7 @@ static void explain_brake(const struct guard *g, int64_t n, struct buf *out)
 	         b->silent + b->beating);
 	duration_text(g->rules.limit_us, out);
 	buf_add(out, "; releases when they return or their end is known, at ");
-	add_time(out, ceiling_us(g));
+	guard_add_time(out, ceiling_us(g));
 	buf_add(out, " at the latest");
 }
 

@@ -230,6 +230,18 @@ static void a_pass_that_broke_off_forgets_nobody(void **state)
 	assert_int_equal(b->ngone, 0);
 }
 
+static void a_pass_that_broke_off_before_it_met_anybody_leaves_no_trace(void **state)
+{
+	struct bench *b = *state;
+	calm(b);
+	begin(b, 60);
+	begin(b, 61);
+	assert_by(ask(b, "a", "x0", 0), GUARD_LOOK);
+	end(b);
+	assert_int_equal(b->ngone, 0);
+	assert_int_equal(report(b).suspects, 1);
+}
+
 static void who_finds_no_room_among_the_suspects_is_judged_by_age(void **state)
 {
 	struct bench *b = *state;
@@ -474,6 +486,7 @@ int main(void)
 		TEST(a_suspect_that_was_let_through_is_not_missed),
 		TEST(a_confirmed_job_that_could_not_be_written_passes_again),
 		TEST(a_pass_that_broke_off_forgets_nobody),
+		TEST(a_pass_that_broke_off_before_it_met_anybody_leaves_no_trace),
 		TEST(who_finds_no_room_among_the_suspects_is_judged_by_age),
 		TEST(silence_behind_an_outage_is_doubted_for_two_beats),
 		TEST(without_beats_quiet_is_thirty_seconds),

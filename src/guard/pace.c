@@ -23,14 +23,14 @@ static double lesser(double a, double b)
 	return a < b ? a : b;
 }
 
-static double greater(double a, double b)
+static double pace_greater(double a, double b)
 {
 	return a > b ? a : b;
 }
 
 static double floor_of(const struct pace_rules *r)
 {
-	return lesser(r->per_s, greater(FLOOR_PER_S, r->per_s * FLOOR_SHARE));
+	return lesser(r->per_s, pace_greater(FLOOR_PER_S, r->per_s * FLOOR_SHARE));
 }
 
 void pace_init(struct pace *p, const struct pace_rules *rules)
@@ -40,7 +40,8 @@ void pace_init(struct pace *p, const struct pace_rules *rules)
 	struct pace_rules *r = &p->rules;
 	r->burst = r->burst > 0 ? r->burst : BURST;
 	r->slow_us = r->slow_us > 0 ? r->slow_us : SLOW_US;
-	r->most_per_s = r->most_per_s > 0 ? greater(r->most_per_s, r->per_s) : r->per_s * MOST_TIMES;
+	r->most_per_s =
+		r->most_per_s > 0 ? pace_greater(r->most_per_s, r->per_s) : r->per_s * MOST_TIMES;
 	p->tokens = (double)r->burst;
 }
 
@@ -48,16 +49,16 @@ void pace_init(struct pace *p, const struct pace_rules *rules)
  * The bucket holds at least one second's worth, so that a caller that comes once a second gets the
  * whole rate.
  */
-static double room(const struct pace *p)
+static double pace_room(const struct pace *p)
 {
-	return greater((double)p->rules.burst, p->rate);
+	return pace_greater((double)p->rules.burst, p->rate);
 }
 
 /* The tokens at this moment. A clock that went back adds none. */
 static double tokens_at(const struct pace *p, int64_t now_us)
 {
 	double s = p->begun && now_us > p->at_us ? (double)(now_us - p->at_us) / US_PER_SECOND : 0;
-	return lesser(room(p), p->tokens + s * p->rate);
+	return lesser(pace_room(p), p->tokens + s * p->rate);
 }
 
 int64_t pace_take(struct pace *p, int64_t want, int64_t now_us)
@@ -79,7 +80,7 @@ int64_t pace_take(struct pace *p, int64_t want, int64_t now_us)
 void pace_give_back(struct pace *p, int64_t n)
 {
 	assert(n >= 0);
-	p->tokens = lesser(room(p), p->tokens + (double)n);
+	p->tokens = lesser(pace_room(p), p->tokens + (double)n);
 }
 
 void pace_batch(struct pace *p, int64_t jobs, int64_t took_us, bool failed)
@@ -90,7 +91,7 @@ void pace_batch(struct pace *p, int64_t jobs, int64_t took_us, bool failed)
 	if (!failed && jobs == 0)
 		return;
 	if (failed || took_us > counted * r->slow_us)
-		p->rate = greater(floor_of(r), p->rate * SHRINK);
+		p->rate = pace_greater(floor_of(r), p->rate * SHRINK);
 	else
 		p->rate = lesser(r->most_per_s, p->rate * GROWTH);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/api.h"
 
+#include "http/api_values.h"
+#include "http/page.h"
 #include "shipped.h"
-#include "view/output.h"
 
 #include <assert.h>
 
@@ -152,7 +153,7 @@ static bool body_read(struct api_call *c)
 
 /* ---- which database ---- */
 
-static bool database_named(struct api_call *c, const char *name)
+static bool api_database_named(struct api_call *c, const char *name)
 {
 	const struct settings *s = &c->setup->settings;
 	for (int i = 0; i < s->ndatabases && !c->database; i++)
@@ -183,7 +184,7 @@ bool api_watch_named(struct api_call *c)
 	}
 	if (!text_eq(c->parts[0], BUILTIN_NAME))
 		return watch_missing(c);
-	if (!database_named(c, name))
+	if (!api_database_named(c, name))
 		return false;
 	c->watch = builtin_watch(c->database->engine, &c->arena);
 	return true;
@@ -198,7 +199,7 @@ static bool place_found(struct api_call *c)
 		return api_watch_named(c);
 	case API_DATABASE:
 	case API_KEPT:
-		return database_named(c, api_query(c, "database"));
+		return api_database_named(c, api_query(c, "database"));
 	}
 	return false;
 }
@@ -279,16 +280,51 @@ void api_answer_release(struct api_answer *a)
 	buf_release(&a->body);
 }
 
+struct listed_route {
+	const char *base;
+	const struct api_route *route;
+};
+
+#define ROUTE(row) (((const struct listed_route *)(row))->route)
+
+static const char *route_method(const void *row)
+{
+	return ROUTE(row)->method;
+}
+
+static bool route_path(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	buf_addf(out, "%s%s", ((const struct listed_route *)row)->base, ROUTE(row)->path);
+	return true;
+}
+
+static const char *route_role(const void *row)
+{
+	return role_names[ROUTE(row)->role];
+}
+
+static const char *route_summary(const void *row)
+{
+	return ROUTE(row)->summary;
+}
+
+static const struct field route_fields[] = {
+	{"method", .text = route_method},
+	{"path", .words = route_path},
+	{"role", .text = route_role},
+	{"summary", .text = route_summary},
+	{0},
+};
+static const struct record route_record = {.fields = route_fields};
+
 static void add_route(void *ctx, const char *base, const struct api_route *r)
 {
 	struct api_call *c = ctx;
 	struct buf *out = &c->out->body;
-	buf_add(out, out->data[out->len - 1] == '[' ? "\n{\"method\":" : ",\n{\"method\":");
-	buf_add_json(out, r->method);
-	json_text(out, "path", arena_printf(&c->arena, "%s%s", base, r->path));
-	json_text(out, "role", role_names[r->role]);
-	json_text(out, "summary", r->summary);
-	buf_add(out, "}");
+	struct viewer v = api_viewer(c, NULL);
+	buf_add(out, out->data[out->len - 1] == '[' ? "\n" : ",\n");
+	record_json(&route_record, &(struct listed_route){base, r}, &v, out);
 }
 
 static void call_index(struct api_call *c)

@@ -26,35 +26,9 @@
 
 #include "daemon/daemon.h"
 #include "http/auth.h"
+#include "view/record.h"
 
 #include <jansson.h>
-
-/*
- * ---- the address of a request ----
- * The parts of its path and the pairs of its query. They are split first and then decoded once, so
- * a key may contain "/" as %2F. Refused rather than guessed: bad percent-escapes, control
- * characters such as %00, bytes that are not UTF-8, "." and "..", and anything beyond the limits
- * below.
- */
-
-#define URI_MAX 8192 /* bytes of the whole, as sent */
-#define URI_PARTS_MAX 12
-#define URI_PAIRS_MAX 64
-
-struct uri {
-	const char *parts[URI_PARTS_MAX];
-	int nparts;
-	struct {
-		const char *name, *value;
-	} pairs[URI_PAIRS_MAX];
-	int npairs;
-};
-
-/* Everything lives in the arena. Returns NULL, or why it is refused. */
-const char *uri_parse(const char *target, struct arena *a, struct uri *out);
-
-/* The part of a target that may be logged: its path. A query can contain a token. */
-const char *uri_loggable(const char *target, struct arena *a);
 
 /* ---- routes and calls ---- */
 
@@ -158,48 +132,11 @@ struct api_call {
 	void *http;            /* for http_stream() */
 };
 
-/* Query parameters; NULL: not given. */
-const char *api_query(const struct api_call *c, const char *name);
-/* All values of a parameter that may be repeated; the next after `at` (0: the first). */
-const char *api_query_next(const struct api_call *c, const char *name, int *at);
-/* A number within bounds; false after answering with a problem. */
-bool api_query_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *n);
-/* "90s", "7d" as microseconds; false after answering with a problem. */
-bool api_query_duration(struct api_call *c, const char *name, int64_t *us);
-/* Members of the body; false after answering with a problem. Absent or null: *out stays. */
-bool api_body_text(struct api_call *c, const char *name, const char **out);
-bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out);
-bool api_body_bool(struct api_call *c, const char *name, bool *out);
-/* Whether it names an event of the ledger, or is NULL; false after answering with a problem. */
-bool api_event_known(struct api_call *c, const char *event);
-/* Refuses members (parameters) that are not in `names`, which are separated by spaces. */
-bool api_body_takes(struct api_call *c, const char *names);
-bool api_query_takes(struct api_call *c, const char *names);
-
-/* The watch, masked for the caller's role; see viewer_watch(). */
-const struct watch *api_seen(struct api_call *c, const struct watch *w);
 /*
  * Finds the watch that {watch} names, and its database; false after a problem. Every database may
  * have the built-in queue: ?database= selects one.
  */
 bool api_watch_named(struct api_call *c);
-/* The watch of the call, bound and compiled; the request pool keeps it. False after a problem. */
-bool api_bound(struct api_call *c, struct api_watch **out);
-
-/*
- * Problem details (RFC 9457): {"type":"about:blank","title":…,"status":…,"detail":…,"next":…}.
- * Returns false, so that callers can write `return api_problem(…)`.
- */
-bool api_problem(struct api_call *c, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/*
- * The same from a failure; its class decides the status (a lost database: 503, Retry-After). A text
- * that a key's type does not accept is the caller's mistake (400), not the database's.
- */
-bool api_failed(struct api_call *c, const struct failure *f);
-/* The same with a status that the handler chose. */
-bool api_failed_as(struct api_call *c, int status, const struct failure *f);
-void api_header(struct api_call *c, const char *name, const char *value);
-
 /* Tables of routes; each ends with method NULL. */
 extern const struct api_route api_watch_routes[];   /* api_watches.c: watches, stats, doctor */
 extern const struct api_route api_read_routes[];    /* api_read.c: jobs, workers, incidents */
@@ -212,9 +149,6 @@ extern const struct api_route api_index_routes[];   /* the list of routes */
 /* The same, but with full paths. */
 extern const struct api_route probe_routes[]; /* probes.c: /healthz, /readyz, /metrics */
 extern const struct api_route page_routes[];  /* page.c: files for browsers */
-
-/* The page with status 404: its script says that there is no such view. */
-void page_missing(struct api_call *c);
 
 /* ---- from a request to its answer: called by server.c ---- */
 
@@ -245,99 +179,5 @@ void api_run(struct api_call *c);
 void api_end(struct api_call *c);
 void api_answer_clear(struct api_answer *a);
 void api_answer_release(struct api_answer *a);
-
-/*
- * ---- what the handlers of routes (api_*.c) share ----
- * A change takes the path of the command of the same name: the same guards, the same ledger, the
- * same answer.
- */
-
-/* Overriding a guard requires an admin; false after answering with a problem. */
-bool may_override(struct api_call *c, bool asked);
-/* A key in the form of facts.h; NULL after answering with a problem: there is no such job. */
-const char *job_named(struct api_call *c, const struct watch *w, const char *text);
-/* A term of the call's watch (watch/terms.h); false after answering with a problem. */
-bool term_named(struct api_call *c, const char *text, struct term *out);
-/* The call's watch, ready for writes, with a ledger if there can be one. */
-bool writable(struct api_call *c, struct bound *out);
-/* A member that is a duration; false after answering with a problem. */
-bool body_duration(struct api_call *c, const char *name, int64_t *us);
-
-/* Answers 202 with the order, or a problem. */
-struct background_order;
-void call_background(struct api_call *c, const struct background_order *o, const struct bound *b);
-
-void call_undo_job(struct api_call *c);
-void call_undo(struct api_call *c);
-void call_scan(struct api_call *c);
-void call_set_override(struct api_call *c);
-void call_clear_override(struct api_call *c);
-void call_override_guard(struct api_call *c);
-
-/* ---- reading ---- */
-
-void read_ledger(struct api_call *c);
-
-/* ---- one watch: its configuration, and its state as this daemon knows it ---- */
-
-/* A watch and its database, with its part of the overview. */
-struct watch_view {
-	const struct watch *watch;
-	const struct database *database;
-	bool builtin;                          /* it is in no file */
-	const struct overview_watch *overview; /* NULL: the daemon does not handle it */
-	int64_t now_ms, started_ms;            /* CLOCK_BOOTTIME; when the daemon started */
-};
-
-/* An object that is still open. */
-void watch_json(const struct watch_view *v, struct buf *out);
-
-/*
- * ---- workers in any language that use only HTTP (docs/clients.md) ----
- * Such a worker is not a visible process and holds no session: only its lease proves its life. Its
- * incarnation has no host (registry.h), so that no daemon looks for its pid or its lock. Calls of
- * one worker may go through different daemons: everything is in the database.
- */
-
-/* Where jobs come from: {"queue": …, "kinds": […]} or {"watch": …}; NULL after a problem. */
-struct source *source_named(struct api_call *c);
-/* A worker that was declared dead gets 410; if queue tables are missing, says so. */
-bool worker_failed(struct api_call *c, struct failure *f);
-/* Any JSON as the text that was sent; NULL: absent or null. In the call's arena. */
-const char *json_as_sent(struct api_call *c, const json_t *value);
-
-void call_enqueue(struct api_call *c);
-void call_claim(struct api_call *c);
-void call_settle(struct api_call *c);
-void call_progress(struct api_call *c);
-
-/*
- * ---- ownership of workers ----
- * A registration returns a secret, of which only the hash is stored. A caller that acts for the
- * worker sends it (Defib-Worker-Secret), so an operator's token alone cannot end workers of others
- * or settle their jobs. An admin may; if that affects a job, it is in the ledger.
- */
-
-#define WORKER_SECRET_HEADER "Defib-Worker-Secret"
-#define WORKER_SECRET_BYTES 65 /* hexadecimal, including the terminating 0 */
-
-/*
- * The worker of the path, if the caller may act for it; false after answering with a problem. `own`
- * is false if an admin acts in its name. A worker that does not exist is let through: the caller
- * gets the answer that it is gone.
- */
-bool worker_allowed(struct api_call *c, int64_t *id, bool *own);
-
-/* Jobs of a watch on which an admin acts in a worker's name. */
-struct in_its_name {
-	int64_t worker;
-	const char *watch;       /* NULL: the built-in queue */
-	const char *act;         /* "ended the worker", "settled", "claimed" */
-	const char *const *jobs; /* none: "*" */
-	int n;
-};
-/* The same, in a transaction of its own. */
-MUST_CHECK defib_err worker_note_alone(struct api_call *c, const struct in_its_name *what,
-                                       struct failure *f);
 
 #endif

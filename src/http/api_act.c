@@ -4,13 +4,18 @@
  * Acts on all jobs that match are carried out by a daemon in the background; what one did is undone
  * as every batch is.
  */
+#include "http/api_act.h"
+
 #include "daemon/background_acts.h"
 #include "http/api.h"
+#include "http/api_control.h"
+#include "http/api_values.h"
+#include "http/request_pool.h"
 #include "recover/browse.h"
 #include "recover/by_hand.h"
 #include "recover/carry.h"
-#include "view/output.h"
 #include "view/scan.h"
+#include "worker/wake.h"
 
 #include <assert.h>
 
@@ -25,7 +30,8 @@ struct doing {
 	struct by_hand_result result;
 	int njobs;
 	enum outcome outcome; /* of the last job, … */
-	const char *refusal;  /* … and why; in the call's arena */
+	const char *refusal;  /* … why, in the call's arena, … */
+	const char *next;     /* … and what the caller can do about it, or NULL */
 };
 
 /* ---- what handlers share ---- */
@@ -36,7 +42,7 @@ static bool acts_on_queue(const struct api_call *c)
 	return !settings_watch(&c->setup->settings, c->watch->name);
 }
 
-bool may_override(struct api_call *c, bool asked)
+bool api_may_override(struct api_call *c, bool asked)
 {
 	if (!asked || c->role >= ROLE_ADMIN)
 		return true;
@@ -44,7 +50,7 @@ bool may_override(struct api_call *c, bool asked)
 	                   role_names[c->role]);
 }
 
-const char *job_named(struct api_call *c, const struct watch *w, const char *text)
+const char *api_job_named(struct api_call *c, const struct watch *w, const char *text)
 {
 	const char *key[WATCH_KEYS_MAX];
 	if (job_key(text, w->key.n, &c->arena, key))
@@ -54,18 +60,16 @@ const char *job_named(struct api_call *c, const struct watch *w, const char *tex
 	return NULL;
 }
 
-bool term_named(struct api_call *c, const char *text, struct term *out)
+bool api_term_named(struct api_call *c, const char *text, struct term *out)
 {
 	struct failure f = {0};
 	if (!term_parse(c->watch, text, &c->arena, out, NULL, &f))
 		return true;
-	/* The command line calls it "--where: …". */
-	if (text_starts(f.what, "--"))
-		memmove(f.what, f.what + 2, strlen(f.what) - 1);
+	fail_prefix(&f, "where");
 	return api_failed(c, &f);
 }
 
-bool writable(struct api_call *c, struct bound *out)
+bool api_writable(struct api_call *c, struct bound *out)
 {
 	struct api_watch *w;
 	struct failure f = {0};
@@ -78,7 +82,7 @@ bool writable(struct api_call *c, struct bound *out)
 	return true;
 }
 
-bool body_duration(struct api_call *c, const char *name, int64_t *us)
+bool api_body_duration(struct api_call *c, const char *name, int64_t *us)
 {
 	const char *text = NULL;
 	if (!api_body_text(c, name, &text))
@@ -90,9 +94,9 @@ bool body_duration(struct api_call *c, const char *name, int64_t *us)
 
 /* ---- doing it ---- */
 
-static enum outcome good_outcome(const struct doing *d)
+static enum outcome api_act_good_outcome(const struct doing *d)
 {
-	return d->options.dry_run ? OUTCOME_LEFT : d->kind->good;
+	return d->options.dry_run ? OUTCOME_LEFT : act_outcome(d->kind->act);
 }
 
 static void note_job(void *ctx, const struct watch *w, const struct candidate *c)
@@ -101,12 +105,15 @@ static void note_job(void *ctx, const struct watch *w, const struct candidate *c
 	struct buf *out = &d->call->out->body;
 	if (d->njobs++)
 		buf_add(out, ",");
-	act_job_json(w, c, good_outcome(d), out);
+	act_job_json(w, c, api_act_good_outcome(d), CALLER_HTTP, out);
+	AUTO_BUF why = BUF_INIT;
+	refusal_sentence(c, &why);
 	d->outcome = c->outcome;
-	d->refusal = c->refusal ? arena_strdup(&d->call->arena, c->refusal) : NULL;
+	d->refusal = c->refusal ? arena_strdup(&d->call->arena, buf_text(&why)) : NULL;
+	d->next = refusal_next(c, CALLER_HTTP);
 }
 
-static bool read_options(struct doing *d)
+static bool api_act_read_options(struct doing *d)
 {
 	struct api_call *c = d->call;
 	struct by_hand_options *o = &d->options;
@@ -119,46 +126,21 @@ static bool read_options(struct doing *d)
 	                              .ctx = d};
 	if (!api_body_text(c, "reason", &o->reason) || !api_body_bool(c, "dry_run", &o->dry_run) ||
 	    !api_body_bool(c, "override_guard", &o->override_guard) ||
-	    !api_body_text(c, "from_step", &o->step) || !may_override(c, o->override_guard))
+	    !api_body_text(c, "from_step", &o->step) || !api_may_override(c, o->override_guard))
 		return false;
-	if (o->step && d->kind->act != REMEDY_RETRY)
+	if (o->step && !act_has(d->kind->act, ACT_WAITS))
 		return api_problem(c, 400, "from_step is only for retry");
 	return true;
 }
 
 /* Whether the watch defines the act; prepares its statements. */
-static bool begin(struct doing *d)
+static bool api_act_begin(struct doing *d)
 {
 	struct api_call *c = d->call;
 	struct failure f = {0};
-	bool queue = acts_on_queue(c) && d->kind->act == ACT_CANCEL;
-	if (!queue && act_configured(d->kind, c->watch, &f))
+	if (act_configured(d->kind, c->watch, &f))
 		return api_failed_as(c, 422, &f);
-	return writable(c, &d->bound);
-}
-
-static defib_err cancel_all(struct doing *d, const char *const *jobs, int n)
-{
-	struct api_call *c = d->call;
-	struct carrier name = {0};
-	struct failure *f = &d->result.failure;
-	carrier_begin(&name, c->actor);
-	const struct queue_cancel q = {.session = c->session,
-	                               .bound = &d->bound,
-	                               .actor = c->actor,
-	                               .reason = d->options.reason,
-	                               .batch = name.name,
-	                               .dry_run = d->options.dry_run};
-	for (int i = 0; i < n; i++) {
-		struct candidate one;
-		if (queue_cancel(&q, jobs[i], &c->arena, &one, f))
-			return f->code;
-		d->result.outcomes[one.outcome]++;
-		if (one.outcome == OUTCOME_RECOVERED)
-			snprintf(d->result.batch, sizeof d->result.batch, "%s", name.name);
-		note_job(d, c->watch, &one);
-	}
-	return DEFIB_OK;
+	return api_writable(c, &d->bound);
 }
 
 /* NULL: nothing was written. */
@@ -172,16 +154,13 @@ static const char *how_to_undo(const struct doing *d)
 }
 
 /* The complete document; false after a problem. */
-static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limited)
+static bool api_act_carry_out(struct doing *d, const char *const *jobs, int n, bool limited)
 {
 	struct api_call *c = d->call;
 	struct buf *out = &c->out->body;
-	bool queue = acts_on_queue(c);
 	act_begin_json(d->kind->verb, d->options.dry_run, out);
 	act_group_begin_json(c->watch, c->database, out);
-	if (queue && d->kind->act == ACT_CANCEL)
-		cancel_all(d, jobs, n);
-	else if (n > 0)
+	if (n > 0)
 		by_hand(c->session, c->watch, &d->options, jobs, n, &d->result);
 	if (d->result.failure.code)
 		return api_failed(c, &d->result.failure);
@@ -191,7 +170,7 @@ static bool carry_out(struct doing *d, const char *const *jobs, int n, bool limi
 	json_text(out, "undo", how_to_undo(d));
 	buf_add(out, "}\n");
 	/* The jobs are ready: waiting workers are woken. */
-	if (queue && d->result.batch[0])
+	if (acts_on_queue(c) && d->result.batch[0])
 		wake_send(c->session->store, c->database->url);
 	return true;
 }
@@ -206,31 +185,20 @@ static const char *const why_not[OUTCOME_COUNT] = {
 	[OUTCOME_GUARDED] = "a guard holds it back",
 };
 
-/* The command's option is not a member of the body. */
-#define OPTION_WORDS "; --override-guard does it anyway"
-
 static void not_done(const struct doing *d, const char *job)
 {
 	struct api_call *c = d->call;
 	struct failure f = {0};
 	const char *why = d->refusal ? d->refusal : why_not[d->outcome];
-	const char *option = why ? strstr(why, OPTION_WORDS) : NULL;
 	if (d->outcome == OUTCOME_MISSING) {
 		api_problem(c, 404, "watch %s has no job %s", c->watch->name, job);
 		return;
 	}
-	fail(&f, DEFIB_REFUSED, "job %s of watch %s was not %s: %.*s", job, c->watch->name,
-	     d->kind->done, option ? (int)(option - why) : (int)strlen(why ? why : ""), why ? why : "");
-	if (option)
-		fail_next(&f, "an admin may send \"override_guard\": true");
+	fail(&f, DEFIB_REFUSED, "job %s of watch %s was not %s: %s", job, c->watch->name, d->kind->done,
+	     why ? why : "");
+	if (d->next)
+		fail_next(&f, "%s", d->next);
 	api_failed_as(c, 409, &f);
-}
-
-/* A text that the key's type cannot hold matches no row. */
-static bool names_no_row(const struct failure *f)
-{
-	return text_eq(f->sqlstate, "22P02") || text_eq(f->sqlstate, "22003") ||
-	       text_eq(f->sqlstate, "22007") || text_eq(f->sqlstate, "22008");
 }
 
 static void call_act(struct api_call *c)
@@ -238,11 +206,12 @@ static void call_act(struct api_call *c)
 	struct doing d = {.call = c,
 	                  .kind = act_kind_named(strrchr(c->route->path, '/') + 1),
 	                  .outcome = OUTCOME_MISSING};
-	const char *job = job_named(c, c->watch, c->parts[1]);
-	if (!job || !read_options(&d) || !begin(&d))
+	const char *job = api_job_named(c, c->watch, c->parts[1]);
+	if (!job || !api_act_read_options(&d) || !api_act_begin(&d))
 		return;
-	bool done = carry_out(&d, &job, 1, false);
-	if (done ? d.outcome != good_outcome(&d) : names_no_row(&d.result.failure))
+	bool done = api_act_carry_out(&d, &job, 1, false);
+	if (done ? d.outcome != api_act_good_outcome(&d)
+	         : d.result.failure.reason == REASON_NOT_OF_TYPE)
 		not_done(&d, job);
 }
 
@@ -272,7 +241,7 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 		const char *text = listed_key(c, item);
 		if (!text)
 			return api_problem(c, 400, "jobs[%zu] is not a key", i);
-		jobs[i] = job_named(c, c->watch, text);
+		jobs[i] = api_job_named(c, c->watch, text);
 		if (!jobs[i])
 			return false;
 	}
@@ -281,8 +250,8 @@ static bool listed_jobs(struct api_call *c, const json_t *list, const char **job
 }
 
 /* `texts` may be NULL. */
-static bool read_terms(struct api_call *c, const json_t *list, struct term *terms,
-                       const char **texts, int *n)
+static bool api_act_read_terms(struct api_call *c, const json_t *list, struct term *terms,
+                               const char **texts, int *n)
 {
 	size_t i;
 	json_t *item;
@@ -293,7 +262,7 @@ static bool read_terms(struct api_call *c, const json_t *list, struct term *term
 	{
 		if (!json_is_string(item))
 			return api_problem(c, 400, "where[%zu] is not a string", i);
-		if (!term_named(c, json_string_value(item), &terms[i]))
+		if (!api_term_named(c, json_string_value(item), &terms[i]))
 			return false;
 		if (texts)
 			texts[i] = json_string_value(item);
@@ -313,11 +282,11 @@ static bool found_jobs(struct doing *d, const json_t *where, int64_t limit, cons
 	struct browse o = {.terms = terms, .limit = limit, .bound = &bound};
 	struct browsed *rows;
 	struct failure f = {0};
-	if (where && !read_terms(c, where, terms, NULL, &o.nterms))
+	if (where && !api_act_read_terms(c, where, terms, NULL, &o.nterms))
 		return false;
 	o.sort = browse_sort(terms, o.nterms);
-	if (browse_jobs(c->session->store, &d->bound.sql, &d->bound.ledger, &o, &c->arena, &rows, n,
-	                more, &f))
+	if (browse_jobs(&(struct look){c->session->store, &d->bound.sql, &d->bound.ledger, &c->arena},
+	                &o, &rows, n, more, &f))
 		return api_failed(c, &f);
 	if (bound.cut && *n == 0) {
 		fail(&f, DEFIB_TIMEOUT, "no job was found in %lld rows, and the table has more",
@@ -337,12 +306,15 @@ static bool read_act(struct doing *d)
 	const char *verb = NULL;
 	if (!api_body_text(c, "act", &verb))
 		return false;
+	AUTO_BUF all = BUF_INIT;
+	const char *acts[ACT_COUNT + 1];
 	d->kind = verb ? act_kind_named(verb) : NULL;
-	if (d->kind && d->kind->act != ACT_END)
+	if (d->kind && d->kind->by_hand == BY_HAND_MANY)
 		return true;
-	return api_problem(c, 400,
-	                   "act must be retry, requeue, fail, hold, release, rollback or cancel%s%s%s",
-	                   verb ? ", not \"" : "", verb ? verb : "", verb ? "\"" : "");
+	acts_of_many(acts);
+	words_list(acts, &all);
+	return api_problem(c, 400, "act must be %s%s%s%s", buf_text(&all), verb ? ", not \"" : "",
+	                   verb ? verb : "", verb ? "\"" : "");
 }
 
 /* On all that match, carried out by the daemon that leads the watch. */
@@ -364,7 +336,7 @@ static void order_all(struct doing *d, const json_t *where, bool all)
 			"background needs where or \"all\": true, not both, and neither jobs nor dry_run");
 		return;
 	}
-	if ((!where || read_terms(c, where, terms, texts, &o.nterms)) && begin(d))
+	if ((!where || api_act_read_terms(c, where, terms, texts, &o.nterms)) && api_act_begin(d))
 		call_background(c, &o, &d->bound);
 }
 
@@ -378,8 +350,9 @@ static void call_acts(struct api_call *c)
 	int64_t limit = JOBS_MOST;
 	bool more = false;
 	int n = 0;
-	if (!read_act(&d) || !read_options(&d) || !api_body_bool(c, "background", &background) ||
-	    !api_body_bool(c, "all", &all) || !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
+	if (!read_act(&d) || !api_act_read_options(&d) ||
+	    !api_body_bool(c, "background", &background) || !api_body_bool(c, "all", &all) ||
+	    !api_body_int(c, "limit", 1, JOBS_MOST, &limit))
 		return;
 	if (background) {
 		order_all(&d, where, all);
@@ -390,34 +363,48 @@ static void call_acts(struct api_call *c)
 		            "give jobs, a list of keys, or where, a list of terms, or \"all\": true");
 		return;
 	}
-	if (!begin(&d) ||
+	if (!api_act_begin(&d) ||
 	    !(list ? listed_jobs(c, list, jobs, &n) : found_jobs(&d, where, limit, jobs, &n, &more)))
 		return;
-	(void)carry_out(&d, jobs, n, more);
+	(void)api_act_carry_out(&d, jobs, n, more);
 }
 
 /* ---- ending a job ---- */
 
-static void missing(struct api_call *c, const char *job)
+static void api_act_missing(struct api_call *c, const char *job)
 {
 	api_problem(c, 404, "watch %s has no job %s", c->watch->name, job);
 }
 
+static void hear_outcome(void *ctx, const struct watch *w, const struct candidate *c)
+{
+	enum outcome *outcome = ctx;
+	(void)w;
+	*outcome = c->outcome;
+}
+
+/* A job of the queue ends by being cancelled. If that is refused, it was over already. */
 static void end_in_queue(struct api_call *c, struct bound *b, const char *job, const char *reason)
 {
-	struct carrier name = {0};
-	struct candidate one;
-	carrier_begin(&name, c->actor);
-	const struct queue_cancel q = {
-		.session = c->session, .bound = b, .actor = c->actor, .reason = reason, .batch = name.name};
-	if (queue_cancel(&q, job, &c->arena, &one, &c->failure))
-		return;
-	if (one.outcome == OUTCOME_MISSING) {
-		missing(c, job);
+	enum outcome outcome = OUTCOME_MISSING;
+	struct by_hand_result result;
+	const struct by_hand_options o = {.act = ACT_CANCEL,
+	                                  .actor = c->actor,
+	                                  .reason = reason,
+	                                  .ledger_off = c->setup->settings.ledger == LEDGER_OFF,
+	                                  .bound = b,
+	                                  .job = hear_outcome,
+	                                  .ctx = &outcome};
+	if (by_hand(c->session, c->watch, &o, &job, 1, &result) &&
+	    result.failure.reason != REASON_NOT_OF_TYPE) {
+		c->failure = result.failure;
+	} else if (outcome == OUTCOME_MISSING) {
+		api_act_missing(c, job);
+	} else if (outcome == OUTCOME_LOCKED) {
+		api_problem(c, 409, "job %s is locked by another transaction; try again", job);
 	} else {
-		/* Refused means that it was over: it need not be ended. */
 		c->out->status = 204;
-		if (one.outcome == OUTCOME_RECOVERED)
+		if (result.batch[0])
 			wake_send(c->session->store, c->database->url);
 	}
 }
@@ -432,11 +419,10 @@ static void end_in_table(struct api_call *c, struct bound *b, const char *job, c
 	struct failure f = {0};
 	enum ending ending = ENDING_MISSING;
 	defib_err err = end_job(c->session, c->watch, &o, &ending, &f);
-	/* A text that the key's type cannot hold matches no row. */
-	if (err && strncmp(f.sqlstate, "22", 2) != 0)
+	if (err && f.reason != REASON_NOT_OF_TYPE)
 		api_failed(c, &f);
 	else if (ending == ENDING_MISSING)
-		missing(c, job);
+		api_act_missing(c, job);
 	else if (ending == ENDING_LOCKED)
 		api_problem(c, 409, "job %s is locked by another transaction; try again", job);
 	else
@@ -449,14 +435,14 @@ static void call_end(struct api_call *c)
 	struct failure f = {0};
 	struct bound bound;
 	bool queue = acts_on_queue(c);
-	const char *job = job_named(c, c->watch, c->parts[1]);
+	const char *job = api_job_named(c, c->watch, c->parts[1]);
 	if (!job || !api_body_text(c, "reason", &reason))
 		return;
 	if (!queue && act_configured(act_kind_named("end"), c->watch, &f)) {
 		api_failed_as(c, 422, &f);
 		return;
 	}
-	if (!writable(c, &bound))
+	if (!api_writable(c, &bound))
 		return;
 	if (queue)
 		end_in_queue(c, &bound, job, reason);
@@ -467,10 +453,17 @@ static void call_end(struct api_call *c)
 /* ---- the routes ---- */
 
 #define JOB "/watches/{watch}/jobs/{key}"
-#define ACT_TAKES "reason dry_run override_guard from_step"
+#define ACT_MEMBERS "reason dry_run override_guard from_step"
 /* clang-format off */
-#define ACT(verb, text) \
-	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, ACT_TAKES, text, call_act)
+/* A column of the table of acts: which route an act has. */
+#define ACT_BY_HAND_NO(verb, text)
+#define ACT_BY_HAND_ONE(verb, text) \
+	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, "reason", text, call_end),
+#define ACT_BY_HAND_MANY(verb, text) \
+	API_POST(JOB "/" verb, ROLE_OPERATOR, API_WATCH, ACT_MEMBERS, text, call_act),
+#define ACT(id, verb, by_hand, marks, event, outcome, count, example, reason, done, becomes, \
+            would, text, ...) \
+	ACT_BY_HAND_##by_hand(verb, text)
 #define OVERRIDE(name, who, takes, text, run) \
 	API_POST("/watches/{watch}/" name, who, API_WATCH, takes, text, run), \
 	API_POST("/" name, who, API_DATABASE, takes, text ", all watches of a database", run)
@@ -480,6 +473,12 @@ static void call_end(struct api_call *c)
 
 #define ACTS_PAGE 20
 #define ACTS_MOST 200
+
+static void api_act_add_act(struct api_call *c, const struct background_act *act)
+{
+	struct viewer v = api_viewer(c, settings_watch(&c->setup->settings, act->watch));
+	record_json(&background_record, act, &v, &c->out->body);
+}
 
 void call_background(struct api_call *c, const struct background_order *o, const struct bound *b)
 {
@@ -492,22 +491,11 @@ void call_background(struct api_call *c, const struct background_order *o, const
 	if (background_read(c->session->store, act.id, 1, &c->arena, &stored, &n, &c->failure))
 		return;
 	c->out->status = 202;
-	background_json(n ? stored : &act, c->database, &c->out->body);
+	api_act_add_act(c, n ? stored : &act);
 	buf_add(&c->out->body, "\n");
 }
 
-/* What operators typed may name what is masked for a viewer. */
-static void add_act(struct api_call *c, const struct background_act *act)
-{
-	struct background_act seen = *act;
-	if (c->role < ROLE_OPERATOR) {
-		seen.terms = "[]";
-		seen.reason = seen.refusal = NULL;
-	}
-	background_json(&seen, c->database, &c->out->body);
-}
-
-static void list_acts(struct api_call *c)
+static void api_act_list_acts(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
 	struct background_act *acts = NULL;
@@ -519,12 +507,12 @@ static void list_acts(struct api_call *c)
 	    (there &&
 	     background_read(c->session->store, NULL, limit, &c->arena, &acts, &n, &c->failure)))
 		return;
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, c->database->name);
+	struct viewer v = api_viewer(c, NULL);
+	record_json_open(&database_record, NULL, &v, out);
 	buf_add(out, ",\"acts\":[");
 	for (int i = 0; i < n; i++) {
 		buf_add(out, i ? ",\n" : "\n");
-		add_act(c, &acts[i]);
+		api_act_add_act(c, &acts[i]);
 	}
 	buf_add(out, "\n]}\n");
 }
@@ -544,16 +532,16 @@ static bool act_named(struct api_call *c, struct background_act **act)
 	return n > 0;
 }
 
-static void show_act(struct api_call *c)
+static void api_act_show_act(struct api_call *c)
 {
 	struct background_act *act = NULL;
 	if (!act_named(c, &act))
 		return;
-	add_act(c, act);
+	api_act_add_act(c, act);
 	buf_add(&c->out->body, "\n");
 }
 
-static void cancel_act(struct api_call *c)
+static void api_act_cancel_act(struct api_call *c)
 {
 	struct background_act *act = NULL;
 	bool was = false;
@@ -563,25 +551,18 @@ static void cancel_act(struct api_call *c)
 		api_problem(c, 409, "background act %s has ended: %s", act->id, act->state);
 		return;
 	}
-	show_act(c);
+	api_act_show_act(c);
 }
 
 /* ---- the routes ---- */
 
 const struct api_route api_act_routes[] = {
-	ACT("retry", "retry a job at once"),
-	ACT("requeue", "make a job available to any worker"),
-	ACT("fail", "end a job as failed"),
-	ACT("hold", "hold a job"),
-	ACT("release", "release a held job"),
-	ACT("rollback", "undo the finished steps of a job"),
-	ACT("cancel", "ask a job to stop"),
-	{"DELETE", JOB, ROLE_OPERATOR, API_WATCH, "reason", true, true, "end a job", call_end},
-	API_POST(JOB "/end", ROLE_OPERATOR, API_WATCH, "reason", "end a job", call_end),
+	REMEDY_LIST(ACT) ACT_LIST(ACT){"DELETE", JOB, ROLE_OPERATOR, API_WATCH, "reason", true, true,
+                                   "end a job", call_end},
 	API_POST(JOB "/undo", ROLE_OPERATOR, API_WATCH, "reason dry_run",
              "undo the last change to a job", call_undo_job),
 	API_POST("/watches/{watch}/acts", ROLE_OPERATOR, API_WATCH,
-             "act jobs where limit background all " ACT_TAKES, "act on many jobs", call_acts),
+             "act jobs where limit background all " ACT_MEMBERS, "act on many jobs", call_acts),
 	API_POST("/undo", ROLE_OPERATOR, API_DATABASE, "batch reason dry_run", "undo a batch",
              call_undo),
 	API_POST("/watches/{watch}/scan", ROLE_OPERATOR, API_WATCH,
@@ -593,9 +574,9 @@ const struct api_route api_act_routes[] = {
 	API_POST("/watches/{watch}/override-guard", ROLE_ADMIN, API_WATCH, "reason",
              "the next scan ignores doubt, brake and second look", call_override_guard),
 	API_GET("/acts", ROLE_VIEWER, API_DATABASE, "limit",
-            "background acts, those that have not ended first", list_acts),
-	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one background act", show_act),
+            "background acts, those that have not ended first", api_act_list_acts),
+	API_GET("/acts/{id}", ROLE_VIEWER, API_DATABASE, "", "one background act", api_act_show_act),
 	API_POST("/acts/{id}/cancel", ROLE_OPERATOR, API_DATABASE, "",
-             "cancel a background act; what was done stays", cancel_act),
+             "cancel a background act; what was done stays", api_act_cancel_act),
 	{.method = NULL},
 };

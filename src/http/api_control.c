@@ -4,13 +4,17 @@
  * Undo reverts what a scan or an operator did: a batch, which may cover several watches of a
  * database, or the newest change of one job.
  */
+#include "http/api_control.h"
+
 #include "base/clock.h"
 #include "http/api.h"
+#include "http/api_act.h"
+#include "http/api_values.h"
 #include "ledger/events.h"
 #include "recover/by_hand.h"
 #include "recover/leader_status.h"
 #include "recover/scan.h"
-#include "view/output.h"
+#include "recover/undo.h"
 #include "view/scan.h"
 #include "view/status.h"
 
@@ -26,7 +30,7 @@ struct undoing {
 	const char *refusal;  /* … and why */
 };
 
-static enum outcome good_outcome(const struct undoing *u)
+static enum outcome api_control_good_outcome(const struct undoing *u)
 {
 	return u->options.dry_run ? OUTCOME_LEFT : OUTCOME_RECOVERED;
 }
@@ -37,11 +41,13 @@ static void note_undone(void *ctx, const struct watch *w, const struct candidate
 	struct buf *out = &u->call->out->body;
 	if (u->njobs++)
 		buf_add(out, ",");
-	act_job_json(w, c, good_outcome(u), out);
+	act_job_json(w, c, api_control_good_outcome(u), CALLER_HTTP, out);
 	u->found++;
-	u->done += c->outcome == good_outcome(u);
+	u->done += c->outcome == api_control_good_outcome(u);
 	u->outcome = c->outcome;
-	u->refusal = c->refusal ? arena_strdup(&u->call->arena, c->refusal) : NULL;
+	AUTO_BUF why = BUF_INIT;
+	refusal_sentence(c, &why);
+	u->refusal = c->refusal ? arena_strdup(&u->call->arena, buf_text(&why)) : NULL;
 }
 
 static bool read_undo_options(struct undoing *u)
@@ -70,7 +76,7 @@ static bool undo_group(struct undoing *u, const struct watch *w)
 void call_undo_job(struct api_call *c)
 {
 	struct undoing u = {.call = c};
-	const char *job = job_named(c, c->watch, c->parts[1]);
+	const char *job = api_job_named(c, c->watch, c->parts[1]);
 	if (!job || !read_undo_options(&u))
 		return;
 	u.options.job = job;
@@ -186,7 +192,7 @@ static void note_scanned(void *ctx, const struct watch *w, const struct candidat
 	scan_job_json(w, c, out);
 }
 
-static bool go_on(void *ctx)
+static bool api_control_go_on(void *ctx)
 {
 	const struct pass *p = ctx;
 	return clock_boot_ms() < p->end_ms;
@@ -198,19 +204,20 @@ static bool read_scan_options(struct api_call *c, struct scan_options *o)
 	if (!api_body_bool(c, "fix", &o->fix) || !api_body_int(c, "limit", 1, FOUND_MOST, &o->limit) ||
 	    !api_body_text(c, "remedy", &remedy) || !api_body_text(c, "reason", &o->reason) ||
 	    !api_body_bool(c, "override_guard", &o->override_guard) ||
-	    !may_override(c, o->override_guard))
+	    !api_may_override(c, o->override_guard))
 		return false;
 	int index = remedy ? word_index(remedy_names, remedy) : REMEDY_REPORT;
-	if (index < 0)
-		return api_problem(
-			c, 400, "remedy must be requeue, retry, fail, rollback, hold or report, not \"%s\"",
-			remedy);
+	if (index < 0) {
+		AUTO_BUF all = BUF_INIT;
+		words_list(remedy_names, &all);
+		return api_problem(c, 400, "remedy must be %s, not \"%s\"", buf_text(&all), remedy);
+	}
 	o->forced = remedy != NULL;
 	o->remedy = (enum remedy)index;
 	return true;
 }
 
-static bool ask_brake(struct api_call *c, const struct scan_options *o)
+static bool api_control_ask_brake(struct api_call *c, const struct scan_options *o)
 {
 	struct failure f = {0};
 	return !o->fix || o->override_guard ||
@@ -224,11 +231,11 @@ void call_scan(struct api_call *c)
 	struct scan_options o = {.limit = FOUND_USUAL,
 	                         .actor = c->actor,
 	                         .ledger_off = c->setup->settings.ledger == LEDGER_OFF,
-	                         .go_on = go_on,
+	                         .go_on = api_control_go_on,
 	                         .observer = {note_scanned, NULL, &p}};
 	struct buf *out = &c->out->body;
 	struct scan_result r = {0};
-	if (!read_scan_options(c, &o) || !ask_brake(c, &o))
+	if (!read_scan_options(c, &o) || !api_control_ask_brake(c, &o))
 		return;
 	buf_add(out, "{\"watches\":[");
 	scan_begin_json(c->watch, c->database, out);
@@ -237,7 +244,7 @@ void call_scan(struct api_call *c)
 		return;
 	}
 	scan_end_json(&r, out);
-	buf_add(out, "],");
+	buf_add(out, "]");
 	scan_counts_json(r.running, r.found, r.outcomes, out);
 	json_bool(out, "stopped", r.stopped);
 	buf_add(out, "}\n");
@@ -258,12 +265,13 @@ static const char *target(const struct api_call *c)
 	return c->route->where == API_WATCH ? c->watch->name : "*";
 }
 
-static void answer(struct api_call *c, const struct override_answer *answers, int n)
+static void api_control_answer(struct api_call *c, const struct override_answer *answers, int n)
 {
 	AUTO_BUF all = BUF_INIT;
+	struct viewer v = api_viewer(c, NULL);
 	for (int i = 0; i < n; i++) {
 		buf_add(&all, i ? "," : "");
-		override_answer_json(c->database, &answers[i], &all);
+		record_json(&override_answer_record, &answers[i], &v, &all);
 	}
 	override_answers_json(buf_text(&all), &c->out->body);
 }
@@ -280,20 +288,20 @@ static void clear(struct api_call *c, const char *name)
 		api_problem(c, 409, "\"%s\" of %s is in force for all watches of database %s, set by %s",
 		            name, target(c), c->database->name, still->actor);
 	else
-		answer(c, answers, n);
+		api_control_answer(c, answers, n);
 }
 
-static void set(struct api_call *c, struct override *wanted, int64_t for_us)
+static void api_control_set(struct api_call *c, struct override *wanted, int64_t for_us)
 {
 	struct override_answer set;
 	wanted->watch = target(c);
 	wanted->actor = c->actor;
 	if (!override_set(c->session->store, wanted, for_us, &c->arena, &set, &c->failure))
-		answer(c, &set, 1);
+		api_control_answer(c, &set, 1);
 }
 
 /* Thresholds are raised, never shortened. Not needed to remove the override. */
-static bool read_factor(struct api_call *c, bool needed, const char **value)
+static bool api_control_read_factor(struct api_call *c, bool needed, const char **value)
 {
 	const json_t *by = json_object_get(c->body, "by");
 	double factor = json_number_value(by);
@@ -306,9 +314,9 @@ static bool read_factor(struct api_call *c, bool needed, const char **value)
 	return true;
 }
 
-static bool read_span(struct api_call *c, int64_t *us)
+static bool api_control_read_span(struct api_call *c, int64_t *us)
 {
-	if (!body_duration(c, "for", us))
+	if (!api_body_duration(c, "for", us))
 		return false;
 	if (json_is_string(json_object_get(c->body, "for")) && *us < US_PER_S)
 		return api_problem(c, 400, "for must be at least a second");
@@ -326,17 +334,17 @@ void call_set_override(struct api_call *c)
 	int64_t for_us = 0;
 	bool off = false;
 	if (!api_body_text(c, "reason", &wanted.reason) || !api_body_bool(c, "off", &off) ||
-	    !read_span(c, &for_us))
+	    !api_control_read_span(c, &for_us))
 		return;
 	if (is_raise(c)) {
 		wanted.name = "raise";
-		if (!read_factor(c, !off, &wanted.value))
+		if (!api_control_read_factor(c, !off, &wanted.value))
 			return;
 	}
 	if (off)
 		clear(c, wanted.name);
 	else
-		set(c, &wanted, for_us);
+		api_control_set(c, &wanted, for_us);
 }
 
 void call_clear_override(struct api_call *c)
@@ -367,9 +375,9 @@ void call_override_guard(struct api_call *c)
 {
 	struct override wanted = {.name = OVERRIDE_GUARDS, .value = "once"};
 	struct bound bound;
-	if (!api_body_text(c, "reason", &wanted.reason) || !writable(c, &bound) ||
+	if (!api_body_text(c, "reason", &wanted.reason) || !api_writable(c, &bound) ||
 	    (bound.ledger.ready && note_override(c, wanted.reason)))
 		return;
 	c->out->status = 202;
-	set(c, &wanted, OVERRIDE_US);
+	api_control_set(c, &wanted, OVERRIDE_US);
 }

@@ -7,16 +7,21 @@
  * Without `after` the newest entries come first. With it, entries come in the order of their ids
  * from there on, as on the command line, unless `order` says otherwise.
  */
+#include "http/api_history.h"
+
+#include "alert/options.h"
 #include "alert/sinks.h"
 #include "base/clock.h"
 #include "http/api.h"
+#include "http/api_values.h"
+#include "http/api_watches.h"
 #include "insight/series.h"
+#include "ledger/digest_store.h"
 #include "ledger/events.h"
-#include "recover/masked.h"
 #include "view/alert.h"
 #include "view/ledger.h"
-#include "view/output.h"
 #include "view/report.h"
+#include "view/report_forms.h"
 #include "view/stats.h"
 
 #include <assert.h>
@@ -33,7 +38,7 @@ struct ledger_form {
 	const char *name, *type, *disposition;
 	int64_t limit, most;
 	void (*begin)(struct api_call *c);
-	void (*entry)(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i);
+	void (*entry)(struct api_call *c, const struct viewer *v, const struct ledger_row *r, int i);
 	void (*end)(struct api_call *c, int64_t next, bool more);
 };
 
@@ -41,15 +46,16 @@ struct ledger_form {
 
 static void page_begin(struct api_call *c)
 {
-	buf_add(&c->out->body, "{\"database\":");
-	buf_add_json(&c->out->body, c->database->name);
+	struct viewer v = api_viewer(c, NULL);
+	record_json_open(&database_record, NULL, &v, &c->out->body);
 	buf_add(&c->out->body, ",\"entries\":[");
 }
 
-static void page_entry(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i)
+static void page_entry(struct api_call *c, const struct viewer *v, const struct ledger_row *r,
+                       int i)
 {
 	buf_add(&c->out->body, i ? ",\n" : "\n");
-	entry_json(w, c->database->name, r, &c->out->body);
+	record_json(&entry_record, r, v, &c->out->body);
 }
 
 static void page_end(struct api_call *c, int64_t next, bool more)
@@ -67,10 +73,11 @@ static void nothing(struct api_call *c)
 	(void)c;
 }
 
-static void line_entry(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i)
+static void line_entry(struct api_call *c, const struct viewer *v, const struct ledger_row *r,
+                       int i)
 {
 	(void)i;
-	entry_json(w, c->database->name, r, &c->out->body);
+	record_json(&entry_record, r, v, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
 
@@ -83,58 +90,15 @@ static void file_end(struct api_call *c, int64_t next, bool more)
 
 /* ---- comma-separated values ---- */
 
-/* A spreadsheet would take a text that begins so for a formula; an apostrophe prevents that. */
-static bool is_formula(const char *text)
-{
-	return *text && strchr("=+-@\t\r", *text);
-}
-
-static void cell(struct buf *out, const char *text)
-{
-	buf_add(out, out->len && out->data[out->len - 1] != '\n' ? "," : "");
-	if (!text)
-		return;
-	buf_add(out, is_formula(text) ? "\"'" : "\"");
-	for (; *text; text++) {
-		buf_addch(out, *text);
-		if (*text == '"')
-			buf_addch(out, '"');
-	}
-	buf_add(out, "\"");
-}
-
 static void csv_begin(struct api_call *c)
 {
-	buf_add(&c->out->body, "id,at,database,batch,watch,job,event,actor,verdict,rule,reason,"
-	                       "evidence,before,after,epoch\r\n");
+	record_csv_names(&entry_record, &c->out->body);
 }
 
-static void csv_entry(struct api_call *c, const struct watch *w, const struct ledger_row *r, int i)
+static void csv_entry(struct api_call *c, const struct viewer *v, const struct ledger_row *r, int i)
 {
-	struct buf *out = &c->out->body;
-	AUTO_BUF document = BUF_INIT, reason = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
-	entry_secrets(w, r, &secrets);
-	entry_reason(w, r, &reason);
-	const char *const texts[] = {r->at,    c->database->name,
-	                             r->batch, r->watch,
-	                             r->job,   r->event,
-	                             r->actor, r->verdict,
-	                             r->rule,  r->reason ? buf_text(&reason) : NULL},
-					  *const documents[] = {r->evidence, r->before, r->after};
 	(void)i;
-	buf_addf(out, "%lld", (long long)r->id);
-	for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
-		cell(out, texts[k]);
-	for (size_t k = 0; k < sizeof documents / sizeof *documents; k++) {
-		buf_clear(&document);
-		masked_document(w, &secrets, documents[k], &document);
-		cell(out, documents[k] ? buf_text(&document) : NULL);
-	}
-	buf_add(out, ",");
-	if (r->has_epoch)
-		buf_addf(out, "%lld", (long long)r->epoch);
-	buf_add(out, "\r\n");
+	record_csv(&entry_record, r, v, &c->out->body);
 }
 
 static const struct ledger_form forms[] = {
@@ -195,30 +159,23 @@ static bool filter_given(struct api_call *c, const struct ledger_form *form,
 /* ---- the whole ---- */
 
 /* Each entry is masked as its own watch says; neighbours usually have the same watch. */
-static const struct watch *seen_as(struct api_call *c, const struct ledger_row *r,
-                                   const struct ledger_row *before, const struct watch *last)
+static void api_history_add_entries(struct api_call *c, const struct ledger_form *form,
+                                    const struct ledger_row *rows, int n)
 {
-	if (before && text_eq(before->watch, r->watch))
-		return last;
-	const struct watch *w = r->watch ? settings_watch(&c->setup->settings, r->watch) : NULL;
-	return api_seen(c, w);
-}
-
-static void add_entries(struct api_call *c, const struct ledger_form *form,
-                        const struct ledger_row *rows, int n)
-{
-	const struct watch *w = NULL;
+	struct viewer v = {0};
 	c->out->type = form->type;
 	if (form->disposition)
 		api_header(c, "Content-Disposition", form->disposition);
 	form->begin(c);
 	for (int i = 0; i < n; i++) {
-		w = seen_as(c, &rows[i], i ? &rows[i - 1] : NULL, w);
-		form->entry(c, w, &rows[i], i);
+		const char *watch = rows[i].watch;
+		if (i == 0 || !text_eq(rows[i - 1].watch, watch))
+			v = api_viewer(c, watch ? settings_watch(&c->setup->settings, watch) : NULL);
+		form->entry(c, &v, &rows[i], i);
 	}
 }
 
-void read_ledger(struct api_call *c)
+void api_read_ledger(struct api_call *c)
 {
 	const struct ledger_form *form = form_given(c);
 	struct store *s = c->session->store;
@@ -238,7 +195,7 @@ void read_ledger(struct api_call *c)
 	assert(limit >= 0 && (rows || n == 0));
 	bool full = n > limit;
 	n = full ? (int)limit : n;
-	add_entries(c, form, rows, n);
+	api_history_add_entries(c, form, rows, n);
 	form->end(c, full ? rows[n - 1].id : bound.end_id, full || bound.cut);
 }
 
@@ -253,7 +210,7 @@ void read_ledger(struct api_call *c)
 /* The page contains its style and loads nothing: no script, nothing from elsewhere. */
 #define PAGE_POLICY "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
-static bool read_form(struct api_call *c, enum report_form *form)
+static bool api_history_read_form(struct api_call *c, enum report_form *form)
 {
 	const char *name = api_query(c, "format");
 	int at = name ? report_form_named(name) : (int)REPORT_JSON;
@@ -263,7 +220,7 @@ static bool read_form(struct api_call *c, enum report_form *form)
 	return true;
 }
 
-static bool read_period(struct api_call *c, struct period *p)
+static bool api_history_read_period(struct api_call *c, struct period *p)
 {
 	int64_t since = WEEK_US;
 	return api_query_duration(c, "since", &since) &&
@@ -272,7 +229,7 @@ static bool read_period(struct api_call *c, struct period *p)
 }
 
 /* Watches of this database that the daemon serves, or the requested one. */
-static bool add_sources(struct api_call *c, struct report_source *out, int *n)
+static bool api_history_add_sources(struct api_call *c, struct report_source *out, int *n)
 {
 	const struct settings *all = &c->setup->settings;
 	const char *only = api_query(c, "watch");
@@ -309,7 +266,8 @@ static void get_report(struct api_call *c)
 	struct period period;
 	enum report_form form = REPORT_JSON;
 	int n = 0;
-	if (!read_form(c, &form) || !read_period(c, &period) || !add_sources(c, sources, &n))
+	if (!api_history_read_form(c, &form) || !api_history_read_period(c, &period) ||
+	    !api_history_add_sources(c, sources, &n))
 		return;
 	report_gather(sources, n, &period, all->ledger == LEDGER_OFF, &c->arena, &report);
 	if (report.nlost) {
@@ -351,47 +309,103 @@ static struct period period_of(const struct span *span, int64_t now_us)
 	return (struct period){to_us - span->buckets * part_us, to_us};
 }
 
-static void add_counts(const char *name, const struct digest_bucket *buckets, int n, bool recovered,
-                       struct buf *out)
+/* A watch in parts of a period. */
+struct trend {
+	const char *watch;
+	const struct digest_bucket *buckets;
+	int n;
+	struct digest_times times;
+};
+
+static void counts_json(const void *row, bool recovered, struct buf *out)
 {
-	buf_addf(out, ",\"%s\":[", name);
-	for (int i = 0; i < n; i++)
+	const struct trend *t = row;
+	buf_add(out, "[");
+	for (int i = 0; i < t->n; i++)
 		buf_addf(out, "%s%lld", i ? "," : "",
-		         (long long)(recovered ? buckets[i].recovered : buckets[i].detected));
+		         (long long)(recovered ? t->buckets[i].recovered : t->buckets[i].detected));
 	buf_add(out, "]");
 }
 
+static void detected_json(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	counts_json(row, false, out);
+}
+
+static void recovered_json(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	counts_json(row, true, out);
+}
+
+static bool trend_median(const void *row, int64_t *out)
+{
+	*out = ((const struct trend *)row)->times.median_us;
+	return ((const struct trend *)row)->times.n > 0;
+}
+
+static bool trend_worst(const void *row, int64_t *out)
+{
+	*out = ((const struct trend *)row)->times.worst_us;
+	return ((const struct trend *)row)->times.n > 0;
+}
+
+static const struct field trend_fields[] = {
+	{"watch", FIELD_AT(struct trend, watch)},
+	{"detected", FIELD_JSON, .json = detected_json,
+     .schema = "{type: array, items: {type: integer}}", .about = "found stuck, by part"},
+	{"recovered", FIELD_JSON, .json = recovered_json,
+     .schema = "{type: array, items: {type: integer}}", .about = "recovered, by part"},
+	{"median_s", FIELD_SECONDS, .number = trend_median, .null = true,
+     .about = "from loss to recovery"},
+	{"worst_s", FIELD_SECONDS, .number = trend_worst, .null = true},
+	{0},
+};
+
+const struct record trend_record = {
+	.name = "Trend",
+	.about = "what happened to a watch, in parts of a period",
+	.fields = trend_fields,
+	.size = sizeof(struct trend),
+};
+
 /* False after a problem. */
-static bool add_watch(struct api_call *c, const char *watch, const struct span *span,
-                      const struct period *p, int *n)
+static bool api_history_add_watch(struct api_call *c, const char *watch, const struct span *span,
+                                  const struct period *p, int *n)
 {
 	struct store *store = c->session->store;
-	struct digest_times times = {0};
+	struct viewer v = api_viewer(c, NULL);
 	struct digest_bucket *buckets;
-	struct buf *out = &c->out->body;
+	struct trend trend = {.watch = watch, .n = span->buckets};
 	if (digest_trend(store, watch, p, span->buckets, &c->arena, &buckets, &c->failure) ||
-	    (span->times && digest_times(store, watch, p, &times, &c->failure)))
+	    (span->times && digest_times(store, watch, p, &trend.times, &c->failure)))
 		return false;
-	buf_add(out, (*n)++ ? ",\n{\"watch\":" : "\n{\"watch\":");
-	buf_add_json(out, watch);
-	add_counts("detected", buckets, span->buckets, false, out);
-	add_counts("recovered", buckets, span->buckets, true, out);
-	json_seconds(out, "median_s", times.n > 0, times.median_us);
-	json_seconds(out, "worst_s", times.n > 0, times.worst_us);
-	buf_add(out, "}");
+	trend.buckets = buckets;
+	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
+	record_json(&trend_record, &trend, &v, &c->out->body);
 	return true;
 }
 
-static bool add_watches(struct api_call *c, const struct span *span, const struct period *p)
+static bool api_history_add_watches(struct api_call *c, const struct span *span,
+                                    const struct period *p)
 {
 	const struct settings *s = &c->setup->settings;
 	int n = 0;
 	for (int i = 0; i < s->nwatches; i++)
 		if (settings_database(s, &s->watches[i]) == c->database &&
-		    !add_watch(c, s->watches[i].name, span, p, &n))
+		    !api_history_add_watch(c, s->watches[i].name, span, p, &n))
 			return false;
-	return settings_watch(s, BUILTIN_NAME) || add_watch(c, BUILTIN_NAME, span, p, &n);
+	return settings_watch(s, BUILTIN_NAME) || api_history_add_watch(c, BUILTIN_NAME, span, p, &n);
 }
+
+static const struct field period_fields[] = {
+	{"database", .words = field_database},
+	{"from", FIELD_TIME, FIELD_AT(struct period, from_us)},
+	{"to", FIELD_TIME, FIELD_AT(struct period, to_us)},
+	{0},
+};
+static const struct record period_record = {.fields = period_fields};
 
 static void show_trend(struct api_call *c)
 {
@@ -401,12 +415,10 @@ static void show_trend(struct api_call *c)
 	if (!span || ledger_open(c->session->store, false, &ledger, &c->failure))
 		return;
 	struct period p = period_of(span, clock_wall_us());
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, c->database->name);
-	json_time(out, "from", true, p.from_us);
-	json_time(out, "to", true, p.to_us);
+	struct viewer v = api_viewer(c, NULL);
+	record_json_open(&period_record, &p, &v, out);
 	buf_addf(out, ",\"bucket_s\":%lld,\"watches\":[", (long long)span->bucket_s);
-	if (!ledger.ready || add_watches(c, span, &p))
+	if (!ledger.ready || api_history_add_watches(c, span, &p))
 		buf_add(out, "\n]}\n");
 }
 
@@ -443,14 +455,13 @@ static void show_series(struct api_call *c)
 #define DELIVERIES 100
 #define DELIVERIES_MAX 1000
 
-static void add_sinks(const struct sink_list *s, struct buf *out)
+static void add_sinks(struct api_call *c, const struct sink_list *s, struct buf *out)
 {
+	struct viewer v = api_viewer(c, NULL);
 	buf_add(out, ",\"sinks\":[");
 	for (int i = 0; i < s->n; i++) {
-		buf_add(out, i ? ",{\"sink\":" : "{\"sink\":");
-		buf_add_json(out, s->items[i].name);
-		json_text(out, "type", sink_types[s->items[i].type]);
-		buf_add(out, "}");
+		buf_add(out, i ? "," : "");
+		record_json(&sink_record, &(struct sink_view){&s->items[i], NULL}, &v, out);
 	}
 	buf_add(out, "]");
 }
@@ -458,34 +469,46 @@ static void add_sinks(const struct sink_list *s, struct buf *out)
 static void get_alerts(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
+	struct viewer v = api_viewer(c, NULL);
+	struct alert_standing *list = NULL;
 	int n = 0;
-	buf_add(out, "{\"alerts\":[");
-	if (alerts_json(c->session->store, &c->setup->settings, c->database, &c->arena, out, &n,
-	                &c->failure))
+	if (alerts_standing(c->session->store, &c->setup->settings, c->database, &c->arena, &list, &n,
+	                    &c->failure))
 		return;
+	buf_add(out, "{\"alerts\":[");
+	for (int i = 0; i < n; i++) {
+		buf_add(out, i ? ",\n" : "\n");
+		record_json(&alert_record, &list[i], &v, out);
+	}
 	buf_add(out, "\n]");
-	add_sinks(settings_sinks(&c->setup->settings), out);
+	add_sinks(c, settings_sinks(&c->setup->settings), out);
 	buf_add(out, "}\n");
 }
 
 static void get_deliveries(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
+	struct viewer v = api_viewer(c, NULL);
+	struct delivery_row *list = NULL;
 	int64_t limit = DELIVERIES;
 	int n = 0;
-	if (!api_query_int(c, "limit", 1, DELIVERIES_MAX, &limit))
+	if (!api_query_int(c, "limit", 1, DELIVERIES_MAX, &limit) ||
+	    deliveries_of(c->session->store, (int)limit, &c->arena, &list, &n, &c->failure))
 		return;
 	buf_add(out, "{\"deliveries\":[");
-	if (!deliveries_json(c->session->store, c->database, (int)limit, &c->arena, out, &n,
-	                     &c->failure))
-		buf_add(out, "\n]}\n");
+	for (int i = 0; i < n; i++) {
+		buf_add(out, i ? ",\n" : "\n");
+		record_json(&delivery_record, &list[i], &v, out);
+	}
+	buf_add(out, "\n]}\n");
 }
 
-static void test_sinks(struct api_call *c)
+static void api_history_test_sinks(struct api_call *c)
 {
 	const struct sink_list *sinks = settings_sinks(&c->setup->settings);
 	const char *name = NULL;
 	struct buf *out = &c->out->body;
+	struct viewer v = api_viewer(c, NULL);
 	if (!api_body_text(c, "sink", &name))
 		return;
 	if (name && !alert_sink_named(sinks, name)) {
@@ -498,12 +521,8 @@ static void test_sinks(struct api_call *c)
 		if (name && !text_eq(sinks->items[i].name, name))
 			continue;
 		sink_test(&sinks->items[i], message_source(&c->setup->settings), clock_wall_us(), &answer);
-		buf_add(out, n++ ? ",\n{\"sink\":" : "\n{\"sink\":");
-		buf_add_json(out, sinks->items[i].name);
-		json_text(out, "type", sink_types[sinks->items[i].type]);
-		json_bool(out, "sent", answer.how == SINK_SENT);
-		json_text(out, "answer", answer.text);
-		buf_add(out, "}");
+		buf_add(out, n++ ? ",\n" : "\n");
+		record_json(&sink_record, &(struct sink_view){&sinks->items[i], &answer}, &v, out);
 	}
 	buf_add(out, "\n]}\n");
 }
@@ -523,6 +542,6 @@ const struct api_route api_history_routes[] = {
 	API_GET("/deliveries", ROLE_VIEWER, API_DATABASE, "limit",
             "messages to sinks and their delivery, newest first", get_deliveries),
 	{"POST", "/alerts/test", ROLE_ADMIN, API_DATABASE, "sink", true, false,
-     "send a test message to a sink, or to all, and return their answers", test_sinks},
+     "send a test message to a sink, or to all, and return their answers", api_history_test_sinks},
 	{.method = NULL},
 };

@@ -6,13 +6,15 @@
 #include "base/clock.h"
 #include "daemon/heartbeats.h"
 #include "http/api.h"
+#include "http/api_act.h"
+#include "http/api_history.h"
+#include "http/api_values.h"
+#include "http/request_pool.h"
 #include "insight/story.h"
 #include "life/roster.h"
-#include "recover/evidence.h"
 #include "view/installation.h"
 #include "view/job.h"
 #include "view/ledger.h"
-#include "view/output.h"
 #include "view/story.h"
 
 #define PAGE 50
@@ -25,7 +27,7 @@
 /* ---- what handlers share ---- */
 
 /* A parameter that is true or false; false after a problem. */
-static bool read_flag(struct api_call *c, const char *name, bool *out)
+static bool api_read_flag(struct api_call *c, const char *name, bool *out)
 {
 	const char *text = api_query(c, name);
 	if (!text || bool_parse(text, out))
@@ -43,23 +45,26 @@ struct page {
 	bool count, judged;
 };
 
-static bool add_term(struct api_call *c, struct page *p, const char *text)
+static bool api_read_add_term(struct api_call *c, struct page *p, const char *text)
 {
 	struct term *t = &p->terms[p->ask.nterms];
 	if (p->ask.nterms == TERMS_MAX)
 		return api_problem(c, 400, "at most %d terms", TERMS_MAX);
-	if (!term_named(c, text, t))
+	if (!api_term_named(c, text, t))
 		return false;
 	t->reach = viewer_reach(c->watch, &settings_http(&c->setup->settings)->mask, c->role);
 	if (viewer_hides(c->watch, &settings_http(&c->setup->settings)->mask, c->role, t))
-		return api_problem(c, 403, "\"%s\" searches a column that is masked for the role %s", text,
-		                   role_names[c->role]);
+		return api_problem(
+			c, 403,
+			"\"%s\" searches columns, and the role %s does not see all their values: "
+			"a search would find them; search for key, kind, state, age or verdict",
+			text, role_names[c->role]);
 	p->ask.nterms++;
 	return true;
 }
 
 /* ?where=TERM as on the command line, and those with form fields. */
-static bool read_terms(struct api_call *c, struct page *p)
+static bool api_read_terms(struct api_call *c, struct page *p)
 {
 	static const struct {
 		const char *name, *term;
@@ -72,7 +77,7 @@ static bool read_terms(struct api_call *c, struct page *p)
 		int at = 0;
 		const char *value;
 		while ((value = api_query_next(c, fields[i].name, &at)) != NULL)
-			if (!add_term(c, p, arena_printf(&c->arena, "%s%s", fields[i].term, value)))
+			if (!api_read_add_term(c, p, arena_printf(&c->arena, "%s%s", fields[i].term, value)))
 				return false;
 	}
 	p->ask.terms = p->terms;
@@ -94,37 +99,21 @@ static bool read_after(struct api_call *c, struct page *p)
 	return true;
 }
 
-static bool read_page(struct api_call *c, struct page *p)
+static bool api_read_page(struct api_call *c, struct page *p)
 {
 	const char *sort = api_query(c, "sort");
 	int order = sort ? word_index(list_sort_names, sort) : 0;
 	*p = (struct page){.ask = {.limit = PAGE, .facts = true},
 	                   .bound = {.within_ms = WITHIN_MS, .for_ms = WINDOWS_MS}};
 	p->ask.bound = &p->bound;
-	if (!read_terms(c, p) || !read_flag(c, "desc", &p->ask.desc) ||
-	    !read_flag(c, "count", &p->count) || !read_flag(c, "judged", &p->judged) ||
+	if (!api_read_terms(c, p) || !api_read_flag(c, "desc", &p->ask.desc) ||
+	    !api_read_flag(c, "count", &p->count) || !api_read_flag(c, "judged", &p->judged) ||
 	    !api_query_int(c, "limit", 1, PAGE_MOST, &p->ask.limit))
 		return false;
 	if (order < 0)
 		return api_problem(c, 400, "sort must be key, age or state, not \"%s\"", sort);
 	p->ask.sort = sort ? (enum list_sort)order : browse_sort(p->terms, p->ask.nterms);
 	return read_after(c, p);
-}
-
-/* What a scan would do to a stuck job, and why. */
-static void add_judged(struct api_call *c, const struct watch *seen, const struct browsed *row,
-                       bool ledger)
-{
-	struct buf *out = &c->out->body;
-	AUTO_BUF why = BUF_INIT;
-	struct candidate cand;
-	if (!row->judgement.verdict)
-		return;
-	judged_candidate(seen, &row->facts, ledger, &c->arena, &cand);
-	evidence_sentence(&cand.judgement, &why);
-	json_text(out, "why", buf_text(&why));
-	json_text(out, "remedy", remedy_names[cand.decision.remedy]);
-	json_text(out, "rule", cand.decision.rule);
 }
 
 static struct cursor cursor_at(const struct api_call *c, const struct page *p,
@@ -151,31 +140,32 @@ static void add_rest(struct api_call *c, const struct page *p, const struct brow
 	json_bool(out, "more", at != NULL);
 	json_text(out, "next", at ? buf_text(&cursor) : NULL);
 	json_number(out, "examined", p->bound.cut, p->bound.examined);
-	json_number(out, "looked", p->bound.cut, p->bound.examined); /* its old name */
 }
 
-static void add_jobs(struct api_call *c, const struct page *p, const struct browsed *rows, int n,
-                     bool ledger)
+static void api_read_add_jobs(struct api_call *c, const struct page *p, const struct browsed *rows,
+                              int n, bool ledger)
 {
-	const struct watch *seen = api_seen(c, c->watch);
+	struct viewer v = api_viewer(c, c->watch);
 	struct buf *out = &c->out->body;
 	AUTO_BUF cursor = BUF_INIT;
+	struct candidate cand;
 	buf_add(out, ",\"jobs\":[");
 	for (int i = 0; i < n; i++) {
 		struct cursor at = cursor_at(c, p, &rows[i].at);
-		buf_add(out, i ? ",\n" : "\n");
-		browsed_json(seen, c->database, &rows[i], out);
-		if (p->judged)
-			add_judged(c, seen, &rows[i], ledger);
+		bool judged = p->judged && rows[i].judgement.verdict;
+		if (judged)
+			judged_candidate(v.watch, &rows[i].facts, ledger, &c->arena, &cand);
 		buf_clear(&cursor);
 		cursor_text(&at, &cursor);
-		buf_addf(out, ",\"cursor\":\"%s\"}", buf_text(&cursor));
+		const struct listed_job job = {&rows[i], buf_text(&cursor), judged ? &cand : NULL};
+		buf_add(out, i ? ",\n" : "\n");
+		record_json(&job_record, &job, &v, out);
 	}
 	buf_add(out, "\n]");
 }
 
 /* The total number, up to a limit; counted only on request. */
-static bool add_count(struct api_call *c, const struct page *p, struct api_watch *w)
+static bool api_read_add_count(struct api_call *c, const struct page *p, struct api_watch *w)
 {
 	struct browse_bound bound = p->bound;
 	bound.at_once = p->bound.cut || p->bound.by_key;
@@ -188,8 +178,8 @@ static bool add_count(struct api_call *c, const struct page *p, struct api_watch
 	struct browsed *rows = NULL;
 	bool more = false;
 	int n = 0;
-	if (browse_jobs(c->session->store, &w->sql, &w->ledger, &all, &c->arena, &rows, &n, &more,
-	                &c->failure))
+	if (browse_jobs(&(struct look){c->session->store, &w->sql, &w->ledger, &c->arena}, &all, &rows,
+	                &n, &more, &c->failure))
 		return false;
 	json_number(&c->out->body, "count", true, n);
 	json_bool(&c->out->body, "count_capped", more || bound.cut);
@@ -204,34 +194,32 @@ static void list_jobs(struct api_call *c)
 	struct api_watch *w;
 	bool more = false;
 	int n = 0;
-	if (!read_page(c, p) || !api_bound(c, &w) ||
-	    browse_jobs(c->session->store, &w->sql, &w->ledger, &p->ask, &c->arena, &rows, &n, &more,
-	                &c->failure))
+	if (!api_read_page(c, p) || !api_bound(c, &w) ||
+	    browse_jobs(&(struct look){c->session->store, &w->sql, &w->ledger, &c->arena}, &p->ask,
+	                &rows, &n, &more, &c->failure))
 		return;
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, c->watch->name);
-	json_text(out, "database", c->database->name);
+	struct viewer v = api_viewer(c, c->watch);
+	record_json_open(&place_record, NULL, &v, out);
 	json_text(out, "sort", list_sort_names[p->bound.by_key ? LIST_BY_KEY : p->ask.sort]);
-	if (p->count && !add_count(c, p, w))
+	if (p->count && !api_read_add_count(c, p, w))
 		return;
-	add_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
+	api_read_add_jobs(c, p, rows, n, w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF);
 	add_rest(c, p, n ? &rows[n - 1] : NULL, more);
 	buf_add(out, "}\n");
 }
 
 /* ---- one job ---- */
 
-static void show_job(struct api_call *c)
+static void api_read_show_job(struct api_call *c)
 {
-	const struct watch *seen = api_seen(c, c->watch);
-	const char *job = job_named(c, c->watch, c->parts[1]);
-	struct story *story = ARENA_NEW(&c->arena, struct story);
-	struct candidate cand;
+	const char *job = api_job_named(c, c->watch, c->parts[1]);
+	struct story_sheet *sheet = ARENA_NEW(&c->arena, struct story_sheet);
+	struct viewer v = api_viewer(c, c->watch);
 	struct api_watch *w;
 	bool found = false;
 	if (!job || !api_bound(c, &w) ||
 	    story_read(c->session->store, &w->sql, &w->ledger, &c->setup->settings.workflows, job,
-	               &c->arena, story, &found, &c->failure))
+	               &c->arena, &sheet->story, &found, &c->failure))
 		return;
 	if (!found) {
 		api_problem(c, 404, "there is no job %s/%s: table %s of database %s has no such row",
@@ -239,8 +227,8 @@ static void show_job(struct api_call *c)
 		return;
 	}
 	bool will_have = w->ledger.ready || c->setup->settings.ledger != LEDGER_OFF;
-	judged_candidate(seen, &story->row.facts, will_have, &c->arena, &cand);
-	story_json(seen, c->database, story, &cand, &c->out->body);
+	judged_candidate(v.watch, &sheet->story.row.facts, will_have, &c->arena, &sheet->is.cand);
+	record_json(&story_record, sheet, &v, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
 
@@ -250,19 +238,12 @@ static void show_job(struct api_call *c)
 #define WORKERS_MOST 1000
 #define JOBS_MOST 1000
 
-/* PostgreSQL's codes for a missing table and a missing schema; SQLite has only a text. */
-static bool no_tables(const struct failure *f)
-{
-	return text_eq(f->sqlstate, "42P01") || text_eq(f->sqlstate, "3F000") ||
-	       strstr(f->what, "no such table") != NULL;
-}
-
 /* Without defib's own tables no worker is registered. */
 static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_row **rows, int *n)
 {
 	struct failure *f = &c->failure;
 	defib_err err = roster_read(c->session->store, id, limit, &c->arena, rows, n, f);
-	if (err && no_tables(f)) {
+	if (err && (f->reason == REASON_NO_NAME || f->reason == REASON_NO_SCHEMA)) {
 		f->code = DEFIB_NOT_FOUND;
 		fail_next(f, "defib init creates the tables of workers");
 	}
@@ -272,13 +253,15 @@ static bool roster(struct api_call *c, int64_t id, int64_t limit, struct roster_
 /* An object that is still open. */
 static void add_worker(struct api_call *c, const struct roster_row *w)
 {
-	struct buf *out = &c->out->body;
-	worker_json(w, c->role, &c->arena, out);
+	AUTO_BUF beats = BUF_INIT;
+	struct viewer v = api_viewer(c, NULL);
 	if (c->api->beats)
-		heartbeats_json(c->api->beats, c->database->name, w->id, clock_boot_ms(), out);
+		heartbeats_json(c->api->beats, c->database->name, w->id, clock_boot_ms(), &beats);
+	const struct worker_view seen = {w, c->api->beats ? buf_text(&beats) : NULL};
+	record_json_open(&worker_record, &seen, &v, &c->out->body);
 }
 
-static void read_workers(struct api_call *c)
+static void api_read_workers(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
 	struct roster_row *rows;
@@ -288,8 +271,8 @@ static void read_workers(struct api_call *c)
 		return;
 	bool more = n > limit;
 	n = more ? (int)limit : n;
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, c->database->name);
+	struct viewer v = api_viewer(c, NULL);
+	record_json_open(&database_record, NULL, &v, out);
 	buf_add(out, ",\"workers\":[");
 	for (int i = 0; i < n; i++) {
 		buf_add(out, i ? ",\n" : "\n");
@@ -303,9 +286,23 @@ static void read_workers(struct api_call *c)
 	buf_add(out, "}\n");
 }
 
+static const char *roster_watch(const void *row)
+{
+	const struct roster_job *job = row;
+	return job->watch ? job->watch : BUILTIN_NAME;
+}
+
+static const struct field roster_job_fields[] = {
+	{"watch", .text = roster_watch},
+	{"key", FIELD_AT(struct roster_job, job)},
+	{0},
+};
+static const struct record roster_job_record = {.fields = roster_job_fields};
+
 static bool add_jobs_of_worker(struct api_call *c, int64_t id)
 {
 	struct buf *out = &c->out->body;
+	struct viewer v = api_viewer(c, NULL);
 	struct roster_job *jobs;
 	int n = 0;
 	if (roster_jobs(c->session->store, id, JOBS_MOST + 1, &c->arena, &jobs, &n, &c->failure))
@@ -314,10 +311,8 @@ static bool add_jobs_of_worker(struct api_call *c, int64_t id)
 	n = more ? JOBS_MOST : n;
 	buf_add(out, ",\"jobs\":[");
 	for (int i = 0; i < n; i++) {
-		buf_add(out, i ? ",{\"watch\":" : "{\"watch\":");
-		buf_add_json(out, jobs[i].watch ? jobs[i].watch : BUILTIN_NAME);
-		json_text(out, "key", jobs[i].job);
-		buf_add(out, "}");
+		buf_add(out, i ? "," : "");
+		record_json(&roster_job_record, &jobs[i], &v, out);
 	}
 	buf_add(out, "]");
 	json_bool(out, "more", more);
@@ -353,7 +348,8 @@ struct gathering {
 	bool more;
 };
 
-static bool add_watch(struct api_call *c, const char *watch, int64_t since_us, struct gathering *g)
+static bool api_read_add_watch(struct api_call *c, const char *watch, int64_t since_us,
+                               struct gathering *g)
 {
 	struct incident_entry *found = NULL;
 	bool more = false;
@@ -372,14 +368,14 @@ static bool add_watch(struct api_call *c, const char *watch, int64_t since_us, s
 	return true;
 }
 
-static bool add_watches(struct api_call *c, int64_t since_us, struct gathering *g)
+static bool api_read_add_watches(struct api_call *c, int64_t since_us, struct gathering *g)
 {
 	const struct settings *s = &c->setup->settings;
 	for (int i = 0; i < s->nwatches; i++)
 		if (settings_database(s, &s->watches[i]) == c->database &&
-		    !add_watch(c, s->watches[i].name, since_us, g))
+		    !api_read_add_watch(c, s->watches[i].name, since_us, g))
 			return false;
-	return settings_watch(s, BUILTIN_NAME) || add_watch(c, BUILTIN_NAME, since_us, g);
+	return settings_watch(s, BUILTIN_NAME) || api_read_add_watch(c, BUILTIN_NAME, since_us, g);
 }
 
 static int by_id(const void *x, const void *y)
@@ -389,7 +385,7 @@ static int by_id(const void *x, const void *y)
 }
 
 /* Without a registry of workers, owners are only texts. */
-static void name_workers(struct api_call *c, struct gathering *g)
+static void api_read_name_workers(struct api_call *c, struct gathering *g)
 {
 	struct failure ignored = {0};
 	struct roster_row *rows = NULL;
@@ -412,23 +408,23 @@ static void list_incidents(struct api_call *c)
 	struct gathering g = {0};
 	struct ledger ledger = {0};
 	struct incident *all = NULL;
+	struct viewer v = api_viewer(c, NULL);
 	int64_t since_us = DAY_US, limit = INCIDENTS;
 	int n = 0;
 	if (!api_query_duration(c, "since", &since_us) ||
 	    !api_query_int(c, "limit", 1, INCIDENTS_MOST, &limit))
 		return;
 	if (ledger_open(c->session->store, false, &ledger, &c->failure) ||
-	    (ledger.ready && !add_watches(c, since_us, &g)))
+	    (ledger.ready && !api_read_add_watches(c, since_us, &g)))
 		return;
 	if (g.n)
-		name_workers(c, &g);
+		api_read_name_workers(c, &g);
 	incidents_group(g.entries, g.n, &c->arena, &all, &n);
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, c->database->name);
+	record_json_open(&database_record, NULL, &v, out);
 	buf_add(out, ",\"incidents\":[");
 	for (int i = 0; i < n && i < limit; i++) {
 		buf_add(out, i ? ",\n" : "\n");
-		incident_json(&all[i], c->database->name, c->role, &c->arena, out);
+		record_json(&incident_record, &all[i], &v, out);
 	}
 	buf_add(out, "\n]");
 	json_bool(out, "more", n > limit || g.more);
@@ -442,12 +438,12 @@ const struct api_route api_read_routes[] = {
             "where state verdict text any sort desc limit after count judged",
             "jobs of a watch, a page at a time", list_jobs),
 	API_GET("/watches/{watch}/jobs/{key}", ROLE_VIEWER, API_WATCH, "",
-            "everything known about one job", show_job),
+            "everything known about one job", api_read_show_job),
 	API_GET("/ledger", ROLE_VIEWER, API_DATABASE,
             "watch job event actor batch since after limit order format",
-            "decisions and actions, a page at a time or as a file", read_ledger),
+            "decisions and actions, a page at a time or as a file", api_read_ledger),
 	API_GET("/workers", ROLE_VIEWER, API_DATABASE, "limit", "registered workers, those alive first",
-            read_workers),
+            api_read_workers),
 	API_GET("/workers/{id}", ROLE_VIEWER, API_DATABASE, "", "one worker and its jobs", read_worker),
 	API_GET("/incidents", ROLE_VIEWER, API_DATABASE, "since limit",
             "what was lost and recovered, as incidents, the latest first", list_incidents),

@@ -4,6 +4,7 @@
 
 #include "base/test.h"
 #include "base/text.h"
+#include "http/api_values.h"
 
 static struct database databases[] = {
 	{.name = "main", .url = "sqlite:/nowhere/main.db", .engine = STORE_SQLITE},

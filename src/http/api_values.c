@@ -2,10 +2,12 @@
  * api_values.c: checked access to a call's query parameters and body members, and how a call that
  * cannot be done is answered.
  */
+#include "http/api_values.h"
+
 #include "base/clock.h"
 #include "http/api.h"
 #include "ledger/events.h"
-#include "view/output.h"
+#include "recover/masked.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -107,7 +109,7 @@ bool api_body_takes(struct api_call *c, const char *names)
 }
 
 /* NULL: absent or null. */
-static const json_t *member(const struct api_call *c, const char *name)
+static const json_t *api_values_member(const struct api_call *c, const char *name)
 {
 	const json_t *value = json_object_get(c->body, name);
 	return json_is_null(value) ? NULL : value;
@@ -115,7 +117,7 @@ static const json_t *member(const struct api_call *c, const char *name)
 
 bool api_body_text(struct api_call *c, const char *name, const char **out)
 {
-	const json_t *value = member(c, name);
+	const json_t *value = api_values_member(c, name);
 	if (value && !json_is_string(value))
 		return api_problem(c, 400, "%s must be a string", name);
 	if (value)
@@ -125,7 +127,7 @@ bool api_body_text(struct api_call *c, const char *name, const char **out)
 
 bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t most, int64_t *out)
 {
-	const json_t *value = member(c, name);
+	const json_t *value = api_values_member(c, name);
 	if (!value)
 		return true;
 	if (!json_is_integer(value) || json_integer_value(value) < least ||
@@ -137,7 +139,7 @@ bool api_body_int(struct api_call *c, const char *name, int64_t least, int64_t m
 
 bool api_body_bool(struct api_call *c, const char *name, bool *out)
 {
-	const json_t *value = member(c, name);
+	const json_t *value = api_values_member(c, name);
 	if (value && !json_is_boolean(value))
 		return api_problem(c, 400, "%s must be true or false", name);
 	if (value)
@@ -168,7 +170,7 @@ static const struct {
 	{503, "Service Unavailable"},
 };
 
-static const char *title_of(int status)
+static const char *api_values_title_of(int status)
 {
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
 		if (titles[i].status == status)
@@ -183,7 +185,7 @@ static void write_problem(struct api_call *c, int status, const char *detail, co
 	c->out->type = "application/problem+json";
 	buf_clear(out);
 	buf_add(out, "{\"type\":\"about:blank\",\"title\":");
-	buf_add_json(out, title_of(status));
+	buf_add_json(out, api_values_title_of(status));
 	json_number(out, "status", true, status);
 	json_text(out, "detail", detail);
 	if (next && *next)
@@ -196,6 +198,13 @@ static void write_problem(struct api_call *c, int status, const char *detail, co
 const struct watch *api_seen(struct api_call *c, const struct watch *w)
 {
 	return viewer_watch(w, &settings_http(&c->setup->settings)->mask, c->role, &c->arena);
+}
+
+struct viewer api_viewer(struct api_call *c, const struct watch *w)
+{
+	return (struct viewer){.watch = api_seen(c, w),
+	                       .database = c->database ? c->database->name : NULL,
+	                       .role = c->role};
 }
 
 bool api_problem(struct api_call *c, int status, const char *fmt, ...)
@@ -218,13 +227,13 @@ static const struct {
 	{DEFIB_USAGE, 400},      {DEFIB_CONNECTION, 503}, {DEFIB_UNKNOWN_OUTCOME, 503},
 	{DEFIB_TIMEOUT, 503},    {DEFIB_LOCKED, 503},     {DEFIB_FULL, 503},
 	{DEFIB_READ_ONLY, 503},  {DEFIB_CONSTRAINT, 409}, {DEFIB_REFUSED, 409},
-	{DEFIB_LEASE_LOST, 409}, {DEFIB_NOT_FOUND, 404},
+	{DEFIB_LEASE_LOST, 409}, {DEFIB_NOT_FOUND, 404},  {DEFIB_BAD_VALUE, 400},
 };
 
 bool api_failed(struct api_call *c, const struct failure *f)
 {
-	int status = strncmp(f->sqlstate, "22", 2) == 0 ? 400 : 500;
-	for (size_t i = 0; status == 500 && i < sizeof statuses / sizeof *statuses; i++)
+	int status = 500;
+	for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
 		if (statuses[i].code == f->code)
 			status = statuses[i].status;
 	return api_failed_as(c, status, f);
@@ -232,7 +241,11 @@ bool api_failed(struct api_call *c, const struct failure *f)
 
 bool api_failed_as(struct api_call *c, int status, const struct failure *f)
 {
-	write_problem(c, status, f->what, f->next);
+	struct failure shown = *f;
+	/* What the database says of a row may quote a value. */
+	if (c->watch && c->setup)
+		masked_failure(api_seen(c, c->watch), &shown);
+	write_problem(c, status, shown.what, shown.next);
 	return false;
 }
 
@@ -250,7 +263,7 @@ void api_header(struct api_call *c, const char *name, const char *value)
 
 /* ---- the address ---- */
 
-static int hex(char c)
+static int api_values_hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -270,8 +283,8 @@ static bool is_plain_text(const char *text)
 }
 
 /* `n` bytes decoded; NULL with a sentence in `why`. */
-static const char *decode(const char *from, size_t n, bool plus_is_blank, struct arena *a,
-                          const char **why)
+static const char *api_values_decode(const char *from, size_t n, bool plus_is_blank,
+                                     struct arena *a, const char **why)
 {
 	char *to = arena_alloc(a, n + 1), *end = to;
 	for (size_t i = 0; i < n; i++) {
@@ -279,7 +292,8 @@ static const char *decode(const char *from, size_t n, bool plus_is_blank, struct
 			*end++ = plus_is_blank && from[i] == '+' ? ' ' : from[i];
 			continue;
 		}
-		int high = i + 2 < n ? hex(from[i + 1]) : -1, low = i + 2 < n ? hex(from[i + 2]) : -1;
+		int high = i + 2 < n ? api_values_hex(from[i + 1]) : -1,
+			low = i + 2 < n ? api_values_hex(from[i + 2]) : -1;
 		if (high < 0 || low < 0) {
 			*why =
 				"a percent sign must be followed by two hexadecimal digits; write %25 for the sign";
@@ -307,7 +321,7 @@ static const char *parse_path(const char *path, size_t n, struct arena *a, struc
 		path = next ? next : end;
 		if (out->nparts == URI_PARTS_MAX)
 			return "the address has too many parts";
-		const char *part = decode(from, (size_t)(path - from), false, a, &why);
+		const char *part = api_values_decode(from, (size_t)(path - from), false, a, &why);
 		if (!part)
 			return why;
 		if (text_eq(part, ".") || text_eq(part, ".."))
@@ -326,9 +340,10 @@ static const char *parse_query(const char *query, struct arena *a, struct uri *o
 		if (n > 0 && out->npairs == URI_PAIRS_MAX)
 			return "the address has too many parameters";
 		if (n > 0) {
-			out->pairs[out->npairs].name = decode(query, name, true, a, &why);
+			out->pairs[out->npairs].name = api_values_decode(query, name, true, a, &why);
 			if (!why)
-				out->pairs[out->npairs++].value = decode(query + value, n - value, true, a, &why);
+				out->pairs[out->npairs++].value =
+					api_values_decode(query + value, n - value, true, a, &why);
 		}
 		if (why)
 			return why;

@@ -4,6 +4,7 @@
 
 #include "base/test.h"
 #include "base/text.h"
+#include "http/api_values.h"
 
 static struct arena arena;
 

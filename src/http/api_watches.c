@@ -2,16 +2,19 @@
  * api_watches.c: watches: from memory what the daemon itself knows, and from the database what
  * commands read there: numbers, run times, explanations, findings, states.
  */
-#include "http/api.h"
+#include "http/api_watches.h"
 
 #include "base/clock.h"
+#include "http/api.h"
+#include "http/api_act.h"
+#include "http/api_values.h"
+#include "http/request_pool.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "recover/by_hand.h"
 #include "setup/doctor.h"
 #include "view/installation.h"
 #include "view/job.h"
-#include "view/output.h"
 #include "view/stats.h"
 #include "view/status.h"
 
@@ -20,8 +23,8 @@
 /* ---- its state ---- */
 
 /*
- * The status of view/status.h, as far as the leader itself knows it; NULL: this daemon does not
- * lead, and only the database knows who does.
+ * The status of alert/watch_status.h, as far as the leader itself knows it; NULL: this daemon does
+ * not lead, and only the database knows who does.
  */
 static const char *watch_status_word(const struct watch_view *v, const json_t *info)
 {
@@ -39,128 +42,242 @@ static const char *watch_status_word(const struct watch_view *v, const json_t *i
 	                                 .info = info})];
 }
 
-static void add_overview(const struct watch_view *v, struct buf *out)
+#define SHOWN(row) ((const struct watch_view *)(row))
+
+static const void *view_watch(const void *row, int i)
 {
-	const struct overview_watch *b = v->overview;
-	json_auto_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
-	json_bool(out, "leads", b && b->leads);
-	json_text(out, "status", watch_status_word(v, info));
-	json_text(out, "standing", watch_status_word(v, info)); /* its old name */
-	json_bool(out, "paused", b && b->paused);
-	json_bool(out, "braking", b && b->braking);
-	json_bool(out, "doubting", b && b->doubting);
-	json_number(out, "alerts_firing", b && b->leads, b ? b->firing : 0);
-	json_time(out, "last_scan", b && b->passed_us, b ? b->passed_us : 0);
-	json_text(out, "failure", b ? b->failed : NULL);
-	buf_addf(out, ",\"info\":%s", info ? b->info : "null");
+	(void)i;
+	return SHOWN(row)->watch;
 }
 
-void watch_json(const struct watch_view *v, struct buf *out)
+/* A watch that the daemon does not handle is all zero. */
+static const void *view_overview(const void *row, int i)
 {
-	const struct watch *w = v->watch;
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, w->name);
-	json_text(out, "database", v->database->name);
-	json_text(out, "table", w->table);
-	json_text(out, "label", w->label);
-	json_text(out, "group", w->group);
-	json_bool(out, "builtin", v->builtin);
-	json_bool(out, "enabled", w->enabled);
-	json_texts(out, "key", w->key.items, w->key.n);
-	json_texts(out, "show", w->show.items, w->show.n);
-	add_overview(v, out);
+	static const struct overview_watch none;
+	(void)i;
+	return SHOWN(row)->overview ? SHOWN(row)->overview : &none;
 }
+
+static const char *view_name(const void *row)
+{
+	return SHOWN(row)->watch->name;
+}
+
+static const char *view_database(const void *row)
+{
+	return SHOWN(row)->database->name;
+}
+
+static const char *view_status(const void *row)
+{
+	const struct overview_watch *b = SHOWN(row)->overview;
+	json_auto_t *info = b && b->info ? json_loads(b->info, 0, NULL) : NULL;
+	return watch_status_word(row, info);
+}
+
+#define AT(member) FIELD_AT(struct watch, member)
+#define N(member) FIELD_N(struct watch, member)
+static const struct field named_fields[] = {
+	{"table", AT(table)},
+	{"label", AT(label), .null = true},
+	{"group", AT(group), .null = true},
+	{"enabled", FIELD_BOOL, AT(enabled)},
+	{"key", FIELD_TEXTS, AT(key.items), N(key.n)},
+	{"show", FIELD_TEXTS, AT(show.items), N(show.n)},
+	{0},
+};
+#undef AT
+#undef N
+static const struct record named_record = {.fields = named_fields, .size = sizeof(struct watch)};
+
+#define AT(member) FIELD_AT(struct overview_watch, member)
+static const struct field overview_fields[] = {
+	{"leads", FIELD_BOOL, AT(leads), .about = "this daemon leads the watch"},
+	{"paused", FIELD_BOOL, AT(paused)},
+	{"braking", FIELD_BOOL, AT(braking)},
+	{"doubting", FIELD_BOOL, AT(doubting)},
+	{"alerts_firing", FIELD_INT, AT(firing), FIELD_HAS(struct overview_watch, leads)},
+	{"last_scan", FIELD_TIME, AT(passed_us), .zero_null = true},
+	{"failure", AT(failed), .null = true, .about = "of the last scan"},
+	{"info", FIELD_DATA, AT(info), .null = true, .schema = "{type: [object, \"null\"]}",
+     .about = "numbers of the last scan and since the daemon started"},
+	{0},
+};
+#undef AT
+static const struct record overview_record = {.fields = overview_fields,
+                                              .size = sizeof(struct overview_watch)};
+
+static const struct field watch_fields[] = {
+	{"watch", .text = view_name},
+	{"database", .text = view_database},
+	{.type = FIELD_MEMBERS, .part = view_watch, .of = &named_record},
+	{"builtin", FIELD_BOOL, FIELD_AT(struct watch_view, builtin), .about = "it is in no file"},
+	{"status", .text = view_status, .null = true,
+     .about = "the worst of what is known, as in /watch-status; null: another daemon leads it"},
+	{.type = FIELD_MEMBERS, .part = view_overview, .of = &overview_record},
+	{0},
+};
+
+const struct record watch_record = {
+	.name = "Watch",
+	.about = "a watch, as this daemon sees it",
+	.fields = watch_fields,
+	.size = sizeof(struct watch_view),
+};
 
 /* ---- its configuration ---- */
 
-static void add_threshold(const char *name, const struct threshold *t, struct buf *out)
+static void durations_json(const char *const *names, const int64_t *us, int n, struct buf *out)
 {
-	if (!t->given) {
-		buf_addf(out, ",\"%s\":null", name);
-		return;
-	}
-	buf_addf(out, ",\"%s\":{\"standard_s\":%.3f,\"kinds\":{", name, (double)t->standard_us / 1e6);
-	for (int i = 0; i < t->n; i++) {
+	buf_add(out, "{");
+	for (int i = 0; i < n; i++) {
 		buf_add(out, i ? "," : "");
-		buf_add_json(out, t->kinds[i]);
-		buf_addf(out, ":%.3f", (double)t->us[i] / 1e6);
-	}
-	buf_add(out, "}}");
-}
-
-static void add_states(const struct state_names *s, struct buf *out)
-{
-	buf_add(out, ",\"states\":{");
-	for (int i = 0; i < s->n; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, s->codes[i]);
-		buf_add(out, ":");
-		buf_add_json(out, s->names[i]);
+		buf_add_json(out, names[i]);
+		buf_addf(out, ":%.3f", (double)us[i] / 1e6);
 	}
 	buf_add(out, "}");
 }
 
-static void add_remedies(const struct watch *w, struct buf *out)
+static void api_watches_kinds_json(const void *row, const struct viewer *v, struct buf *out)
 {
-	static const char *const attempts[] = {
-		[ATTEMPTS_ANY] = NULL, [ATTEMPTS_LEFT] = "left", [ATTEMPTS_EXHAUSTED] = "exhausted"};
-	buf_add(out, ",\"remedies\":[");
-	for (int i = 0; i < w->nrules; i++) {
-		const struct rule *r = &w->rules[i];
-		buf_addf(out, "%s{\"do\":\"%s\"", i ? "," : "", remedy_names[r->remedy]);
-		json_text(out, "verdict", r->verdict ? verdict_names[r->verdict] : NULL);
-		json_text(out, "kind", r->kind);
-		json_text(out, "attempts", attempts[r->attempts]);
-		json_number(out, "crashes", r->crashes > 0, r->crashes);
-		json_text(out, "when", r->when.text);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
+	const struct threshold *t = row;
+	(void)v;
+	durations_json(t->kinds, t->us, t->n, out);
 }
+
+static void states_json(const void *row, const struct viewer *v, struct buf *out)
+{
+	const struct threshold *t = row;
+	(void)v;
+	durations_json(t->states.names, t->states.us, t->states.n, out);
+}
+
+static const struct field threshold_fields[] = {
+	{"standard_s", FIELD_SECONDS, FIELD_AT(struct threshold, standard_us)},
+	{"kinds", FIELD_JSON, .json = api_watches_kinds_json,
+     .schema = "{type: object, additionalProperties: {type: number}}", .about = "by kind"},
+	{"states", FIELD_JSON, .json = states_json,
+     .schema = "{type: object, additionalProperties: {type: number}}", .about = "by state"},
+	{"sql", FIELD_AT(struct threshold, own.text), .null = true,
+     .about = "the row's own time-out; null: the watch knows none"},
+	{0},
+};
+static const struct record threshold_record = {
+	.name = "Threshold",
+	.about = "a threshold of a watch",
+	.fields = threshold_fields,
+	.size = sizeof(struct threshold),
+};
+
+static bool state_pair(const void *row, const struct viewer *v, int i, struct field_pair *out)
+{
+	const struct state_names *s = &((const struct watch *)row)->states;
+	(void)v;
+	if (i >= s->n)
+		return false;
+	*out = (struct field_pair){s->codes[i], s->names[i]};
+	return true;
+}
+
+static const char *const attempts_names[] = {
+	[ATTEMPTS_ANY] = NULL, [ATTEMPTS_LEFT] = "left", [ATTEMPTS_EXHAUSTED] = "exhausted"};
+
+#define AT(member) FIELD_AT(struct rule, member)
+static const struct field remedy_fields[] = {
+	{"do", FIELD_WORD, AT(remedy), .names = remedy_names, .schema = SCHEMA_REF("Remedy")},
+	{"verdict", FIELD_WORD, AT(verdict), .names = verdict_names, .zero_null = true,
+     .schema = SCHEMA_REF("Verdict"), .about = "null: any"},
+	{"kind", AT(kind), .null = true, .about = "null: any"},
+	{"state", AT(state), .null = true, .about = "as stored; null: any"},
+	{"attempts", FIELD_WORD, AT(attempts), .names = attempts_names, .null = true,
+     .schema = "{enum: [left, exhausted, null]}"},
+	{"crashes", FIELD_NUMBER, AT(crashes), .zero_null = true, .about = "at least so many"},
+	{"when", AT(when.text), .null = true},
+	{0},
+};
+#undef AT
+static const struct record remedy_record = {.fields = remedy_fields, .size = sizeof(struct rule)};
 
 /* What an operator can do to its jobs. */
-static void add_acts(const struct watch *w, struct buf *out)
+static void acts_json(const void *row, const struct viewer *v, struct buf *out)
 {
-	static const char *const verbs[] = {"retry",   "requeue",  "fail",  "hold",
-	                                    "release", "rollback", "cancel"};
+	const struct watch *w = row;
 	struct failure f = {0};
 	int n = 0;
-	buf_add(out, ",\"acts\":[");
-	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-		if (act_configured(act_kind_named(verbs[i]), w, &f) == DEFIB_OK)
-			buf_addf(out, "%s\"%s\"", n++ ? "," : "", verbs[i]);
-	if (w->actions[ACT_END].form != ACTION_NONE)
-		buf_addf(out, "%s\"end\"", n++ ? "," : "");
+	(void)v;
+	buf_add(out, "[");
+	for (const struct act_kind *k = act_kinds; k < act_kinds + ACT_COUNT; k++)
+		if (k->by_hand != BY_HAND_NO && act_configured(k, w, &f) == DEFIB_OK)
+			buf_addf(out, "%s\"%s\"", n++ ? "," : "", k->verb);
 	buf_add(out, "]");
 }
 
-/* Its rules: members of the same object. */
-static void watch_rules_json(const struct watch *w, struct buf *out)
-{
-	add_threshold("stuck_after", &w->stuck_after, out);
-	add_threshold("overdue_after", &w->overdue_after, out);
-	json_seconds(out, "beat_s", w->beat_us > 0, w->beat_us);
-	json_seconds(out, "every_s", true, w->every_us);
-	json_text(out, "running", w->running.text);
-	add_states(&w->states, out);
-	json_texts(out, "mask", w->mask.items, w->mask.n);
-	add_remedies(w, out);
-	add_acts(w, out);
-}
+#define AT(member) FIELD_AT(struct watch, member)
+#define N(member) FIELD_N(struct watch, member)
+static const struct field rules_fields[] = {
+	{"stuck_after", FIELD_RECORD, AT(stuck_after), FIELD_HAS(struct watch, stuck_after.given),
+     .of = &threshold_record},
+	{"overdue_after", FIELD_RECORD, AT(overdue_after), FIELD_HAS(struct watch, overdue_after.given),
+     .of = &threshold_record},
+	{"stalled_after", FIELD_RECORD, AT(stalled_after), FIELD_HAS(struct watch, stalled_after.given),
+     .of = &threshold_record},
+	{"beat_s", FIELD_SECONDS, AT(beat_us), .zero_null = true},
+	{"every_s", FIELD_SECONDS, AT(every_us)},
+	{"running", AT(running.text)},
+	{"states", FIELD_MAP, MASK_VALUES, .pair = state_pair, .about = "names of states, by code"},
+	{"mask", FIELD_TEXTS, AT(mask.items), N(mask.n), .about = "columns that are masked"},
+	{"remedies", FIELD_LIST, AT(rules), N(nrules), .of = &remedy_record},
+	{"acts", FIELD_JSON, .json = acts_json, .schema = "{type: array, items: {type: string}}",
+     .about = "the actions that the watch configures"},
+	{0},
+};
+#undef AT
+#undef N
+static const struct record rules_record = {.fields = rules_fields, .size = sizeof(struct watch)};
 
-/* Its configuration with origins: ,"config":[…] */
-static void watch_config_json(const struct watch *w, const struct settings *s, struct buf *out)
+/* A watch with its effective configuration. */
+struct watch_detail {
+	struct watch_view view;
+	const struct settings *settings;
+};
+
+/* With origins. */
+static void config_of_json(const void *row, const struct viewer *v, struct buf *out)
 {
+	const struct watch_detail *x = row;
+	const struct settings *s = x->settings;
 	AUTO_BUF prefix = BUF_INIT;
 	int from = 0, n = 0;
-	buf_addf(&prefix, "watches.%s.", w->name);
+	(void)v;
+	buf_addf(&prefix, "watches.%s.", x->view.watch->name);
 	while (from < s->nshown && !text_starts(s->shown[from].path, buf_text(&prefix)))
 		from++;
 	while (from + n < s->nshown && text_starts(s->shown[from + n].path, buf_text(&prefix)))
 		n++;
-	buf_add(out, ",\"config\":");
 	config_json(s->shown + from, n, out);
 }
+
+static const struct field detail_fields[] = {
+	{.type = FIELD_MEMBERS, FIELD_AT(struct watch_detail, view), .of = &watch_record},
+	{.type = FIELD_MEMBERS, .part = view_watch, .of = &rules_record},
+	{"config", FIELD_JSON, .json = config_of_json,
+     .schema = "{type: array, items: {$ref: \"#/components/schemas/Setting\"}}",
+     .about = "what is in force, with origins"},
+	{0},
+};
+
+const struct record watch_detail_record = {
+	.name = "WatchDetail",
+	.about = "a watch and its effective configuration",
+	.fields = detail_fields,
+	.size = sizeof(struct watch_detail),
+};
+
+const struct record *const api_records[] = {
+	&watch_record, &watch_detail_record, &threshold_record,
+	&trend_record, &claimed_record,      &status_record,
+	NULL,
+};
 
 /* ---- from memory ---- */
 
@@ -187,11 +304,11 @@ static struct watch_view view_of(const struct api_call *c, const struct overview
 	};
 }
 
-static void add_watch(struct api_call *c, const struct watch_view *v, int *n)
+static void api_watches_add_watch(struct api_call *c, const struct watch_view *v, int *n)
 {
+	struct viewer seen = api_viewer(c, NULL);
 	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
-	watch_json(v, &c->out->body);
-	buf_add(&c->out->body, "}");
+	record_json(&watch_record, v, &seen, &c->out->body);
 }
 
 /* The built-in queue is in no configuration file: it is listed if the daemon has it. */
@@ -205,14 +322,14 @@ static void list_watches(struct api_call *c)
 	for (int i = 0; i < s->nwatches; i++) {
 		struct watch_view one =
 			view_of(c, &v, &s->watches[i], settings_database(s, &s->watches[i]));
-		add_watch(c, &one, &n);
+		api_watches_add_watch(c, &one, &n);
 	}
 	for (int i = 0; i < s->ndatabases && !settings_watch(s, BUILTIN_NAME); i++) {
 		const struct database *d = &s->databases[i];
 		if (!in_overview(&v, BUILTIN_NAME, d->name))
 			continue;
 		struct watch_view one = view_of(c, &v, builtin_watch(d->engine, &c->arena), d);
-		add_watch(c, &one, &n);
+		api_watches_add_watch(c, &one, &n);
 	}
 	buf_add(&c->out->body, "\n]}\n");
 }
@@ -220,15 +337,13 @@ static void list_watches(struct api_call *c)
 static void show_watch(struct api_call *c)
 {
 	struct overview_view v;
-	struct buf *out = &c->out->body;
 	if (!api_watch_named(c))
 		return;
+	struct viewer seen = api_viewer(c, NULL);
 	overview_read(c->api->overview, &c->arena, &v);
-	struct watch_view one = view_of(c, &v, c->watch, c->database);
-	watch_json(&one, out);
-	watch_rules_json(c->watch, out);
-	watch_config_json(c->watch, &c->setup->settings, out);
-	buf_add(out, "}\n");
+	const struct watch_detail one = {view_of(c, &v, c->watch, c->database), &c->setup->settings};
+	record_json(&watch_detail_record, &one, &seen, &c->out->body);
+	buf_add(&c->out->body, "\n");
 }
 
 static void show_config(struct api_call *c)
@@ -246,7 +361,8 @@ static void show_stats(struct api_call *c)
 	if (!api_bound(c, &w) || tally_watch(c->session->store, &w->sql, &w->ledger, TALLY_QUICK,
 	                                     &c->arena, tally, &c->failure))
 		return;
-	tally_json(c->watch, c->database, w->ledger.ready, tally, &c->out->body);
+	struct viewer v = api_viewer(c, c->watch);
+	record_json(&tally_record, tally, &v, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
 
@@ -261,27 +377,29 @@ static void show_learned(struct api_call *c)
 	if (!api_bound(c, &w) || (learned && learn_observe(c->session->store, &w->binding, false,
 	                                                   &c->arena, learned, &c->failure)))
 		return;
-	learned_json(c->watch, c->database, learned, &c->out->body);
+	struct viewer v = api_viewer(c, c->watch);
+	record_json(&learned_record, &(struct learned_view){learned}, &v, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
 
 static void explain_job(struct api_call *c)
 {
 	const struct watch *seen = api_seen(c, c->watch);
-	const char *job = job_named(c, c->watch, c->parts[1]);
+	const char *job = api_job_named(c, c->watch, c->parts[1]);
 	struct explained *x = ARENA_NEW(&c->arena, struct explained);
 	struct api_watch *w;
 	bool found = false;
 	if (!job || !api_bound(c, &w) ||
-	    explain_read(c->session->store, &w->sql, &w->ledger, seen, job,
-	                 c->setup->settings.ledger != LEDGER_OFF, &c->arena, x, &found, &c->failure))
+	    explain_read(&(struct look){c->session->store, &w->sql, &w->ledger, &c->arena}, seen, job,
+	                 c->setup->settings.ledger != LEDGER_OFF, x, &found, &c->failure))
 		return;
 	if (!found) {
 		api_problem(c, 404, "table %s has no row with that key", c->watch->table);
 		return;
 	}
 	explain_guard(c->session->store, c->database, seen, &c->arena, x);
-	explained_json(seen, c->database, x, &c->out->body);
+	struct viewer v = api_viewer(c, c->watch);
+	record_json(&explained_record, x, &v, &c->out->body);
 	buf_add(&c->out->body, "\n");
 }
 
@@ -292,15 +410,16 @@ struct findings {
 	int count[FINDING_LEVELS], n;
 };
 
-static void take_finding(void *ctx, const struct finding *f)
+static void api_watches_take_finding(void *ctx, const struct finding *f)
 {
 	struct findings *x = ctx;
+	struct viewer v = api_viewer(x->call, NULL);
 	buf_add(&x->call->out->body, x->n++ ? ",\n" : "\n");
-	finding_json(f, &x->call->out->body);
+	record_json(&finding_record, f, &v, &x->call->out->body);
 	x->count[f->level]++;
 }
 
-static void examine(struct api_call *c)
+static void api_watches_examine(struct api_call *c)
 {
 	const struct settings *s = &c->setup->settings;
 	const struct watch **watches = ARENA_ARRAY(&c->arena, const struct watch *, s->nwatches + 1);
@@ -313,7 +432,7 @@ static void examine(struct api_call *c)
 		.configured = s->nwatches,
 		.ledger_off = s->ledger == LEDGER_OFF,
 		.idle_us = IDLE_US,
-		.found = take_finding,
+		.found = api_watches_take_finding,
 		.ctx = &x,
 	};
 	if (!api_query_duration(c, "idle_after", &doctor.idle_us))
@@ -332,9 +451,10 @@ static void add_watch_status(struct api_call *c, const char *watch,
                              const struct stored_status *stored, int *n)
 {
 	struct watch_status st;
+	struct viewer v = api_viewer(c, NULL);
 	watch_status_init(&st, c->database, watch, stored);
 	buf_add(&c->out->body, (*n)++ ? ",\n" : "\n");
-	watch_status_json(&st, &c->out->body);
+	record_json(&watch_status_record, &st, &v, &c->out->body);
 	watch_status_release(&st);
 }
 
@@ -367,11 +487,9 @@ const struct api_route api_watch_routes[] = {
 	API_GET("/watches/{watch}/explain/{key}", ROLE_VIEWER, API_WATCH, "",
             "whether a job is stuck, by which rule, and what would be done", explain_job),
 	API_GET("/doctor", ROLE_OPERATOR, API_DATABASE, "idle_after",
-            "what will go wrong in a database, and how to fix it", examine),
+            "what will go wrong in a database, and how to fix it", api_watches_examine),
 	API_GET("/watch-status", ROLE_VIEWER, API_DATABASE, "",
             "state of the watches of a database, whichever daemon leads them", list_watch_status),
-	API_GET("/standings", ROLE_VIEWER, API_DATABASE, "", "the old name of /watch-status",
-            list_watch_status),
 	API_GET("/config", ROLE_ADMIN, API_MEMORY, "",
             "the effective configuration and where each value came from", show_config),
 	{.method = NULL},

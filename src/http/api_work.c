@@ -3,9 +3,15 @@
  * write carries key, epoch and worker. A refusal is reported per job and means that the lease is
  * lost, as for every other worker (worker/source.h).
  */
+#include "http/api_work.h"
+
 #include "base/clock.h"
 #include "http/api.h"
-#include "view/output.h"
+#include "http/api_values.h"
+#include "http/api_watches.h"
+#include "http/api_worker.h"
+#include "worker/token.h"
+#include "worker/wake.h"
 
 #include <assert.h>
 
@@ -14,32 +20,57 @@
 
 /* ---- claim ---- */
 
-/* The user's documents are passed on as they are in the database. */
-static void json_raw(struct buf *out, const char *name, const char *json)
+/* A job, and the token of its claim. */
+struct handed_job {
+	struct claimed job;
+	char token[TOKEN_SIZE];
+};
+
+static bool handed_timeout(const void *row, int64_t *out)
 {
-	buf_addf(out, ",\"%s\":%s", name, json ? json : "null");
+	*out = ((const struct handed_job *)row)->job.timeout_ms * 1000;
+	return *out > 0;
 }
+
+/* A worker sees its job unmasked. */
+#define AT(member) FIELD_AT(struct handed_job, job.member)
+static const struct field handed_fields[] = {
+	{"key", AT(key)},
+	{"epoch", FIELD_NUMBER, AT(epoch)},
+	{"token", FIELD_CHARS, FIELD_AT(struct handed_job, token),
+     .about =
+         "unique to this claim, also across failovers; the tokens of a job sort as text in the "
+         "order of its claims"},
+	{"attempt", FIELD_NUMBER, AT(attempt), .zero_null = true},
+	{"max_attempts", FIELD_NUMBER, AT(max_attempts), .zero_null = true},
+	{"priority", FIELD_NUMBER, AT(priority)},
+	{"queue", AT(queue), .about = "queue or watch"},
+	{"kind", AT(kind), .null = true},
+	{"timeout_s", FIELD_SECONDS, .number = handed_timeout, .null = true},
+	{"payload", FIELD_DATA, AT(payload), .null = true, .schema = ANY_SCHEMA},
+	{"step", AT(step), .null = true, .about = "the last one that an earlier attempt reported"},
+	{"workflow", AT(workflow), .null = true},
+	{"undoing", FIELD_BOOL, AT(undoing),
+     .about = "the job is being rolled back; its recorded steps are undone"},
+	{"steps", FIELD_DATA, AT(steps), .null = true, .schema = "{type: [array, \"null\"]}",
+     .about = "the recorded steps of a workflow"},
+	{0},
+};
+#undef AT
+
+const struct record claimed_record = {
+	.name = "Claimed",
+	.about = "a job that a worker claimed",
+	.fields = handed_fields,
+	.size = sizeof(struct handed_job),
+};
 
 static void claimed_json(const struct claimed *job, int64_t worker, struct buf *out)
 {
-	char token[TOKEN_SIZE];
-	token_of(job, worker, token);
-	buf_add(out, "{\"key\":");
-	buf_add_json(out, job->key);
-	json_number(out, "epoch", true, job->epoch);
-	json_text(out, "token", token);
-	json_number(out, "attempt", job->attempt > 0, job->attempt);
-	json_number(out, "max_attempts", job->max_attempts > 0, job->max_attempts);
-	json_number(out, "priority", true, job->priority);
-	json_text(out, "queue", job->queue);
-	json_text(out, "kind", job->kind);
-	json_seconds(out, "timeout_s", job->timeout_ms > 0, job->timeout_ms * 1000);
-	json_raw(out, "payload", job->payload);
-	json_text(out, "step", job->step);
-	json_text(out, "workflow", job->workflow);
-	json_bool(out, "undoing", job->undoing);
-	json_raw(out, "steps", job->steps);
-	buf_add(out, "}");
+	const struct viewer v = {.role = ROLE_ADMIN};
+	struct handed_job handed = {.job = *job};
+	token_of(job, worker, handed.token);
+	record_json(&claimed_record, &handed, &v, out);
 }
 
 /* An admin acts for the worker: the jobs `keys`, which may be none, are recorded. */
@@ -49,7 +80,7 @@ static defib_err note_by_admin(struct api_call *c, int64_t worker, const char *a
 	struct in_its_name what = {.worker = worker, .act = act, .jobs = keys, .n = n};
 	if (!api_body_text(c, "watch", &what.watch))
 		what.watch = NULL;
-	return n ? worker_note_alone(c, &what, f) : DEFIB_OK;
+	return n ? api_worker_note(c, &what, f) : DEFIB_OK;
 }
 
 static defib_err note_claimed(struct api_call *c, int64_t worker, const struct claimed *jobs, int n,
@@ -78,9 +109,9 @@ void call_claim(struct api_call *c)
 	struct failure f = {0};
 	int n = 0;
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !api_body_int(c, "n", 1, CLAIM_MOST, &most))
+	if (!api_worker_allowed(c, &worker, &own) || !api_body_int(c, "n", 1, CLAIM_MOST, &most))
 		return;
-	struct source *source = source_named(c);
+	struct source *source = api_source_named(c);
 	if (!source)
 		return;
 	/* Make jobs available whose time has come: any worker does it for all. */
@@ -90,7 +121,7 @@ void call_claim(struct api_call *c)
 	if (!err && !own)
 		err = note_claimed(c, worker, jobs, n, &f);
 	if (err) {
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 	} else {
 		source_tokens(c->session->store, jobs, n);
 		buf_add(&c->out->body, "{\"jobs\":[");
@@ -116,10 +147,10 @@ static struct source *source_of_claim(struct api_call *c)
 		return NULL;
 	if (!watch && !queue)
 		json_object_set_new(c->body, "queue", json_string(""));
-	return source_named(c);
+	return api_source_named(c);
 }
 
-static bool bad(struct api_call *c, size_t i, const char *what)
+static bool api_work_bad(struct api_call *c, size_t i, const char *what)
 {
 	return api_problem(c, 400, "results[%zu].%s", i, what);
 }
@@ -133,7 +164,7 @@ static const char *key_of(struct api_call *c, const json_t *value)
 }
 
 /* Absent or null: false. */
-static bool read_flag(const json_t *object, const char *name, bool *out)
+static bool api_work_read_flag(const json_t *object, const char *name, bool *out)
 {
 	const json_t *value = json_object_get(object, name);
 	*out = json_is_true(value);
@@ -141,15 +172,16 @@ static bool read_flag(const json_t *object, const char *name, bool *out)
 }
 
 /* {"name": "charge", "position": 1, "undo": false, "more": true, "saga": true} */
-static bool read_step(const json_t *value, struct step_end *out)
+static bool api_work_read_step(const json_t *value, struct step_end *out)
 {
 	const json_t *position = json_object_get(value, "position");
 	*out = (struct step_end){0};
 	if (!value || json_is_null(value))
 		return true;
 	bool undo = false;
-	bool flags = read_flag(value, "undo", &undo) && read_flag(value, "more", &out->more) &&
-	             read_flag(value, "saga", &out->saga);
+	bool flags = api_work_read_flag(value, "undo", &undo) &&
+	             api_work_read_flag(value, "more", &out->more) &&
+	             api_work_read_flag(value, "saga", &out->saga);
 	out->side = undo ? STEP_SIDE_UNDO : STEP_SIDE_RUN;
 	out->name = json_string_value(json_object_get(value, "name"));
 	out->position = json_integer_value(position);
@@ -164,7 +196,7 @@ static bool read_delay(const json_t *value, int64_t *ms)
 		return true;
 	if (!json_is_string(value) || !duration_parse(json_string_value(value), &us))
 		return false;
-	*ms = us / 1000;
+	*ms = ms_from_us(us);
 	return true;
 }
 
@@ -182,21 +214,21 @@ static bool read_result(struct api_call *c, size_t i, const json_t *item, struct
 	*s = (struct settlement){.key = key_of(c, json_object_get(item, "key")),
 	                         .epoch = json_integer_value(epoch),
 	                         .as = index < 0 ? SETTLE_FAILED : (enum settle_as)index,
-	                         .result = json_as_sent(c, json_object_get(item, "result"))};
+	                         .result = api_json_as_sent(c, json_object_get(item, "result"))};
 	if (!s->key)
-		return bad(c, i, "key is missing");
+		return api_work_bad(c, i, "key is missing");
 	if (!json_is_integer(epoch))
-		return bad(c, i, "epoch is missing: the number that came with the claim");
+		return api_work_bad(c, i, "epoch is missing: the number that came with the claim");
 	if (index < 0)
-		return bad(
+		return api_work_bad(
 			c, i,
 			"as must be done, failed, retry, permanent, timed_out, crashed, stopped or released");
 	if (!optional_text(json_object_get(item, "error"), &s->error))
-		return bad(c, i, "error must be a string");
+		return api_work_bad(c, i, "error must be a string");
 	if (!read_delay(json_object_get(item, "delay"), &s->delay_ms))
-		return bad(c, i, "delay must be a duration such as \"90s\"");
-	if (!read_step(json_object_get(item, "step"), &s->step))
-		return bad(c, i, "step must be {name, position, undo, more, saga}");
+		return api_work_bad(c, i, "delay must be a duration such as \"90s\"");
+	if (!api_work_read_step(json_object_get(item, "step"), &s->step))
+		return api_work_bad(c, i, "step must be {name, position, undo, more, saga}");
 	return true;
 }
 
@@ -219,10 +251,25 @@ static bool read_results(struct api_call *c, struct settlement **out, int *n)
 	return true;
 }
 
+static const char *settled_why(const void *row)
+{
+	return ((const struct settlement *)row)->accepted ? NULL : "lease_lost";
+}
+
+static const struct field settled_fields[] = {
+	{"key", FIELD_AT(struct settlement, key)},
+	{"epoch", FIELD_NUMBER, FIELD_AT(struct settlement, epoch)},
+	{"accepted", FIELD_BOOL, FIELD_AT(struct settlement, accepted)},
+	{"why", .text = settled_why, .null = true},
+	{0},
+};
+static const struct record settled_record = {.fields = settled_fields};
+
 /* If all are lost, the worker has no jobs left here, and the status says so too. */
 static void answer_settled(struct api_call *c, const struct settlement *all, int n)
 {
 	struct buf *out = &c->out->body;
+	struct viewer v = api_viewer(c, NULL);
 	int accepted = 0;
 	assert(all != NULL && n > 0);
 	for (int i = 0; i < n; i++)
@@ -236,12 +283,8 @@ static void answer_settled(struct api_call *c, const struct settlement *all, int
 	}
 	buf_addf(out, "\"accepted\":%d,\"results\":[", accepted);
 	for (int i = 0; i < n; i++) {
-		buf_add(out, i ? ",{\"key\":" : "{\"key\":");
-		buf_add_json(out, all[i].key);
-		json_number(out, "epoch", true, all[i].epoch);
-		json_bool(out, "accepted", all[i].accepted);
-		json_text(out, "why", all[i].accepted ? NULL : "lease_lost");
-		buf_add(out, "}");
+		buf_add(out, i ? "," : "");
+		record_json(&settled_record, &all[i], &v, out);
 	}
 	buf_add(out, "]}\n");
 }
@@ -253,14 +296,14 @@ void call_settle(struct api_call *c)
 	int64_t worker;
 	int n;
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !read_results(c, &all, &n))
+	if (!api_worker_allowed(c, &worker, &own) || !read_results(c, &all, &n))
 		return;
 	struct source *source = source_of_claim(c);
 	if (!source)
 		return;
 	defib_err err = own ? DEFIB_OK : note_settled(c, worker, all, n, &f);
 	if (err || source->ops->settle(source, c->session->store, worker, all, n, &c->arena, &f))
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 	else
 		answer_settled(c, all, n);
 	source->ops->free(source);
@@ -275,7 +318,7 @@ void call_progress(struct api_call *c)
 	int64_t worker, epoch = 0;
 	struct failure f = {0};
 	bool own;
-	if (!worker_allowed(c, &worker, &own) || !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) ||
+	if (!api_worker_allowed(c, &worker, &own) || !api_body_int(c, "epoch", 1, INT64_MAX, &epoch) ||
 	    !api_body_text(c, "step", &step) || !api_body_text(c, "text", &text))
 		return;
 	if (!key || !epoch) {
@@ -290,7 +333,7 @@ void call_progress(struct api_call *c)
 	if (err == DEFIB_LEASE_LOST)
 		api_failed_as(c, 409, &f);
 	else if (err)
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 	else
 		c->out->status = 204;
 	source->ops->free(source);
@@ -304,8 +347,6 @@ void call_progress(struct api_call *c)
  */
 
 #define JOBS_MOST 1000
-#define PRIORITY_LEAST (-32768)
-#define PRIORITY_MOST 32766
 
 /* One job as it was sent; `at` names it in problems: "", or "jobs[3].". */
 struct sent {
@@ -314,15 +355,15 @@ struct sent {
 	char at[32];
 };
 
-static const json_t *member(const struct sent *s, const char *name)
+static const json_t *api_work_member(const struct sent *s, const char *name)
 {
 	const json_t *value = json_object_get(s->job, name);
 	return json_is_null(value) ? NULL : value;
 }
 
-static bool text_of(const struct sent *s, const char *name, const char **out)
+static bool api_work_text_of(const struct sent *s, const char *name, const char **out)
 {
-	const json_t *value = member(s, name);
+	const json_t *value = api_work_member(s, name);
 	if (value && !json_is_string(value))
 		return api_problem(s->call, 400, "%s%s must be a string", s->at, name);
 	if (value)
@@ -330,10 +371,10 @@ static bool text_of(const struct sent *s, const char *name, const char **out)
 	return true;
 }
 
-static bool number_of(const struct sent *s, const char *name, int64_t least, int64_t most,
-                      int64_t *out)
+static bool api_work_number_of(const struct sent *s, const char *name, int64_t least, int64_t most,
+                               int64_t *out)
 {
-	const json_t *value = member(s, name);
+	const json_t *value = api_work_member(s, name);
 	if (!value)
 		return true;
 	*out = json_integer_value(value);
@@ -343,21 +384,24 @@ static bool number_of(const struct sent *s, const char *name, int64_t least, int
 	                   (long long)least, (long long)most);
 }
 
-static bool duration_of(const struct sent *s, const char *name, int64_t *ms)
+static bool duration_of(const struct sent *s, const char *name, int64_t most_ms, int64_t *ms)
 {
 	const char *text = NULL;
 	int64_t us = 0;
-	if (!text_of(s, name, &text))
+	if (!api_work_text_of(s, name, &text))
 		return false;
 	if (text && !duration_parse(text, &us))
 		return api_problem(s->call, 400, "%s%s must be a duration such as \"90s\"", s->at, name);
-	*ms = us / 1000;
-	return true;
+	*ms = ms_from_us(us);
+	AUTO_BUF limit = BUF_INIT;
+	duration_text(most_ms * 1000, &limit);
+	return *ms <= most_ms ||
+	       api_problem(s->call, 400, "%s%s must be at most %s", s->at, name, buf_text(&limit));
 }
 
 static bool tags_of(const struct sent *s, const char **out)
 {
-	const json_t *tags = member(s, "tags");
+	const json_t *tags = api_work_member(s, "tags");
 	size_t i;
 	json_t *item;
 	bool good = !tags || json_is_array(tags);
@@ -365,7 +409,7 @@ static bool tags_of(const struct sent *s, const char **out)
 	{
 		good = good && json_is_string(item);
 	}
-	*out = good ? json_as_sent(s->call, tags) : NULL;
+	*out = good ? api_json_as_sent(s->call, tags) : NULL;
 	return good || api_problem(s->call, 400, "%stags must be a list of strings", s->at);
 }
 
@@ -386,23 +430,24 @@ static bool known_members(const struct sent *s)
 	return true;
 }
 
-static bool read_job(const struct sent *s, struct enqueue *out)
+static bool api_work_read_job(const struct sent *s, struct enqueue *out)
 {
 	*out = (struct enqueue){.queue = s->call->parts[0]};
-	if (!known_members(s) || !text_of(s, "kind", &out->kind) ||
-	    !duration_of(s, "delay", &out->delay_ms) || !duration_of(s, "timeout", &out->timeout_ms) ||
-	    !number_of(s, "priority", PRIORITY_LEAST, PRIORITY_MOST, &out->priority) ||
-	    !number_of(s, "max_attempts", 1, INT32_MAX, &out->max_attempts) ||
-	    !text_of(s, "unique_key", &out->unique_key) || !tags_of(s, &out->tags))
+	if (!known_members(s) || !api_work_text_of(s, "kind", &out->kind) ||
+	    !duration_of(s, "delay", DELAY_MOST_MS, &out->delay_ms) ||
+	    !duration_of(s, "timeout", TIMEOUT_MOST_MS, &out->timeout_ms) ||
+	    !api_work_number_of(s, "priority", PRIORITY_LEAST, PRIORITY_MOST, &out->priority) ||
+	    !api_work_number_of(s, "max_attempts", 1, ATTEMPTS_MOST, &out->max_attempts) ||
+	    !api_work_text_of(s, "unique_key", &out->unique_key) || !tags_of(s, &out->tags))
 		return false;
 	if (!out->kind || !*out->kind)
 		return api_problem(s->call, 400, "%skind is missing", s->at);
-	out->payload = json_as_sent(s->call, member(s, "payload"));
+	out->payload = api_json_as_sent(s->call, api_work_member(s, "payload"));
 	return true;
 }
 
 /* The jobs of the body: the body itself, or its list. */
-static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *many)
+static bool api_work_read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *many)
 {
 	json_t *list = json_object_get(c->body, "jobs");
 	size_t i;
@@ -411,7 +456,7 @@ static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *m
 	*n = list ? (int)json_array_size(list) : 1;
 	*jobs = ARENA_ARRAY(&c->arena, struct enqueue, *n + 1);
 	if (!list)
-		return read_job(&(struct sent){.call = c, .job = c->body}, *jobs);
+		return api_work_read_job(&(struct sent){.call = c, .job = c->body}, *jobs);
 	if (!api_body_takes(c, "jobs"))
 		return false;
 	if (!json_is_array(list) || *n == 0 || *n > JOBS_MOST)
@@ -420,13 +465,13 @@ static bool read_jobs(struct api_call *c, struct enqueue **jobs, int *n, bool *m
 	{
 		struct sent s = {.call = c, .job = item};
 		snprintf(s.at, sizeof s.at, "jobs[%zu].", i);
-		if (!read_job(&s, &(*jobs)[i]))
+		if (!api_work_read_job(&s, &(*jobs)[i]))
 			return false;
 	}
 	return true;
 }
 
-static void answer(struct api_call *c, const int64_t *ids, int n, bool many)
+static void api_work_answer(struct api_call *c, const int64_t *ids, int n, bool many)
 {
 	struct buf *out = &c->out->body;
 	c->out->status = 201;
@@ -456,13 +501,13 @@ static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int 
 		if (store_unavailable(sent.why.code))
 			api_failed_as(c, 503, &f); /* it could not be stored either */
 		else
-			worker_failed(c, &f);
+			api_worker_failed(c, &f);
 	} else if (sent.kept) {
 		c->out->status = 202;
 		buf_addf(&c->out->body, "{\"spooled\":true,\"token\":\"%s\"}\n", sent.token);
 	} else {
 		wake_send(s, c->database->url);
-		answer(c, sent.ids, n, many);
+		api_work_answer(c, sent.ids, n, many);
 	}
 }
 
@@ -472,7 +517,7 @@ void call_enqueue(struct api_call *c)
 	struct enqueue *jobs;
 	bool many;
 	int n;
-	if (!read_jobs(c, &jobs, &n, &many))
+	if (!api_work_read_jobs(c, &jobs, &n, &many))
 		return;
 	if (settings_http(&c->setup->settings)->spool) {
 		keep_or_enqueue(c, jobs, n, many);
@@ -480,9 +525,9 @@ void call_enqueue(struct api_call *c)
 	}
 	int64_t *ids = ARENA_ARRAY(&c->arena, int64_t, n);
 	if (enqueue_jobs(c->session->store, jobs, n, ids, &f)) {
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 		return;
 	}
 	wake_send(c->session->store, c->database->url);
-	answer(c, ids, n, many);
+	api_work_answer(c, ids, n, many);
 }

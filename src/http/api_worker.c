@@ -2,15 +2,21 @@
  * api_worker.c: the life of a worker over HTTP: register, beat, leave, and who may act for it
  * (api.h).
  */
+#include "http/api_worker.h"
+
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "http/api.h"
+#include "http/api_act.h"
+#include "http/api_values.h"
+#include "http/api_work.h"
 #include "ledger/events.h"
 #include "life/registry.h"
 #include "life/roster.h"
 #include "store/dialect.h"
-#include "view/output.h"
+#include "worker/source_queue.h"
+#include "worker/source_table.h"
 
 #define KINDS_MOST 32
 #define SERVES_MOST 32
@@ -21,7 +27,7 @@
 #define BEATS_A_LEASE 3
 
 /* The worker of the path; false after a problem was answered. */
-static bool worker_named(struct api_call *c, int64_t *id)
+static bool api_worker_named(struct api_call *c, int64_t *id)
 {
 	if (int_parse(c->parts[0], id) && *id > 0)
 		return true;
@@ -29,19 +35,19 @@ static bool worker_named(struct api_call *c, int64_t *id)
 	                   c->parts[0]);
 }
 
-bool worker_failed(struct api_call *c, struct failure *f)
+bool api_worker_failed(struct api_call *c, struct failure *f)
 {
-	bool missing = f->code == DEFIB_BAD_SQL || text_eq(f->sqlstate, "3F000");
+	bool missing = f->code == DEFIB_BAD_SQL;
 	if (f->code == DEFIB_LEASE_LOST) {
 		fail_next(f, "stop its jobs and register again");
 		return api_failed_as(c, 410, f);
 	}
 	if (missing && !f->next[0])
-		fail_next(f, "defib init creates and upgrades the queue's tables");
+		fail_next(f, "defib init creates the queue's tables");
 	return missing ? api_failed_as(c, 422, f) : api_failed(c, f);
 }
 
-const char *json_as_sent(struct api_call *c, const json_t *value)
+const char *api_json_as_sent(struct api_call *c, const json_t *value)
 {
 	const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT;
 	if (!value || json_is_null(value))
@@ -61,7 +67,7 @@ const char *json_as_sent(struct api_call *c, const json_t *value)
 /* ---- where jobs come from ---- */
 
 /* Up to `most` texts of a member that is a list; -1 after a problem. */
-static int texts_of(struct api_call *c, const char *name, const char **out, int most)
+static int api_worker_texts_of(struct api_call *c, const char *name, const char **out, int most)
 {
 	const json_t *list = json_object_get(c->body, name);
 	size_t i;
@@ -94,16 +100,16 @@ static struct source *source_of_watch(struct api_call *c, const char *name)
 		api_problem(c, 400, "watch %s is in database %s: add ?database=%s", name, w->database,
 		            settings_database(s, w)->name);
 	else if (source_table(w, NULL, c->session->store, &source, &f))
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 	return source;
 }
 
-struct source *source_named(struct api_call *c)
+struct source *api_source_named(struct api_call *c)
 {
 	const char *queue = NULL, *watch = NULL, *kinds[KINDS_MOST] = {NULL};
 	if (!api_body_text(c, "queue", &queue) || !api_body_text(c, "watch", &watch))
 		return NULL;
-	int n = texts_of(c, "kinds", kinds, KINDS_MOST);
+	int n = api_worker_texts_of(c, "kinds", kinds, KINDS_MOST);
 	if (n < 0)
 		return NULL;
 	if (!queue == !watch || (watch && n)) {
@@ -131,21 +137,36 @@ static bool read_serves(struct api_call *c, const char **serves)
 {
 	const char *names[SERVES_MOST] = {NULL};
 	AUTO_BUF out = BUF_INIT;
-	int n = texts_of(c, "serves", names, SERVES_MOST);
+	int n = api_worker_texts_of(c, "serves", names, SERVES_MOST);
 	for (int i = 0; i < n; i++)
 		buf_addf(&out, "%s%s", i ? "\n" : "", names[i]);
 	*serves = n > 0 ? arena_strdup(&c->arena, buf_text(&out)) : BUILTIN_NAME;
 	return n >= 0;
 }
 
+struct answered_worker {
+	int64_t worker;
+	const char *secret;
+	int64_t lease_us, beat_us;
+};
+
+#define AT(member) FIELD_AT(struct answered_worker, member)
+static const struct field registered_fields[] = {
+	{"worker", FIELD_NUMBER, AT(worker)},
+	{"secret", AT(secret)},
+	{"lease_s", FIELD_SECONDS, AT(lease_us)},
+	{"beat_s", FIELD_SECONDS, AT(beat_us)},
+	{0},
+};
+#undef AT
+static const struct record registered_record = {.fields = registered_fields};
+
 static void answer_registered(struct api_call *c, int64_t id, const char *secret, int64_t lease_us)
 {
-	struct buf *out = &c->out->body;
-	buf_addf(out, "{\"worker\":%lld", (long long)id);
-	json_text(out, "secret", secret);
-	json_seconds(out, "lease_s", true, lease_us);
-	json_seconds(out, "beat_s", true, lease_us / BEATS_A_LEASE);
-	buf_add(out, "}\n");
+	const struct answered_worker r = {id, secret, lease_us, lease_us / BEATS_A_LEASE};
+	struct viewer v = api_viewer(c, NULL);
+	record_json(&registered_record, &r, &v, &c->out->body);
+	buf_add(&c->out->body, "\n");
 	c->out->status = 201;
 }
 
@@ -192,7 +213,7 @@ static void call_register(struct api_call *c)
 	char secret[WORKER_SECRET_BYTES];
 	struct incarnation who;
 	struct failure f = {0};
-	if (!api_body_text(c, "name", &name) || !body_duration(c, "lease", &lease_us) ||
+	if (!api_body_text(c, "name", &name) || !api_body_duration(c, "lease", &lease_us) ||
 	    !read_serves(c, &serves))
 		return;
 	if (lease_us < LEASE_LEAST_US || lease_us > LEASE_MOST_US)
@@ -200,25 +221,31 @@ static void call_register(struct api_call *c)
 	else if (!incarnation_remote(&who) || !worker_secret_make(secret))
 		api_problem(c, 500, "no random numbers are available");
 	else if (register_with(c->session->store, name, &who, lease_us, serves, secret, &id, &f))
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 	else
 		answer_registered(c, id, secret, lease_us);
 	explicit_bzero(secret, sizeof secret);
 }
 
+static const struct field cancelling_fields[] = {
+	{"key", FIELD_AT(struct settlement, key)},
+	{"epoch", FIELD_NUMBER, FIELD_AT(struct settlement, epoch)},
+	{0},
+};
+static const struct record cancelling_record = {.fields = cancelling_fields};
+
 /* For the queue; for a table, its own settlements report it. */
 static defib_err add_cancelling(struct api_call *c, int64_t id, struct failure *f)
 {
 	struct source *queue = source_queue("", NULL);
+	struct viewer v = api_viewer(c, NULL);
 	struct settlement *asked = NULL;
 	int n = 0;
 	defib_err err = queue->ops->cancelling(queue, c->session->store, id, &c->arena, &asked, &n, f);
 	buf_add(&c->out->body, ",\"cancelling\":[");
 	for (int i = 0; i < n; i++) {
-		buf_add(&c->out->body, i ? ",{\"key\":" : "{\"key\":");
-		buf_add_json(&c->out->body, asked[i].key);
-		json_number(&c->out->body, "epoch", true, asked[i].epoch);
-		buf_add(&c->out->body, "}");
+		buf_add(&c->out->body, i ? "," : "");
+		record_json(&cancelling_record, &asked[i], &v, &c->out->body);
 	}
 	buf_add(&c->out->body, "]}\n");
 	queue->ops->free(queue);
@@ -230,7 +257,7 @@ static void call_beat(struct api_call *c)
 	int64_t id, holding = 0, owned = 0;
 	struct failure f = {0};
 	bool own;
-	if (!worker_allowed(c, &id, &own) || !api_body_int(c, "holding", 0, INT32_MAX, &holding))
+	if (!api_worker_allowed(c, &id, &own) || !api_body_int(c, "holding", 0, INT32_MAX, &holding))
 		return;
 	defib_err err = registry_renew(c->session->store, id, NULL, holding, NULL, &owned, &f);
 	if (!err) {
@@ -238,7 +265,7 @@ static void call_beat(struct api_call *c)
 		err = add_cancelling(c, id, &f);
 	}
 	if (err)
-		worker_failed(c, &f);
+		api_worker_failed(c, &f);
 }
 
 #define JOBS_NOTED 1000
@@ -284,7 +311,7 @@ static defib_err note_ended(struct api_call *c, int64_t id, struct failure *f)
 	return err;
 }
 
-static defib_err leave(struct api_call *c, int64_t id, bool own, struct failure *f)
+static defib_err api_worker_leave(struct api_call *c, int64_t id, bool own, struct failure *f)
 {
 	struct store *s = c->session->store;
 	if (own)
@@ -303,10 +330,10 @@ static void call_leave(struct api_call *c)
 	int64_t id;
 	bool own;
 	struct failure f = {0};
-	if (!worker_allowed(c, &id, &own))
+	if (!api_worker_allowed(c, &id, &own))
 		return;
-	if (leave(c, id, own, &f))
-		worker_failed(c, &f);
+	if (api_worker_leave(c, id, own, &f))
+		api_worker_failed(c, &f);
 	else
 		c->out->status = 204;
 }
@@ -349,7 +376,7 @@ static bool is_its_secret(const char *kept, const char *shown)
 	return differ == 0;
 }
 
-static bool refuse(struct api_call *c, int64_t id)
+static bool api_worker_refuse(struct api_call *c, int64_t id)
 {
 	struct failure f = {0};
 	metrics_add(c->api->metrics, METRIC_HTTP_DENIED, 1, NO_LABELS);
@@ -362,23 +389,28 @@ static bool refuse(struct api_call *c, int64_t id)
 	return api_failed_as(c, 403, &f);
 }
 
-bool worker_allowed(struct api_call *c, int64_t *id, bool *own)
+bool api_worker_allowed(struct api_call *c, int64_t *id, bool *own)
 {
 	struct store *s = c->session->store;
 	struct failure f = {0};
 	struct store_rows rows;
 	*own = false;
-	if (!worker_named(c, id))
+	if (!api_worker_named(c, id))
 		return false;
 	struct store_param param = P_INT(*id);
 	if (dialect_exec(s, "SELECT secret FROM defib.worker WHERE id = $1", &param, 1, &c->arena,
 	                 &rows, &f))
-		return worker_failed(c, &f);
-	*own = rows.nrows == 0 || is_its_secret(row_text(&rows, 0, 0), c->request->worker_secret);
-	return *own || c->role >= ROLE_ADMIN || refuse(c, *id);
+		return api_worker_failed(c, &f);
+	if (rows.nrows == 0) {
+		/* Nobody can act for it, not even an admin: its row was removed, or it never was. */
+		fail(&f, DEFIB_LEASE_LOST, "worker %lld is not registered", (long long)*id);
+		return api_worker_failed(c, &f);
+	}
+	*own = is_its_secret(row_text(&rows, 0, 0), c->request->worker_secret);
+	return *own || c->role >= ROLE_ADMIN || api_worker_refuse(c, *id);
 }
 
-defib_err worker_note_alone(struct api_call *c, const struct in_its_name *what, struct failure *f)
+defib_err api_worker_note(struct api_call *c, const struct in_its_name *what, struct failure *f)
 {
 	struct store *s = c->session->store;
 	defib_err err = store_begin(s, TX_WRITE, f);

@@ -186,7 +186,7 @@ enum auth_answer auth_who(const struct auth *a, const char *authorization, struc
 }
 
 /* The name in "name:80", "[::1]:80", "name"; false if it cannot be one. */
-static bool host_name(const char *host, char *to, size_t size)
+static bool auth_host_name(const char *host, char *to, size_t size)
 {
 	const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
 	end = end ? end + 1 : host + strcspn(host, ":");
@@ -202,7 +202,7 @@ static bool is_our_name(const struct asked_from *q, const struct text_list *host
 {
 	struct address asked, own;
 	char name[256];
-	if (!host_name(q->host, name, sizeof name))
+	if (!auth_host_name(q->host, name, sizeof name))
 		return false;
 	for (int i = 0; i < hosts->n; i++)
 		if (strcasecmp(hosts->items[i], name) == 0 || strcasecmp(hosts->items[i], q->host) == 0)
@@ -263,7 +263,7 @@ uint64_t failed_logins_who(const struct sockaddr *from)
 	return n ? n : 1;
 }
 
-static int group_of(uint64_t who)
+static int auth_group_of(uint64_t who)
 {
 	uint64_t mixed = who * UINT64_C(0x9e3779b97f4a7c15);
 	return (int)((mixed >> 32) % (FAILED_LOGIN_ROWS / NEIGHBOURS)) * NEIGHBOURS;
@@ -277,7 +277,7 @@ static int64_t fill_now(const struct failed_login *row, int64_t now_ms)
 
 int64_t failed_logins_wait_s(const struct failed_logins *s, uint64_t who, int64_t now_ms)
 {
-	const struct failed_login *group = &s->rows[group_of(who)];
+	const struct failed_login *group = &s->rows[auth_group_of(who)];
 	assert(who != 0);
 	for (int i = 0; i < NEIGHBOURS; i++) {
 		if (group[i].who != who)
@@ -291,7 +291,7 @@ int64_t failed_logins_wait_s(const struct failed_logins *s, uint64_t who, int64_
 
 void failed_logins_add(struct failed_logins *s, uint64_t who, int64_t now_ms)
 {
-	struct failed_login *group = &s->rows[group_of(who)], *row = &group[0];
+	struct failed_login *group = &s->rows[auth_group_of(who)], *row = &group[0];
 	assert(who != 0);
 	for (int i = 0; i < NEIGHBOURS && row->who != who; i++)
 		if (group[i].who == who || group[i].at_ms < row->at_ms)

@@ -145,6 +145,26 @@ static void our_own_names_are_taken(void **state)
 		assert_int_equal(status_of((struct asked_from){.host = ours[i]}), 200);
 }
 
+/* A name of 255 characters is the longest; nothing is written behind it. */
+static void the_longest_name_fits_and_no_longer_one(void **state)
+{
+	static const struct {
+		int length, status;
+	} rows[] = {{255, 200}, {256, 421}, {257, 421}};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char host[300] = "";
+		const char *names[] = {host};
+		const struct text_list hosts = {1, names};
+		int status = 0;
+		memset(host, 'a', (size_t)rows[i].length);
+		(void)auth_from_here(
+			&(struct asked_from){.method = "GET", .host = host, .listen = "10.1.2.3"}, &hosts,
+			&status);
+		assert_int_equal(status, rows[i].status);
+	}
+}
+
 static void names_that_may_mean_anybody_are_refused(void **state)
 {
 	static const char *const others[] = {
@@ -225,6 +245,7 @@ static void ten_wrong_tokens_make_an_address_wait(void **state)
 	}
 	assert_int_equal(failed_logins_wait_s(&s, bad, 1000), 10);
 	assert_int_equal(failed_logins_wait_s(&s, bad, 10500), 1);
+	assert_int_equal(failed_logins_wait_s(&s, bad, 10999), 1);
 	assert_int_equal(failed_logins_wait_s(&s, good, 1000), 0);
 	/* One more per period, not ten. */
 	assert_int_equal(failed_logins_wait_s(&s, bad, 11000), 0);
@@ -265,6 +286,7 @@ int main(void)
 		cmocka_unit_test(secrets_that_cannot_be_used_are_refused),
 		cmocka_unit_test(a_file_gives_its_first_line),
 		cmocka_unit_test(our_own_names_are_taken),
+		cmocka_unit_test(the_longest_name_fits_and_no_longer_one),
 		cmocka_unit_test(names_that_may_mean_anybody_are_refused),
 		cmocka_unit_test(behind_all_addresses_any_literal_is_ours_but_no_name),
 		cmocka_unit_test(an_origin_must_be_our_own),

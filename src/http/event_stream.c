@@ -69,7 +69,7 @@ ssize_t event_stream_take(struct event_stream *s, char *to, size_t max, int64_t 
 }
 
 /* Data starts to wait: from now on the client can be too slow. */
-static void begin(struct event_stream *s, int64_t now_ms)
+static void event_stream_begin(struct event_stream *s, int64_t now_ms)
 {
 	if (!event_stream_waits(s))
 		s->taken_ms = now_ms;
@@ -88,7 +88,7 @@ static void add_id(struct event_stream *s)
 static void add_event(struct event_stream *s, const char *event, const char *json, int64_t now_ms)
 {
 	assert(!strchr(json, '\n'));
-	begin(s, now_ms);
+	event_stream_begin(s, now_ms);
 	add_id(s);
 	buf_addf(&s->out, "event: %s\ndata: ", event);
 	buf_add(&s->out, json);
@@ -125,7 +125,7 @@ static void tell_gap(struct event_stream *s, const struct ledger_place *p, int64
 }
 
 const struct ledger_place *event_stream_seen(struct event_stream *s, const char *database,
-                                             int64_t top, int64_t now_ms)
+                                             const char *of, int64_t top, int64_t now_ms)
 {
 	struct ledger_place *p = s->over ? NULL : ledger_cursor_at(&s->cursor, database);
 	if (!p)
@@ -133,8 +133,14 @@ const struct ledger_place *event_stream_seen(struct event_stream *s, const char 
 	int64_t from = p->id;
 	int place = (int)(p - s->cursor.places);
 	const char *why = NULL;
+	bool other = *of && *p->of && !text_eq(of, p->of);
+	if (*of)
+		snprintf(p->of, sizeof p->of, "%s", of);
 	if (from < 0) {
 		p->id = top;
+	} else if (other) {
+		p->id = top;
+		why = "this is another ledger: its tables were made again";
 	} else if (from > top) {
 		p->id = top;
 		why = "the ledger ends before this entry: it was replaced";
@@ -157,7 +163,7 @@ void event_stream_away(struct event_stream *s, const char *database, const char 
 		tell_database(s, (int)(p - s->cursor.places), EVENT_SENT_AWAY, "away", why, now_ms);
 }
 
-static bool wanted(const struct event_stream *s, const struct event_entry *e)
+static bool event_stream_wanted(const struct event_stream *s, const struct event_entry *e)
 {
 	return (!s->watch || text_eq(s->watch, e->watch)) && (!s->event || text_eq(s->event, e->event));
 }
@@ -172,7 +178,7 @@ void event_stream_entries(struct event_stream *s, const char *database, int64_t 
 		const struct event_entry *e = &entries[i];
 		if (e->id <= p->id)
 			continue;
-		if (wanted(s, e)) {
+		if (event_stream_wanted(s, e)) {
 			if (!event_stream_has_room(s))
 				return;
 			p->id = e->id;
@@ -201,7 +207,7 @@ void event_stream_tick(struct event_stream *s, int64_t now_ms)
 		s->over = s->over || now_ms - s->taken_ms >= EVENT_STUCK_MS;
 	} else if (now_ms - s->added_ms >= EVENT_BEAT_MS) {
 		/* The id also advances with entries that the filter leaves out. */
-		begin(s, now_ms);
+		event_stream_begin(s, now_ms);
 		buf_add(&s->out, ": beat\n");
 		add_id(s);
 		buf_add(&s->out, "\n");
@@ -210,12 +216,12 @@ void event_stream_tick(struct event_stream *s, int64_t now_ms)
 
 /* ---- a position in all ledgers ---- */
 
-static bool plain(char c)
+static bool event_stream_plain(char c)
 {
 	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.';
 }
 
-static int hex(char c)
+static int event_stream_hex(char c)
 {
 	static const char digits[] = "0123456789ABCDEF";
 	const char *at = c ? strchr(digits, toupper((unsigned char)c)) : NULL;
@@ -225,12 +231,12 @@ static int hex(char c)
 static bool decode_name(const char *text, size_t n, struct buf *out)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (plain(text[i])) {
+		if (event_stream_plain(text[i])) {
 			buf_addch(out, text[i]);
 			continue;
 		}
-		int high = text[i] == '%' && i + 2 < n ? hex(text[i + 1]) : -1;
-		int low = high < 0 ? -1 : hex(text[i + 2]);
+		int high = text[i] == '%' && i + 2 < n ? event_stream_hex(text[i + 1]) : -1;
+		int low = high < 0 ? -1 : event_stream_hex(text[i + 2]);
 		if (low < 0 || high + low == 0)
 			return false;
 		buf_addch(out, (char)(high * 16 + low));
@@ -242,26 +248,38 @@ static bool decode_name(const char *text, size_t n, struct buf *out)
 static void encode_name(const char *name, struct buf *out)
 {
 	for (; *name; name++)
-		if (plain(*name))
+		if (event_stream_plain(*name))
 			buf_addch(out, *name);
 		else
 			buf_addf(out, "%%%02X", (unsigned char)*name);
 }
 
-static bool parse_place(struct ledger_cursor *c, const char *text, size_t n)
+static bool is_of(const char *text)
+{
+	return strlen(text) == LEDGER_OF_SIZE - 1 && strspn(text, "0123456789abcdef") == strlen(text);
+}
+
+static bool event_stream_parse_place(struct ledger_cursor *c, const char *text, size_t n)
 {
 	const char *equals = memchr(text, '=', n);
-	AUTO_BUF name = BUF_INIT, number = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, number = BUF_INIT, of = BUF_INIT;
 	int64_t id = -1;
 	bool good = equals && decode_name(text, (size_t)(equals - text), &name);
 	if (good) {
-		buf_addn(&number, equals + 1, n - (size_t)(equals - text) - 1);
-		good = isdigit((unsigned char)*buf_text(&number)) && int_parse(buf_text(&number), &id);
+		const char *after = equals + 1, *end = text + n;
+		const char *at = memchr(after, '@', (size_t)(end - after));
+		buf_addn(&number, after, (size_t)((at ? at : end) - after));
+		if (at)
+			buf_addn(&of, at + 1, (size_t)(end - at) - 1);
+		good = isdigit((unsigned char)*buf_text(&number)) && int_parse(buf_text(&number), &id) &&
+		       (!at || is_of(buf_text(&of)));
 	}
 	struct ledger_place *p = good ? ledger_cursor_at(c, buf_text(&name)) : NULL;
 	good = p && p->id < 0; /* named once */
-	if (good)
+	if (good) {
 		p->id = id;
+		snprintf(p->of, sizeof p->of, "%s", buf_text(&of));
+	}
 	return good;
 }
 
@@ -271,7 +289,7 @@ bool ledger_cursor_parse(struct ledger_cursor *c, const char *text)
 	bool more = *text != '\0';
 	while (more) {
 		size_t n = strcspn(text, ",");
-		if (!parse_place(c, text, n)) {
+		if (!event_stream_parse_place(c, text, n)) {
 			ledger_cursor_release(c);
 			return false;
 		}
@@ -288,7 +306,7 @@ struct ledger_place *ledger_cursor_at(struct ledger_cursor *c, const char *datab
 			return &c->places[i];
 	if (c->n == LEDGER_CURSOR_MAX)
 		return NULL;
-	c->places[c->n] = (struct ledger_place){mem_strdup(database), -1};
+	c->places[c->n] = (struct ledger_place){.database = mem_strdup(database), .id = -1};
 	return &c->places[c->n++];
 }
 
@@ -301,6 +319,8 @@ void ledger_cursor_text(const struct ledger_cursor *c, struct buf *out)
 		buf_add(out, between);
 		encode_name(c->places[i].database, out);
 		buf_addf(out, "=%lld", (long long)c->places[i].id);
+		if (*c->places[i].of)
+			buf_addf(out, "@%s", c->places[i].of);
 		between = ",";
 	}
 }

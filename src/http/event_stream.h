@@ -12,23 +12,25 @@
 #ifndef HTTP_EVENT_STREAM_H
 #define HTTP_EVENT_STREAM_H
 
-#include "base/text.h"
+#include "ledger/ledger.h"
 
 #include <sys/types.h>
 
 /*
  * ---- a position in the ledgers of several databases at once ----
- * It is the id of an event: "main=123,other=45". Ids of a ledger are committed in order, so a
- * client with a position has everything up to it and needs nothing else to continue. A database
- * that is not named has not been seen yet. Names are percent-encoded unless they are plain, so that
- * any text of a client is either a position or is refused.
+ * It is the id of an event: "main=123@3fa85f64,other=45@07c1d2e9". Ids of a ledger are committed in
+ * order, so a client with a position has everything up to it and needs nothing else to continue.
+ * After the @ is which ledger it is (ledger_end()): in another one, the number means nothing. A
+ * database that is not named has not been seen yet. Names are percent-encoded unless they are
+ * plain, so that any text of a client is either a position or is refused.
  */
 
 #define LEDGER_CURSOR_MAX 64 /* databases */
 
 struct ledger_place {
 	char *database;
-	int64_t id; /* the last entry already sent; -1: not seen yet */
+	int64_t id;              /* the last entry already sent; -1: not seen yet */
+	char of[LEDGER_OF_SIZE]; /* "": not known */
 };
 
 struct ledger_cursor {
@@ -88,12 +90,12 @@ bool event_stream_has_room(const struct event_stream *s);
 bool event_stream_waits(const struct event_stream *s); /* there are bytes to take */
 
 /*
- * A database answers, and `top` is its highest entry. A stream without a place there begins after
- * it. One that is too far behind, or ahead (the ledger was replaced), is set to where it can
- * continue and gets a gap event. Returns the place, or NULL.
+ * A database answers, and `top` is the highest entry of its ledger `of`. A stream without a place
+ * there begins after it. One that is too far behind, or ahead (the ledger was replaced), is set to
+ * where it can continue and gets a gap event. Returns the place, or NULL.
  */
 const struct ledger_place *event_stream_seen(struct event_stream *s, const char *database,
-                                             int64_t top, int64_t now_ms);
+                                             const char *of, int64_t top, int64_t now_ms);
 void event_stream_away(struct event_stream *s, const char *database, const char *why,
                        int64_t now_ms);
 /*

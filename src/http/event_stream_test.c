@@ -47,7 +47,7 @@ static void a_new_listener_begins_behind_what_is_there(void **state)
 	struct event_stream s;
 	struct event_entry page[] = {entry(7, "w", "HELD"), entry(8, "w", "HELD")};
 	open_at(&s, "", NULL, NULL);
-	assert_int_equal(event_stream_seen(&s, "main", 7, 0)->id, 7);
+	assert_int_equal(event_stream_seen(&s, "main", "", 7, 0)->id, 7);
 	event_stream_entries(&s, "main", 5, 8, page, 2, 0);
 	reads(&s, HELLO "id: main=7\n" UP "id: main=8\nevent: ledger\ndata: {}\n\n");
 	event_stream_release(&s);
@@ -59,7 +59,7 @@ static void who_comes_back_gets_each_entry_once(void **state)
 	struct event_stream s;
 	struct event_entry page[] = {entry(4, "w", "HELD"), entry(5, "w", "HELD")};
 	open_at(&s, "main=4", NULL, NULL);
-	event_stream_seen(&s, "main", 5, 0);
+	event_stream_seen(&s, "main", "", 5, 0);
 	event_stream_entries(&s, "main", 3, 5, page, 2, 0);
 	event_stream_entries(&s, "main", 3, 5, page, 2, 0);
 	reads(&s, HELLO "id: main=4\n" UP "id: main=5\nevent: ledger\ndata: {}\n\n");
@@ -72,7 +72,7 @@ static void a_page_that_begins_ahead_is_not_taken(void **state)
 	struct event_stream s;
 	struct event_entry page[] = {entry(9, "w", "HELD")};
 	open_at(&s, "main=4", NULL, NULL);
-	event_stream_seen(&s, "main", 9, 0);
+	event_stream_seen(&s, "main", "", 9, 0);
 	event_stream_entries(&s, "main", 8, 9, page, 1, 0);
 	reads(&s, HELLO "id: main=4\n" UP);
 	event_stream_release(&s);
@@ -85,7 +85,7 @@ static void filters_pass_what_they_name_and_the_place_moves_on(void **state)
 	struct event_entry page[] = {entry(1, "w", "HELD"), entry(2, "v", "FAILED"),
 	                             entry(3, "v", "HELD"), entry(4, "w", "HELD")};
 	open_at(&s, "main=0", "v", "HELD");
-	event_stream_seen(&s, "main", 9, 0);
+	event_stream_seen(&s, "main", "", 9, 0);
 	event_stream_entries(&s, "main", 0, 9, page, 4, 0);
 	event_stream_watch(&s, "w", "{}", 0);
 	reads(&s, HELLO "id: main=0\n" UP "id: main=3\nevent: ledger\ndata: {}\n\n");
@@ -100,8 +100,8 @@ static void an_id_names_all_databases(void **state)
 	struct event_stream s;
 	struct event_entry page[] = {entry(3, "w", "HELD")};
 	open_at(&s, "", NULL, NULL);
-	event_stream_seen(&s, "a b", 2, 0);
-	event_stream_seen(&s, "main", 7, 0);
+	event_stream_seen(&s, "a b", "", 2, 0);
+	event_stream_seen(&s, "main", "", 7, 0);
 	free(all_of(&s, 0));
 	event_stream_entries(&s, "a b", 2, 3, page, 1, 0);
 	reads(&s, "id: a%20b=3,main=7\nevent: ledger\ndata: {}\n\n");
@@ -113,7 +113,7 @@ static void who_is_too_far_back_is_told_of_the_gap(void **state)
 	(void)state;
 	struct event_stream s;
 	open_at(&s, "main=5", NULL, NULL);
-	const struct ledger_place *p = event_stream_seen(&s, "main", EVENT_CATCH_UP_MAX + 6, 0);
+	const struct ledger_place *p = event_stream_seen(&s, "main", "", EVENT_CATCH_UP_MAX + 6, 0);
 	assert_int_equal(p->id, 6);
 	char *got = all_of(&s, 0);
 	assert_non_null(strstr(got, "id: main=6\nevent: gap\ndata: {\"database\":\"main\",\"after\":5,"
@@ -127,10 +127,39 @@ static void another_ledger_than_the_cursors_is_a_gap(void **state)
 	(void)state;
 	struct event_stream s;
 	open_at(&s, "main=50", NULL, NULL);
-	assert_int_equal(event_stream_seen(&s, "main", 3, 0)->id, 3);
+	assert_int_equal(event_stream_seen(&s, "main", "", 3, 0)->id, 3);
 	char *got = all_of(&s, 0);
 	assert_non_null(strstr(got, "event: gap"));
 	free(got);
+	event_stream_release(&s);
+}
+
+/* Numbers begin again in a database that was made again: this one is further than the client. */
+static void a_ledger_that_was_made_again_is_a_gap_at_any_number(void **state)
+{
+	(void)state;
+	struct event_stream s;
+	struct event_entry page[] = {entry(8, "w", "HELD")};
+	open_at(&s, "main=5@0123abcd", NULL, NULL);
+	assert_int_equal(event_stream_seen(&s, "main", "fedc9876", 7, 0)->id, 7);
+	event_stream_entries(&s, "main", 7, 8, page, 1, 0);
+	reads(&s, HELLO "id: main=7@fedc9876\nevent: database\ndata: {\"database\":\"main\","
+	                "\"state\":\"up\"}\n\n"
+	                "id: main=7@fedc9876\nevent: gap\ndata: {\"database\":\"main\",\"after\":5,"
+	                "\"up_to\":7,\"because\":\"this is another ledger: its tables were made "
+	                "again\"}\n\n"
+	                "id: main=8@fedc9876\nevent: ledger\ndata: {}\n\n");
+	/* Also beneath a stream that is open; not if it is unknown now, or in an older client's id. */
+	event_stream_seen(&s, "main", "", 8, 0);
+	event_stream_seen(&s, "main", "fedc9876", 8, 0);
+	reads(&s, "");
+	event_stream_seen(&s, "main", "0123abcd", 9, 0);
+	char *got = all_of(&s, 0);
+	assert_non_null(strstr(got, "id: main=9@0123abcd\nevent: gap\n"));
+	free(got);
+	event_stream_release(&s);
+	open_at(&s, "main=5", NULL, NULL);
+	assert_int_equal(event_stream_seen(&s, "main", "fedc9876", 7, 0)->id, 5);
 	event_stream_release(&s);
 }
 
@@ -141,8 +170,8 @@ static void away_and_back_are_told_once(void **state)
 	open_at(&s, "main=1", NULL, NULL);
 	event_stream_away(&s, "main", "no \"way\"", 0);
 	event_stream_away(&s, "main", "still not", 0);
-	event_stream_seen(&s, "main", 1, 0);
-	event_stream_seen(&s, "main", 1, 0);
+	event_stream_seen(&s, "main", "", 1, 0);
+	event_stream_seen(&s, "main", "", 1, 0);
 	reads(&s, HELLO
 	      "id: main=1\nevent: database\n"
 	      "data: {\"database\":\"main\",\"state\":\"away\",\"because\":\"no \\\"way\\\"\"}\n\n"
@@ -163,7 +192,7 @@ static void a_full_stream_falls_behind_and_loses_nothing(void **state)
 	for (int i = 0; i < N; i++)
 		page[i] = (struct event_entry){i + 1, "w", "HELD", {text}};
 	open_at(&s, "main=0", NULL, NULL);
-	const struct ledger_place *p = event_stream_seen(&s, "main", N, 0);
+	const struct ledger_place *p = event_stream_seen(&s, "main", "", N, 0);
 	int rounds = 0;
 	for (; p->id < N && rounds < 100; rounds++) {
 		event_stream_entries(&s, "main", p->id, N, page + p->id, (int)(N - p->id), 0);
@@ -251,6 +280,7 @@ static void what_was_said_is_read_back(void **state)
 	(void)state;
 	round_trip("");
 	round_trip("main=123");
+	round_trip("main=123@0123abcd,other=4,third=5@ffffffff");
 	round_trip("main=0,other-1=45,c.d_e=9223372036854775807");
 	round_trip("a%20b%2C%3D%C3%A9=7");
 }
@@ -274,12 +304,19 @@ static void names_of_any_kind_are_kept(void **state)
 static void anything_else_is_refused(void **state)
 {
 	(void)state;
-	static const char *const bad[] = {
-		"main",     "=5",      "main=",      "main=x",
-		"main=-1",  "main=+1", "a=1,",       ",a=1",
-		"a=1,,b=2", "a=1,a=2", "a b=1",      "a%2=1",
-		"a%=1",     "a%zz=1",  "a%00=1",     "main=99999999999999999999",
-		"a=1=2",    "a=1;b=2", "a=1\r\nx: y"};
+	static const char *const bad[] = {"main",         "=5",
+	                                  "main=",        "main=x",
+	                                  "main=-1",      "main=+1",
+	                                  "a=1,",         ",a=1",
+	                                  "a=1,,b=2",     "a=1,a=2",
+	                                  "a b=1",        "a%2=1",
+	                                  "a%=1",         "a%zz=1",
+	                                  "a%00=1",       "main=99999999999999999999",
+	                                  "a=1=2",        "a=1;b=2",
+	                                  "a=1\r\nx: y",  "a=1@",
+	                                  "a=1@0123abc",  "a=1@0123abcde",
+	                                  "a=1@0123abcX", "a@0123abcd=1",
+	                                  "a=@0123abcd"};
 	struct ledger_cursor c;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		if (ledger_cursor_parse(&c, bad[i]))
@@ -326,6 +363,7 @@ int main(void)
 		cmocka_unit_test(an_id_names_all_databases),
 		cmocka_unit_test(who_is_too_far_back_is_told_of_the_gap),
 		cmocka_unit_test(another_ledger_than_the_cursors_is_a_gap),
+		cmocka_unit_test(a_ledger_that_was_made_again_is_a_gap_at_any_number),
 		cmocka_unit_test(away_and_back_are_told_once),
 		cmocka_unit_test(a_full_stream_falls_behind_and_loses_nothing),
 		cmocka_unit_test(watches_that_found_no_room_are_told_later),

@@ -4,6 +4,9 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "http/api_values.h"
+#include "http/api_watches.h"
+#include "http/ledger_tail.h"
 #include "ledger/events.h"
 
 #include <assert.h>
@@ -24,7 +27,7 @@ static struct sent_watch *sent_of(struct events *e, const struct overview_watch 
 	return &e->sent[e->nsent++];
 }
 
-static const struct database *database_of(const struct settings *s, const char *name)
+static const struct database *events_database_of(const struct settings *s, const char *name)
 {
 	for (int i = 0; i < s->ndatabases; i++)
 		if (text_eq(s->databases[i].name, name))
@@ -33,8 +36,8 @@ static const struct database *database_of(const struct settings *s, const char *
 }
 
 /* The built-in queue is in no file and never changes. */
-static const struct watch *watch_of(struct events *e, const struct settings *s, const char *name,
-                                    const struct database *d)
+static const struct watch *events_watch_of(struct events *e, const struct settings *s,
+                                           const char *name, const struct database *d)
 {
 	const struct watch *w = settings_watch(s, name);
 	if (w || !text_eq(name, BUILTIN_NAME))
@@ -48,18 +51,19 @@ static const struct watch *watch_of(struct events *e, const struct settings *s, 
 static bool say(struct events *e, const struct settings *s, const struct overview_watch *w,
                 struct buf *out)
 {
-	const struct database *d = database_of(s, w->database);
-	const struct watch *watch = d ? watch_of(e, s, w->name, d) : NULL;
+	const struct database *d = events_database_of(s, w->database);
+	const struct watch *watch = d ? events_watch_of(e, s, w->name, d) : NULL;
 	if (!watch)
 		return false;
-	watch_json(&(struct watch_view){.watch = watch,
-	                                .database = d,
-	                                .builtin = watch == e->builtin[d->engine],
-	                                .overview = w,
-	                                .now_ms = clock_boot_ms(),
-	                                .started_ms = e->started_ms},
-	           out);
-	buf_add(out, "}");
+	const struct viewer v = {.role = ROLE_VIEWER};
+	record_json(&watch_record,
+	            &(struct watch_view){.watch = watch,
+	                                 .database = d,
+	                                 .builtin = watch == e->builtin[d->engine],
+	                                 .overview = w,
+	                                 .now_ms = clock_boot_ms(),
+	                                 .started_ms = e->started_ms},
+	            &v, out);
 	return true;
 }
 
@@ -69,7 +73,8 @@ struct shown_watch {
 	bool changed;
 };
 
-static struct shown_watch *look(struct events *e, const struct settings *s, struct arena *a, int *n)
+static struct shown_watch *events_look(struct events *e, const struct settings *s, struct arena *a,
+                                       int *n)
 {
 	struct overview_view view;
 	AUTO_BUF json = BUF_INIT;
@@ -92,8 +97,8 @@ static struct shown_watch *look(struct events *e, const struct settings *s, stru
 	return all;
 }
 
-static void tell(struct listener *l, int64_t setup, const struct shown_watch *watches, int n,
-                 int64_t now)
+static void events_tell(struct listener *l, int64_t setup, const struct shown_watch *watches, int n,
+                        int64_t now)
 {
 	bool all = l->stream.watches_due;
 	/* A reload may have removed the client's token or its privileges: it must reconnect. */
@@ -112,13 +117,13 @@ static void events_tick(struct events *e)
 	AUTO_ARENA a = ARENA_INIT;
 	struct live_settings *setup = live_settings_hold(e->setups);
 	int n = 0;
-	const struct shown_watch *watches = look(e, &setup->settings, &a, &n);
+	const struct shown_watch *watches = events_look(e, &setup->settings, &a, &n);
 	int64_t number = setup->number;
 	live_settings_drop(e->setups, setup);
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next)
-		tell(l, number, watches, n, now);
+		events_tell(l, number, watches, n, now);
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -158,6 +163,9 @@ void events_free(struct events *e)
 	for (int i = 0; i < e->ntailers; i++)
 		tailer_end(e->tailers[i]);
 	free(e->tailers);
+	for (int i = 0; i < e->nowners; i++)
+		free(e->owners[i].actor);
+	free(e->owners);
 	events_tick_release(e);
 	pthread_cond_destroy(&e->changed);
 	pthread_mutex_destroy(&e->lock);
@@ -204,7 +212,7 @@ static void start_tailers(struct events *e)
 	live_settings_drop(e->setups, setup);
 }
 
-static void *tick(void *arg)
+static void *events_tick_once(void *arg)
 {
 	struct events *e = arg;
 	pthread_mutex_lock(&e->lock);
@@ -225,13 +233,24 @@ static void *tick(void *arg)
 	return NULL;
 }
 
+/* With the lock held; tokens are few, and a row stays for the next stream. */
+static struct stream_owner *owner_of(struct events *e, const char *actor)
+{
+	for (int i = 0; i < e->nowners; i++)
+		if (text_eq(e->owners[i].actor, actor))
+			return &e->owners[i];
+	e->owners = mem_grow(e->owners, sizeof *e->owners * (size_t)(e->nowners + 1));
+	e->owners[e->nowners] = (struct stream_owner){mem_strdup(actor), 0};
+	return &e->owners[e->nowners++];
+}
+
 void events_join(struct events *e, struct listener *l)
 {
 	pthread_mutex_lock(&e->lock);
 	l->next = e->first;
 	e->first = l;
 	if (!e->ticking)
-		pthread_create(&e->ticker, NULL, tick, e);
+		pthread_create(&e->ticker, NULL, events_tick_once, e);
 	e->ticking = true;
 	start_tailers(e);
 	listener_wake(l);
@@ -248,14 +267,17 @@ void events_leave(struct events *e, struct listener *l)
 	if (*at)
 		*at = l->next;
 	e->n--;
+	if (l->actor)
+		owner_of(e, l->actor)->n--;
 	pthread_mutex_unlock(&e->lock);
 	event_stream_release(&l->stream);
+	free(l->actor);
 	free(l);
 }
 
 /* ---- the route ---- */
 
-static ssize_t pull(void *ctx, char *to, size_t max)
+static ssize_t events_pull(void *ctx, char *to, size_t max)
 {
 	struct listener *l = ctx;
 	struct events *e = l->events;
@@ -268,14 +290,14 @@ static ssize_t pull(void *ctx, char *to, size_t max)
 	return n;
 }
 
-static void gone(void *ctx)
+static void events_gone(void *ctx)
 {
 	struct listener *l = ctx;
 	events_leave(l->events, l);
 }
 
 /* The header, or the parameter for clients that cannot set one. */
-static bool read_cursor(struct api_call *c, struct ledger_cursor *out)
+static bool events_read_cursor(struct api_call *c, struct ledger_cursor *out)
 {
 	const char *text = c->request->last_event_id;
 	if (!text)
@@ -283,7 +305,8 @@ static bool read_cursor(struct api_call *c, struct ledger_cursor *out)
 	if (ledger_cursor_parse(out, text ? text : ""))
 		return true;
 	return api_problem(
-		c, 400, "Last-Event-ID must be the id of an event, such as main=123, not \"%.80s\"", text);
+		c, 400,
+		"Last-Event-ID must be the id of an event, such as main=123@3fa85f64, not \"%.80s\"", text);
 }
 
 /* Half of all connections stay free for calls: streams must not keep operators from acting. */
@@ -293,34 +316,51 @@ static int streams_max(const struct api_call *c)
 	return half < EVENT_STREAMS_MAX ? (int)half : EVENT_STREAMS_MAX;
 }
 
-static bool take_place(struct api_call *c, struct events *e)
+/* Without tokens every caller is the same one. */
+static int events_share_of(const struct api_call *c, int max)
 {
-	int max = streams_max(c);
+	int share = max / EVENT_STREAMS_SHARE;
+	if (settings_http(&c->setup->settings)->ntokens == 0)
+		return max;
+	return share > 0 ? share : 1;
+}
+
+static bool events_take_place(struct api_call *c, struct events *e)
+{
+	int max = streams_max(c), share = events_share_of(c, max);
 	pthread_mutex_lock(&e->lock);
-	bool room = e->n < max;
-	e->n += room;
+	struct stream_owner *own = owner_of(e, c->actor);
+	bool room = e->n < max, fair = own->n < share;
+	e->n += room && fair;
+	own->n += room && fair;
 	pthread_mutex_unlock(&e->lock);
-	if (room)
+	if (room && fair)
 		return true;
 	api_header(c, "Retry-After", "10");
-	return api_problem(c, 503, "%d streams are open, which is the limit; close one", max);
+	if (!room)
+		return api_problem(c, 503, "%d streams are open, which is the limit; close one", max);
+	return api_problem(c, 503,
+	                   "%d streams of this token are open, which is its share; close one, or use a "
+	                   "token of your own",
+	                   share);
 }
 
 static void listen_to_events(struct api_call *c)
 {
-	static const struct http_stream_ops ops = {pull, gone};
+	static const struct http_stream_ops ops = {events_pull, events_gone};
 	struct events *e = c->api->events;
 	const char *event = api_query(c, "event");
 	struct ledger_cursor cursor;
-	if (!api_event_known(c, event) || !read_cursor(c, &cursor))
+	if (!api_event_known(c, event) || !events_read_cursor(c, &cursor))
 		return;
-	if (!take_place(c, e)) {
+	if (!events_take_place(c, e)) {
 		ledger_cursor_release(&cursor);
 		return;
 	}
 	struct listener *l = mem_alloc(sizeof *l);
 	l->events = e;
 	l->setup = c->setup->number;
+	l->actor = mem_strdup(c->actor);
 	event_stream_init(&l->stream, &cursor, api_query(c, "watch"), event, clock_boot_ms());
 	l->stream.sight = c->role >= ROLE_OPERATOR ? EVENT_WHOLE : EVENT_VIEWED;
 	l->http = http_stream(c, "text/event-stream", &ops, l);

@@ -24,6 +24,7 @@
 #include <pthread.h>
 
 #define EVENT_STREAMS_MAX 200 /* and never more than half of http: max_connections */
+#define EVENT_STREAMS_SHARE 4 /* one token has at most a fourth of them */
 
 /* Starts no thread and queries no database before the first client. */
 struct events *events_new(struct live_settings_box *setups, struct overview *overview);
@@ -41,15 +42,20 @@ struct listener {
 	struct events *events;
 	struct http_stream *http; /* NULL: in tests */
 	int64_t setup;            /* number of the configuration that admitted it */
+	char *actor;              /* whose token it has */
 	struct event_stream stream;
+};
+
+/* How many streams one token has. */
+struct stream_owner {
+	char *actor;
+	int n;
 };
 
 /* The state of a watch when it was last sent. */
 struct sent_watch {
 	char *database, *name, *json;
 };
-
-struct tailer;
 
 struct events {
 	pthread_mutex_t lock;
@@ -58,6 +64,8 @@ struct events {
 	struct overview *overview;
 	struct listener *first;
 	int n; /* listeners, and those about to join */
+	struct stream_owner *owners;
+	int nowners;
 	bool stop;
 	struct tailer **tailers;
 	int ntailers;
@@ -78,11 +86,5 @@ void events_leave(struct events *e, struct listener *l);
 void listener_wake(struct listener *l);
 /* Wait, with the lock held, until something changes or the time is over. */
 void events_wait(struct events *e, int64_t ms);
-
-/* The ledger of one database, read for all clients (ledger_tail.c). */
-struct tailer *tailer_start(struct events *e, const char *database);
-const char *tailer_database(const struct tailer *t);
-/* After `stop` was set. */
-void tailer_end(struct tailer *t);
 
 #endif

@@ -22,6 +22,7 @@ struct world {
 	struct overview *overview;
 	struct events *events;
 	struct store *store;
+	char of[LEDGER_OF_SIZE]; /* which ledger it is */
 	struct arena arena;
 };
 
@@ -33,7 +34,10 @@ static void open_ledger(struct world *w)
 	struct failure f = {0};
 	if (store_open(&opt, &w->store, &f) || ledger_open(w->store, true, &ledger, &f))
 		fail_msg("%s", f.what);
+	int64_t top;
 	assert_true(ledger.ready);
+	assert_int_equal(ledger_end(w->store, &top, w->of, &f), DEFIB_OK);
+	assert_int_equal(strlen(w->of), LEDGER_OF_SIZE - 1);
 }
 
 static void begin(struct world *w)
@@ -138,7 +142,7 @@ static void everybody_gets_each_entry_once(void **state)
 	struct world w;
 	struct listener *all[LISTENERS];
 	struct buf got[LISTENERS] = {0};
-	char id[32];
+	char id[48];
 	begin(&w);
 	open_ledger(&w);
 	for (int i = 0; i < LISTENERS; i++)
@@ -148,17 +152,18 @@ static void everybody_gets_each_entry_once(void **state)
 		(void)how_many_have(all, got, LISTENERS, "");
 		/* One leaves in the middle and reconnects at its position. */
 		if (i % 20 == 0) {
-			snprintf(id, sizeof id, "id: main=%d\n", i - 5);
+			snprintf(id, sizeof id, "id: main=%d@%s\n", i - 5, w.of);
 			EVENTUALLY(how_many_have(all, got, LISTENERS, id) && strstr(buf_text(&got[0]), id));
 			char *cut = strstr(got[0].data, id);
 			got[0].len = (size_t)(strstr(cut, "\n\n") + 2 - got[0].data);
 			got[0].data[got[0].len] = '\0';
 			events_leave(w.events, all[0]);
-			snprintf(id, sizeof id, "main=%d", i - 5);
+			snprintf(id, sizeof id, "main=%d@%s", i - 5, w.of);
 			all[0] = come(&w, id);
 		}
 	}
-	EVENTUALLY(how_many_have(all, got, LISTENERS, "id: main=60\nevent: ledger") == LISTENERS);
+	snprintf(id, sizeof id, "id: main=60@%s\nevent: ledger", w.of);
+	EVENTUALLY(how_many_have(all, got, LISTENERS, id) == LISTENERS);
 	for (int i = 0; i < LISTENERS; i++) {
 		for (int k = 1; k <= ENTRIES; k++) {
 			snprintf(id, sizeof id, "data: {\"id\":%d,", k);

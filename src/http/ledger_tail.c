@@ -6,6 +6,8 @@
  * behind. Ids are committed in order, so no lower id appears later. Between rounds it waits half a
  * second; without clients it has no session.
  */
+#include "http/ledger_tail.h"
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "http/events.h"
@@ -30,7 +32,7 @@ struct tailer {
 
 /* ---- a page ---- */
 
-struct page {
+struct tail_page {
 	struct arena arena;
 	struct event_entry *entries;
 	int n;
@@ -55,19 +57,24 @@ static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sig
 	return place;
 }
 
-static const char *render(struct page *p, const struct settings *s, enum event_sight sight,
+static const char *render(struct tail_page *p, const struct settings *s, enum event_sight sight,
                           const struct ledger_row *row, const char *database)
 {
 	static const enum role roles[] = {[EVENT_WHOLE] = ROLE_ADMIN, [EVENT_VIEWED] = ROLE_VIEWER};
 	AUTO_BUF json = BUF_INIT;
 	const struct watch *w = row->watch ? settings_watch(s, row->watch) : NULL;
-	entry_json(viewer_watch(w, &settings_http(s)->mask, roles[sight], &p->arena), database, row,
-	           &json);
+	const struct viewer v = {
+		.watch = viewer_watch(w, &settings_http(s)->mask, roles[sight], &p->arena),
+		.database = database,
+		.role = roles[sight],
+	};
+	record_json(&entry_record, row, &v, &json);
 	return arena_strdup(&p->arena, buf_text(&json));
 }
 
-static defib_err read_page(struct tailer *t, const struct live_settings *setup, int64_t top,
-                           const bool sights[EVENT_SIGHTS], struct page *p, struct failure *f)
+static defib_err ledger_tail_read_page(struct tailer *t, const struct live_settings *setup,
+                                       int64_t top, const bool sights[EVENT_SIGHTS],
+                                       struct tail_page *p, struct failure *f)
 {
 	struct ledger_filter filter = {.after_id = p->after, .up_to_id = top, .limit = PAGE};
 	struct ledger_row *rows = NULL;
@@ -86,7 +93,7 @@ static defib_err read_page(struct tailer *t, const struct live_settings *setup, 
 	return DEFIB_OK;
 }
 
-static void hand_out(struct tailer *t, const struct page *p, const bool sights[EVENT_SIGHTS])
+static void hand_out(struct tailer *t, const struct tail_page *p, const bool sights[EVENT_SIGHTS])
 {
 	struct events *e = t->events;
 	int64_t now = clock_boot_ms();
@@ -104,7 +111,7 @@ static void hand_out(struct tailer *t, const struct page *p, const bool sights[E
 /* ---- a round ---- */
 
 /* The database as currently configured; false: it is not. */
-static bool configured(struct tailer *t, const struct live_settings *setup)
+static bool ledger_tail_configured(struct tailer *t, const struct live_settings *setup)
 {
 	const struct settings *s = &setup->settings;
 	int i = 0;
@@ -123,23 +130,25 @@ static bool configured(struct tailer *t, const struct live_settings *setup)
 	return true;
 }
 
-static defib_err look(struct tailer *t, int64_t *top, struct failure *f)
+static defib_err ledger_tail_look(struct tailer *t, int64_t *top, char of[LEDGER_OF_SIZE],
+                                  struct failure *f)
 {
 	defib_err err = session_ready(&t->session, f);
 	if (!err && !t->exists)
 		err = ledger_exists(t->session.store, &t->exists, f);
 	if (!err && t->exists)
-		err = ledger_top(t->session.store, top, f);
+		err = ledger_end(t->session.store, top, of, f);
+	t->exists = t->exists && !err;
 	return err;
 }
 
-static void tell_seen(struct tailer *t, int64_t top)
+static void tell_seen(struct tailer *t, const char *of, int64_t top)
 {
 	struct events *e = t->events;
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next) {
-		event_stream_seen(&l->stream, t->name, top, now);
+		event_stream_seen(&l->stream, t->name, of, top, now);
 		listener_wake(l);
 	}
 	pthread_mutex_unlock(&e->lock);
@@ -168,10 +177,10 @@ static defib_err serve_pages(struct tailer *t, const struct live_settings *setup
 	*more = true;
 	for (int i = 0; !err && *more && i < PAGES_MAX; i++) {
 		bool sights[EVENT_SIGHTS] = {false};
-		struct page p = {.arena = ARENA_INIT, .after = next_place(t, top, i == 0, sights)};
+		struct tail_page p = {.arena = ARENA_INIT, .after = next_place(t, top, i == 0, sights)};
 		*more = p.after >= 0;
 		if (*more)
-			err = read_page(t, setup, top, sights, &p, f);
+			err = ledger_tail_read_page(t, setup, top, sights, &p, f);
 		if (*more && !err)
 			hand_out(t, &p, sights);
 		arena_release(&p.arena);
@@ -180,16 +189,17 @@ static defib_err serve_pages(struct tailer *t, const struct live_settings *setup
 }
 
 /* Returns how long until the next one. */
-static int64_t go_round(struct tailer *t)
+static int64_t ledger_tail_go_round(struct tailer *t)
 {
 	struct live_settings *setup = live_settings_hold(t->events->setups);
 	struct failure f = {0};
 	int64_t top = 0, wait_ms = GONE_MS;
+	char of[LEDGER_OF_SIZE] = "";
 	bool more = false;
-	if (configured(t, setup)) {
-		defib_err err = look(t, &top, &f);
+	if (ledger_tail_configured(t, setup)) {
+		defib_err err = ledger_tail_look(t, &top, of, &f);
 		if (!err)
-			tell_seen(t, top);
+			tell_seen(t, of, top);
 		if (!err)
 			err = serve_pages(t, setup, top, &more, &f);
 		if (err)
@@ -209,7 +219,7 @@ static int64_t go_round(struct tailer *t)
  * With the lock held. While the database is unavailable, a new client does not make it be queried
  * more often.
  */
-static void rest(struct tailer *t, int64_t ms)
+static void ledger_tail_rest(struct tailer *t, int64_t ms)
 {
 	int64_t until = clock_boot_ms() + ms;
 	do
@@ -217,7 +227,7 @@ static void rest(struct tailer *t, int64_t ms)
 	while (t->away && !t->events->stop && clock_boot_ms() < until);
 }
 
-static void *run(void *arg)
+static void *ledger_tail_run(void *arg)
 {
 	struct tailer *t = arg;
 	struct events *e = t->events;
@@ -225,12 +235,12 @@ static void *run(void *arg)
 	while (!e->stop) {
 		bool wanted = e->first != NULL;
 		pthread_mutex_unlock(&e->lock);
-		int64_t wait_ms = wanted ? go_round(t) : 0;
+		int64_t wait_ms = wanted ? ledger_tail_go_round(t) : 0;
 		if (!wanted)
 			session_close(&t->session);
 		pthread_mutex_lock(&e->lock);
 		if (wanted && wait_ms > 0 && !e->stop)
-			rest(t, wait_ms);
+			ledger_tail_rest(t, wait_ms);
 		while (!wanted && !e->first && !e->stop)
 			pthread_cond_wait(&e->changed, &e->lock);
 	}
@@ -245,7 +255,7 @@ struct tailer *tailer_start(struct events *e, const char *database)
 	t->events = e;
 	t->name = mem_strdup(database);
 	t->session.open = store_open;
-	pthread_create(&t->thread, NULL, run, t);
+	pthread_create(&t->thread, NULL, ledger_tail_run, t);
 	return t;
 }
 

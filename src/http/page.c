@@ -9,9 +9,11 @@
  * keeps those and does not ask again. Without VERSION, or with that of another build (a page that
  * was open during an update), answers carry an ETag: a browser asks each time and gets 304.
  */
-#include "http/api.h"
+#include "http/page.h"
 
 #include "base/hash.h"
+#include "http/api.h"
+#include "http/api_values.h"
 #include "ledger/events.h"
 #include "shipped.h"
 
@@ -50,11 +52,64 @@ static bool has_it(const char *if_none_match, const char *tag)
 	return if_none_match && strstr(if_none_match, tag);
 }
 
-/* The one module that is not a file: names and effects of events, from their one table. */
-static const char *events_module(struct arena *a)
+/* name: "text" */
+static void page_add_text(struct buf *out, const char *name, const char *text)
+{
+	buf_addf(out, "%s: ", name);
+	buf_add_json(out, text);
+	buf_add(out, ", ");
+}
+
+static const char *yes_no(bool is)
+{
+	return is ? "true" : "false";
+}
+
+static void page_add_act(struct buf *out, const struct act_kind *k)
+{
+	/* By hand, a retry does not wait. */
+	int does = act_has(k->act, ACT_WAITS) ? ACT_THEN : k->act;
+	buf_addf(out, "\t%s: { ", k->verb);
+	page_add_text(out, "title", k->title);
+	page_add_text(out, "done", k->done);
+	page_add_text(out, "about", k->about);
+	page_add_text(out, "icon", event_named(act_event(does))->picture);
+	buf_addf(out, "takes: %s, danger: %s, single: %s },\n", yes_no(act_has(k->act, ACT_TAKES)),
+	         yes_no(act_has(k->act, ACT_ENDS_JOB)), yes_no(k->by_hand != BY_HAND_MANY));
+}
+
+/* Acts that end a job come after the others. */
+static void add_acts(struct buf *out)
+{
+	buf_add(out, "export const ACTS = {\n");
+	for (int last = 0; last < 2; last++)
+		for (const struct act_kind *k = act_kinds; k < act_kinds + ACT_COUNT; k++)
+			if (k->title && act_has(k->act, ACT_ENDS_JOB) == last)
+				page_add_act(out, k);
+	buf_add(out, "};\nexport const REMEDIES = {\n");
+	for (int r = 0; r < REMEDY_COUNT; r++) {
+		const struct event_name *event = event_named(act_event(r));
+		buf_addf(out, "\t%s: { ", remedy_names[r]);
+		page_add_text(out, "becomes", act_kinds[r].becomes);
+		page_add_text(out, "would", act_kinds[r].would);
+		if (event->counts & COUNTS_RECOVERED)
+			page_add_text(out, "count", act_kinds[r].count);
+		buf_addf(out, "tone: \"%s\", picture: \"%s\" },\n", event->tone, event->picture);
+	}
+	buf_add(out, "};\nexport const VERDICTS = {\n");
+	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++)
+		buf_addf(out, "\t%s: { tone: \"%s\", picture: \"%s\", series: \"%s\" },\n",
+		         verdict_names[v], verdict_kinds[v].tone, verdict_kinds[v].picture,
+		         verdict_kinds[v].series);
+	buf_add(out, "};\n");
+}
+
+/* The one module that is not a file: the tables of events, acts, remedies and verdicts. */
+static const char *tables_module(struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;
-	buf_add(&out, "/* events.js: src/ledger/events.h, as the page calls them. */\n"
+	buf_add(&out, "/* tables.js: src/ledger/events.h, src/watch/act.h and src/watch/verdict.h, as "
+	              "the page calls them. */\n"
 	              "export const EVENTS = {\n");
 	for (const struct event_name *e = event_names; e->name; e++) {
 		buf_addf(&out, "\t%s: { label: ", e->name);
@@ -64,6 +119,7 @@ static const char *events_module(struct arena *a)
 		         e->marks & MARK_CHANGES ? "true" : "false");
 	}
 	buf_add(&out, "};\n");
+	add_acts(&out);
 	return arena_strdup(a, buf_text(&out));
 }
 
@@ -77,8 +133,8 @@ static char version[1 + VERSION_DIGITS + 1];
 static void find_version(void)
 {
 	AUTO_ARENA arena = ARENA_INIT;
-	const char *events = events_module(&arena);
-	uint64_t sum = fnv1a(FNV_START, events, strlen(events));
+	const char *tables = tables_module(&arena);
+	uint64_t sum = fnv1a(FNV_START, tables, strlen(tables));
 	for (const struct shipped_file *file = shipped_files; file->name; file++)
 		if (text_starts(file->name, WEB))
 			sum = fnv1a(sum, file->text, strlen(file->text));
@@ -101,7 +157,7 @@ static bool is_version(const char *text)
 }
 
 /* index.html with the version in the addresses of its files. */
-static const char *index_of(const char *text, struct arena *a)
+static const char *page_index_of(const char *text, struct arena *a)
 {
 	static const char before[] = "=\"/assets/";
 	AUTO_BUF out = BUF_INIT;
@@ -115,18 +171,18 @@ static const char *index_of(const char *text, struct arena *a)
 
 /* ---- files ---- */
 
-static const char *text_of(const char *name, struct arena *a)
+static const char *page_text_of(const char *name, struct arena *a)
 {
-	if (text_eq(name, WEB "lib/events.js"))
-		return events_module(a);
+	if (text_eq(name, WEB "lib/tables.js"))
+		return tables_module(a);
 	const char *text = shipped_text(name);
-	return text && text_eq(name, WEB "index.html") ? index_of(text, a) : text;
+	return text && text_eq(name, WEB "index.html") ? page_index_of(text, a) : text;
 }
 
 /* `kept`: the address has the version, so the file at it never changes. */
 static void send_file(struct api_call *c, const char *name, bool kept)
 {
-	const char *text = text_of(name, &c->arena);
+	const char *text = page_text_of(name, &c->arena);
 	const char *type = type_of(name);
 	if (!text || !type) {
 		api_problem(c, 404, "there is nothing at this address");

@@ -6,11 +6,11 @@
  * The probes are open, so that an orchestrator needs no token; without one the answer is only yes
  * or no, without names.
  */
-#include "http/api.h"
-
 #include "base/clock.h"
+#include "http/api.h"
+#include "http/api_values.h"
+#include "http/api_watches.h"
 #include "store/dialect.h"
-#include "view/output.h"
 
 /* A loop without a round for this long hangs; statements end long before. */
 #define HANGS_MS 60000
@@ -56,17 +56,29 @@ static const char *database_lacks(const struct overview_view *v, const char *nam
 	return d->up ? NULL : "away";
 }
 
+/* What it waits for: a database, or a watch. */
+struct lacking {
+	const char *database, *watch, *why;
+};
+
+static const struct field lacking_fields[] = {
+	{"database", FIELD_AT(struct lacking, database), .optional = true},
+	{"watch", FIELD_AT(struct lacking, watch), .optional = true},
+	{"why", FIELD_AT(struct lacking, why)},
+	{0},
+};
+static const struct record lacking_record = {.fields = lacking_fields};
+
 struct lacks {
 	struct buf json;
 	int n;
 };
 
-static void lack(struct lacks *l, const char *what, const char *name, const char *why)
+static void lack(struct lacks *l, const struct lacking *what)
 {
-	buf_addf(&l->json, "%s{\"%s\":", l->n++ ? "," : "", what);
-	buf_add_json(&l->json, name);
-	json_text(&l->json, "why", why);
-	buf_addch(&l->json, '}');
+	const struct viewer v = {.role = ROLE_VIEWER};
+	buf_add(&l->json, l->n++ ? "," : "");
+	record_json(&lacking_record, what, &v, &l->json);
 }
 
 /* A watch that another daemon leads counts as one of our own. */
@@ -78,14 +90,15 @@ static void find_lacks(struct api_call *c, struct lacks *out)
 	for (int i = 0; i < s->ndatabases; i++) {
 		const char *why = database_lacks(&v, s->databases[i].name);
 		if (why)
-			lack(out, "database", s->databases[i].name, why);
+			lack(out, &(struct lacking){.database = s->databases[i].name, .why = why});
 	}
 	for (int i = 0; i < s->nwatches; i++) {
 		const struct database *d = settings_database(s, &s->watches[i]);
 		if (c->setup->chosen && !c->setup->chosen[i])
 			continue;
 		if (!overview_has_watch(&v, s->watches[i].name, d->name))
-			lack(out, "watch", s->watches[i].name, "neither led nor followed yet");
+			lack(out, &(struct lacking){.watch = s->watches[i].name,
+			                            .why = "neither led nor followed yet"});
 	}
 }
 
@@ -126,47 +139,107 @@ const struct api_route probe_routes[] = {
 
 /* ---- its state ---- */
 
-static void add_databases(struct api_call *c, struct buf *out)
+struct database_view {
+	const struct database *database;
+	struct overview_database seen; /* zero: not yet */
+};
+
+static const char *engine_of(const void *row)
 {
-	const struct settings *s = &c->setup->settings;
-	struct overview_view v;
-	overview_read(c->api->overview, &c->arena, &v);
-	buf_add(out, ",\"databases\":[");
-	for (int i = 0; i < s->ndatabases; i++) {
-		const struct database *d = &s->databases[i];
-		const struct overview_database *seen = overview_database_named(&v, d->name);
-		int64_t since_us = seen ? seen->since_us : 0;
-		buf_add(out, i ? ",{\"name\":" : "{\"name\":");
-		buf_add_json(out, d->name);
-		json_text(out, "engine", dialect_of(d->engine)->name);
-		json_bool(out, "asked", seen && seen->asked);
-		json_bool(out, "up", seen && seen->up);
-		json_text(out, "error", seen ? seen->error : NULL);
-		json_time(out, "since", since_us != 0, since_us);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
+	return dialect_of(((const struct database_view *)row)->database->engine)->name;
 }
+
+static const char *name_of(const void *row)
+{
+	return ((const struct database_view *)row)->database->name;
+}
+
+#define AT(member) FIELD_AT(struct database_view, seen.member)
+static const struct field database_fields[] = {
+	{"name", .text = name_of},
+	{"engine", .text = engine_of, .schema = "{enum: [postgres, sqlite]}"},
+	{"asked", FIELD_BOOL, AT(asked), .about = "it was queried since the start"},
+	{"up", FIELD_BOOL, AT(up)},
+	{"error", AT(error), .null = true, .about = "why it is unavailable"},
+	{"since", FIELD_TIME, AT(since_us), .zero_null = true},
+	{0},
+};
+#undef AT
+static const struct record database_view_record = {.fields = database_fields,
+                                                   .size = sizeof(struct database_view)};
+
+static const struct field environment_fields[] = {
+	{"name", FIELD_AT(struct environment, name), .null = true},
+	{"color", FIELD_AT(struct environment, color), .null = true},
+	{0},
+};
+static const struct record environment_record = {.fields = environment_fields};
+
+struct daemon_view {
+	const char *name, *version, *actor;
+	const struct environment *environment;
+	int64_t started_us, uptime_s, setup;
+	enum role role;
+	int n;
+	struct database_view *databases;
+};
+
+static const void *view_environment(const void *row, int i)
+{
+	(void)i;
+	return ((const struct daemon_view *)row)->environment;
+}
+
+#define AT(member) FIELD_AT(struct daemon_view, member)
+static const struct field status_fields[] = {
+	{"daemon", AT(name)},
+	{"version", AT(version)},
+	{"environment", FIELD_RECORD, .part = view_environment, .of = &environment_record},
+	{"started", FIELD_TIME, AT(started_us)},
+	{"uptime_s", FIELD_NUMBER, AT(uptime_s)},
+	{"setup", FIELD_NUMBER, AT(setup), .about = "raised by one with each reload"},
+	{"role", FIELD_WORD, AT(role), .names = role_names, .schema = SCHEMA_REF("Role")},
+	{"actor", AT(actor)},
+	{"databases", FIELD_LIST, AT(databases), FIELD_N(struct daemon_view, n),
+     .of = &database_view_record},
+	{0},
+};
+#undef AT
+
+const struct record status_record = {
+	.name = "Status",
+	.about = "the state of the daemon",
+	.fields = status_fields,
+	.size = sizeof(struct daemon_view),
+};
 
 static void status(struct api_call *c)
 {
-	const struct environment *e = settings_environment(&c->setup->settings);
-	struct buf *out = &c->out->body;
+	const struct settings *s = &c->setup->settings;
 	int64_t up_us = clock_wall_us() - c->api->started_us;
-	buf_add(out, "{\"daemon\":");
-	buf_add_json(out, c->api->name);
-	json_text(out, "version", DEFIB_VERSION);
-	buf_add(out, ",\"environment\":{\"name\":");
-	json_value(out, e->name);
-	json_text(out, "color", e->color);
-	buf_add(out, "}");
-	json_time(out, "started", true, c->api->started_us);
-	json_number(out, "uptime_s", true, up_us > 0 ? up_us / US_PER_S : 0);
-	json_number(out, "setup", true, c->setup->number);
-	json_text(out, "role", role_names[c->role]);
-	json_text(out, "actor", c->actor);
-	add_databases(c, out);
-	buf_add(out, "}\n");
+	struct viewer viewer = api_viewer(c, NULL);
+	struct overview_view v;
+	struct daemon_view view = {
+		.name = c->api->name,
+		.version = DEFIB_VERSION,
+		.actor = c->actor,
+		.environment = settings_environment(s),
+		.started_us = c->api->started_us,
+		.uptime_s = up_us > 0 ? up_us / US_PER_S : 0,
+		.setup = c->setup->number,
+		.role = c->role,
+		.n = s->ndatabases,
+		.databases = ARENA_ARRAY(&c->arena, struct database_view, s->ndatabases + 1),
+	};
+	overview_read(c->api->overview, &c->arena, &v);
+	for (int i = 0; i < s->ndatabases; i++) {
+		const struct overview_database *seen = overview_database_named(&v, s->databases[i].name);
+		view.databases[i] = (struct database_view){.database = &s->databases[i]};
+		if (seen)
+			view.databases[i].seen = *seen;
+	}
+	record_json(&status_record, &view, &viewer, &c->out->body);
+	buf_add(&c->out->body, "\n");
 }
 
 const struct api_route api_status_routes[] = {

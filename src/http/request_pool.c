@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "http/api_values.h"
 
 #include <assert.h>
 #include <signal.h>

@@ -21,6 +21,7 @@ static struct database databases[2] = {
 	{.name = "gone", .url = "sqlite:/nowhere/gone.db", .engine = STORE_SQLITE},
 };
 static struct watch watches[1];
+static struct service http;
 
 static struct live_settings_box box;
 static struct api api;
@@ -46,6 +47,7 @@ static struct live_settings *make_setup(int ndatabases)
 	struct live_settings *s = live_settings_new();
 	s->settings = (struct settings){
 		.ndatabases = ndatabases, .databases = databases, .nwatches = 1, .watches = watches};
+	s->settings.sections[SECTION_HTTP] = &http;
 	return s;
 }
 

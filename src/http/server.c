@@ -3,8 +3,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "http/api_values.h"
+#include "http/api_worker.h"
 #include "http/server_inside.h"
-#include "worker/spool_file.h"
+#include "http/server_sockets.h"
+#include "store/spool_folder.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -84,7 +87,7 @@ static bool suspend_unless_woken(struct http_stream *s)
 	return again;
 }
 
-static ssize_t pull(void *arg, uint64_t at, char *to, size_t max)
+static ssize_t server_pull(void *arg, uint64_t at, char *to, size_t max)
 {
 	struct http_stream *s = arg;
 	(void)at;
@@ -117,11 +120,6 @@ static void stream_end(void *arg)
 	s->ops->gone(s->ctx);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
-}
-
-static struct MHD_Response *stream_response(struct http_stream *s)
-{
-	return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, pull, s, stream_end);
 }
 
 static void streams_wake(struct http *h)
@@ -170,7 +168,7 @@ static bool says_itself(const struct api_answer *a, const char *name)
 	return says;
 }
 
-static void add_headers(struct MHD_Response *out, const struct api_answer *a)
+static void server_add_headers(struct MHD_Response *out, const struct api_answer *a)
 {
 	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
 		if (!says_itself(a, always[i].name))
@@ -198,7 +196,8 @@ static enum MHD_Result request_answer(struct request *r)
 	struct api_answer *a = &r->answer;
 	struct MHD_Response *out;
 	if (r->stream) {
-		out = stream_response(r->stream);
+		out = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, server_pull, r->stream,
+		                                        stream_end);
 	} else {
 		size_t n = a->body.len;
 		out = n ? MHD_create_response_from_buffer(n, buf_detach(&a->body), MHD_RESPMEM_MUST_FREE)
@@ -206,7 +205,7 @@ static enum MHD_Result request_answer(struct request *r)
 	}
 	if (!out)
 		return MHD_NO;
-	add_headers(out, a);
+	server_add_headers(out, a);
 	if (r->ends || atomic_load(&r->http->stopping))
 		MHD_add_response_header(out, "Connection", "close");
 	count(r);
@@ -262,7 +261,7 @@ static bool refuse_token(struct request *r, uint64_t who)
 	return api_problem(&r->call, 401, "the token is not valid");
 }
 
-static bool is_known(struct request *r, const struct http_rules *rules)
+static bool server_is_known(struct request *r, const struct http_rules *rules)
 {
 	struct identity id;
 	if (auth_who(rules->auth, header(r, "Authorization"), &id) == AUTH_WRONG)
@@ -277,7 +276,7 @@ static bool may_ask(struct request *r)
 {
 	struct http *h = r->http;
 	pthread_rwlock_rdlock(&h->rules_lock);
-	bool ok = is_from_here(r, h->rules) && is_known(r, h->rules);
+	bool ok = is_from_here(r, h->rules) && server_is_known(r, h->rules);
 	pthread_rwlock_unlock(&h->rules_lock);
 	return ok;
 }
@@ -358,7 +357,7 @@ static enum MHD_Result on_head(struct request *r, const char *method, const char
 	r->asked = (struct api_request){.method = method, .target = r->target};
 	r->call.out = &r->answer;
 	api_answer_clear(&r->answer);
-	const char *why = strict_refusal(r->socket, method, url, version, &r->ends);
+	const char *why = server_head_refusal(r->socket, method, url, version, &r->ends);
 	if (why) {
 		r->ends = true;
 		api_problem(&r->call, 400, "%s", why);
@@ -431,7 +430,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *socket, cons
 
 /* ---- start and stop ---- */
 
-static const char *environment(const char *name)
+static const char *server_environment(const char *name)
 {
 	return getenv(name);
 }
@@ -448,7 +447,7 @@ static void rules_free(struct http_rules *r)
 static defib_err rules_load(const struct service *s, struct http_rules **out, struct failure *f)
 {
 	struct http_rules *r = mem_alloc(sizeof *r);
-	defib_err err = auth_load(s, environment, &r->auth, f);
+	defib_err err = auth_load(s, server_environment, &r->auth, f);
 	if (err) {
 		rules_free(r);
 		return err;
@@ -541,7 +540,7 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 		http_free(h);
 		return NULL;
 	}
-	clock_start(h);
+	connections_clock_start(h);
 	log_event(LOG_INFO, "http server started", LOG_STR("address", &h->address[0]),
 	          LOG_STR("url", &h->url[0]));
 	return h;
@@ -552,7 +551,7 @@ struct http *http_start(const struct http_options *o, struct failure *f)
 void http_stop(struct http *h)
 {
 	int listener = MHD_quiesce_daemon(h->mhd);
-	clock_stop(h);
+	connections_clock_stop(h);
 	atomic_store(&h->stopping, true);
 	request_pools_close(h->pools);
 	streams_wake(h);

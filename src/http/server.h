@@ -63,4 +63,7 @@ struct http_stream *http_stream(struct api_call *c, const char *type,
  */
 void http_stream_wake(struct http_stream *s);
 
+/* Ends those whose client left while there was nothing to send. */
+void streams_look(struct http *h);
+
 #endif

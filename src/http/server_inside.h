@@ -18,7 +18,6 @@ enum phase {
 	PHASE_SENDING,   /* until the answer is received: SEND_MS */
 	PHASE_STREAMING, /* as long as the client likes, while it receives what it is sent */
 };
-#define SEND_MS 60000
 #define ROOM_PART 32 /* one connection in this many is kept free */
 
 struct connection {
@@ -81,43 +80,5 @@ struct request {
 	struct pooled_request turn;
 	struct http_stream *stream; /* instead of an answer */
 };
-
-/* ---- server_sockets.c: setting up the library ---- */
-
-struct http_calls {
-	MHD_AccessHandlerCallback on_request;
-	void *(*on_target)(void *cls, const char *target, struct MHD_Connection *socket);
-	MHD_RequestCompletedCallback on_end;
-	MHD_NotifyConnectionCallback on_connection;
-};
-/* Listens and starts; fills in where. */
-MUST_CHECK defib_err server_start(struct http *h, const struct service *s,
-                                  const struct http_calls *calls, struct failure *f);
-
-/* ---- request heads that could be parsed in two ways ---- */
-
-/*
- * Why the head of a request is refused, or NULL. `chunked`: its body has no length; lenient parsing
- * by the library does no harm if the connection ends after it.
- */
-const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
-                           const char *version, bool *chunked);
-
-/* ---- connections, and those that take too long ---- */
-
-struct connection *connection_add(struct http *h, int fd);
-void connection_remove(struct http *h, struct connection *c);
-void connection_phase(struct connection *c, enum phase phase);
-/* Whether a client waits for an answer, or receives one. */
-bool connections_busy(struct http *h);
-void clock_start(struct http *h);
-void clock_stop(struct http *h);
-
-/* ---- answers ---- */
-
-/* ---- answers without an end ---- */
-
-/* Ends those whose client left while there was nothing to send. */
-void streams_look(struct http *h);
 
 #endif

@@ -3,8 +3,12 @@
  * connections and on the memory of each, TLS if there is a certificate, and its messages kept for
  * the one line that names the failure.
  */
+#include "http/server_sockets.h"
+
 #include "base/clock.h"
 #include "base/log.h"
+#include "http/api_worker.h"
+#include "http/server.h"
 #include "http/server_inside.h"
 
 #include <ctype.h>
@@ -28,7 +32,7 @@ static const struct {
 	{EACCES, "ports below 1024 need a privilege (CAP_NET_BIND_SERVICE): choose a higher one"},
 };
 
-static defib_err refuse(const struct address *at, int number, struct failure *f)
+static defib_err server_sockets_refuse(const struct address *at, int number, struct failure *f)
 {
 	char text[80];
 	address_text(at, text, sizeof text);
@@ -60,7 +64,7 @@ MUST_CHECK static defib_err listen_open(struct address *at, int *fd, struct fail
 	int on = 1, off = 0;
 	*fd = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (*fd < 0)
-		return refuse(at, errno, f);
+		return server_sockets_refuse(at, errno, f);
 	setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	if (at->v6)
 		setsockopt(*fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -68,7 +72,7 @@ MUST_CHECK static defib_err listen_open(struct address *at, int *fd, struct fail
 		int number = errno;
 		close(*fd);
 		*fd = -1;
-		return refuse(at, number, f);
+		return server_sockets_refuse(at, number, f);
 	}
 	at->port = real_port(*fd);
 	return DEFIB_OK;
@@ -122,9 +126,10 @@ static defib_err read_tls(const struct service_tls *t, struct buf *certificate, 
 	return err ? err : read_pem(t->key, "key", key, f);
 }
 
-static defib_err run(struct http *h, const struct service *s, const struct http_calls *calls,
-                     int fd, const struct buf *certificate, const struct buf *key,
-                     struct failure *f)
+static defib_err server_sockets_run(struct http *h, const struct service *s,
+                                    const struct http_calls *calls, int fd,
+                                    const struct buf *certificate, const struct buf *key,
+                                    struct failure *f)
 {
 	unsigned flags =
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
@@ -183,7 +188,7 @@ defib_err server_start(struct http *h, const struct service *s, const struct htt
 	if (!err)
 		err = listen_open(&h->at, &fd, f);
 	if (!err)
-		err = run(h, s, calls, fd, &certificate, &key, f);
+		err = server_sockets_run(h, s, calls, fd, &certificate, &key, f);
 	if (err && fd >= 0)
 		close(fd);
 	if (key.data)
@@ -293,7 +298,7 @@ static void cut_late(struct http *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void *tick(void *arg)
+static void *server_sockets_tick(void *arg)
 {
 	struct http *h = arg;
 	struct pollfd woken = {.fd = h->wake_clock, .events = POLLIN};
@@ -305,18 +310,18 @@ static void *tick(void *arg)
 	return NULL;
 }
 
-void clock_start(struct http *h)
+void connections_clock_start(struct http *h)
 {
 	sigset_t every, before;
 	h->wake_clock = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	sigfillset(&every);
 	pthread_sigmask(SIG_SETMASK, &every, &before);
-	if (h->wake_clock < 0 || pthread_create(&h->clock, NULL, tick, h) != 0)
+	if (h->wake_clock < 0 || pthread_create(&h->clock, NULL, server_sockets_tick, h) != 0)
 		abort();
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void clock_stop(struct http *h)
+void connections_clock_stop(struct http *h)
 {
 	eventfd_write(h->wake_clock, 1);
 	pthread_join(h->clock, NULL);
@@ -329,7 +334,8 @@ struct head {
 	bool walks;        /* the library keeps heads in the layout that we know */
 	const char *why;   /* the first problem */
 	int hosts, lengths, encodings;
-	bool old; /* HTTP/1.0 */
+	unsigned seen; /* of `once` */
+	bool old;      /* HTTP/1.0 */
 };
 
 static bool is_token(const char *text, size_t n)
@@ -357,14 +363,14 @@ static bool is_length(const char *text, size_t n)
 }
 
 /* Whether `n` bytes at the position are a former line end. */
-static bool ended(const struct head *h, size_t n)
+static bool server_sockets_ended(const struct head *h, size_t n)
 {
 	static const char zeros[4];
 	return h->at + n <= h->size && memcmp(h->bytes + h->at, zeros, n) == 0;
 }
 
 /* A pointer of the library as a position in the head; SIZE_MAX: it is elsewhere. */
-static size_t place(const struct head *h, const char *p)
+static size_t server_sockets_place(const struct head *h, const char *p)
 {
 	uintptr_t base = (uintptr_t)h->bytes, at = (uintptr_t)p;
 	return at >= base && at <= base + h->size ? at - base : SIZE_MAX;
@@ -374,14 +380,36 @@ static size_t place(const struct head *h, const char *p)
 static bool follows(struct head *h, const char *name, size_t nname, const char *value,
                     size_t nvalue)
 {
-	size_t value_at = place(h, value);
-	if (!ended(h, 2) || place(h, name) != h->at + 2 || value_at == SIZE_MAX)
+	size_t value_at = server_sockets_place(h, value);
+	if (!server_sockets_ended(h, 2) || server_sockets_place(h, name) != h->at + 2 ||
+	    value_at == SIZE_MAX)
 		return false;
 	for (size_t i = h->at + 2 + nname + 1; i < value_at; i++)
 		if (h->bytes[i] != ' ' && h->bytes[i] != '\t')
 			return false;
 	h->at = value_at + nvalue;
 	return true;
+}
+
+/*
+ * Who reads the first of two and who reads the last see different requests: a proxy that checks a
+ * token, for example, and this server.
+ */
+static const char *const once[] = {
+	"Authorization",      "Content-Type", "Last-Event-ID",
+	WORKER_SECRET_HEADER, "Origin",       "If-None-Match",
+	"Sec-Fetch-Site",     "Expect",       NULL,
+};
+
+static void judge_once(struct head *h, const char *name)
+{
+	for (int i = 0; once[i]; i++) {
+		if (strcasecmp(name, once[i]) != 0)
+			continue;
+		if (h->seen & 1U << i)
+			h->why = "the request has a header twice that may occur once";
+		h->seen |= 1U << i;
+	}
 }
 
 static void judge_framing(struct head *h, const char *name, const char *value, size_t nvalue)
@@ -416,12 +444,14 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
 		h->why = "a line of the head does not end with CRLF, or is folded";
 	else
 		judge_framing(h, name, value, nvalue);
+	if (!h->why)
+		judge_once(h, name);
 	return h->why ? MHD_NO : MHD_YES;
 }
 
 static const char *whole_refusal(const struct head *h)
 {
-	if (h->walks && !(ended(h, 4) && h->at + 4 == h->size))
+	if (h->walks && !(server_sockets_ended(h, 4) && h->at + 4 == h->size))
 		return "a line of the head does not end with CRLF";
 	if (h->hosts == 0 && !h->old)
 		return "the request has no Host";
@@ -439,18 +469,18 @@ static const char *whole_refusal(const struct head *h)
 /* One space after the method, and one before the version. */
 static bool is_line(const struct head *h, const char *method, const char *url, size_t version_at)
 {
-	return place(h, url) == strlen(method) + 1 && version_at >= 2 &&
+	return server_sockets_place(h, url) == strlen(method) + 1 && version_at >= 2 &&
 	       h->bytes[version_at - 1] == '\0' && h->bytes[version_at - 2] != ' ';
 }
 
-const char *strict_refusal(struct MHD_Connection *socket, const char *method, const char *url,
-                           const char *version, bool *chunked)
+const char *server_head_refusal(struct MHD_Connection *socket, const char *method, const char *url,
+                                const char *version, bool *chunked)
 {
 	const union MHD_ConnectionInfo *size =
 		MHD_get_connection_info(socket, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 	struct head h = {
 		.bytes = method, .size = size ? size->header_size : 0, .old = text_eq(version, "HTTP/1.0")};
-	size_t at = place(&h, version);
+	size_t at = server_sockets_place(&h, version);
 	h.walks = at != SIZE_MAX && at + strlen(version) <= h.size;
 	h.at = h.walks ? at + strlen(version) : 0;
 	if (h.walks && !is_line(&h, method, url, at))

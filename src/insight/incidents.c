@@ -39,7 +39,7 @@ static int by_cause(const void *x, const void *y)
 }
 
 /* By job, then time: the last of a job comes last. */
-static int by_job(const void *x, const void *y)
+static int incidents_by_job(const void *x, const void *y)
 {
 	const struct incident_entry *a = *(const struct incident_entry *const *)x;
 	const struct incident_entry *b = *(const struct incident_entry *const *)y;
@@ -64,7 +64,7 @@ static int latest_first(const void *x, const void *y)
 }
 
 /* Count different names, and keep the first few; `all` has room for each. */
-static void add_name(const char *name, const char **all, int *n, const char **kept)
+static void incidents_add_name(const char *name, const char **all, int *n, const char **kept)
 {
 	if (!name)
 		return;
@@ -95,7 +95,7 @@ static void count_job(const struct incident_entry *e, struct incident *out, int6
 }
 
 /* Entries of one cause, without a long gap. */
-static struct incident make(const struct incident_entry **entries, int n, struct arena *a)
+static struct incident incidents_make(const struct incident_entry **entries, int n, struct arena *a)
 {
 	const char **owners = ARENA_ARRAY(a, const char *, n),
 			   **watches = ARENA_ARRAY(a, const char *, n);
@@ -105,13 +105,13 @@ static struct incident make(const struct incident_entry **entries, int n, struct
 	                       .host = entries[0]->host,
 	                       .median_us = -1};
 	int ntimes = 0;
-	qsort(entries, (size_t)n, sizeof *entries, by_job);
+	qsort(entries, (size_t)n, sizeof *entries, incidents_by_job);
 	for (int i = 0; i < n; i++) {
 		const struct incident_entry *e = entries[i];
 		bool last = i + 1 == n || !text_eq(e->job, entries[i + 1]->job) ||
 		            !text_eq(e->watch, entries[i + 1]->watch);
-		add_name(e->watch, watches, &out.nwatches, out.watches);
-		add_name(e->worker ? e->worker : e->owner, owners, &out.nworkers, out.workers);
+		incidents_add_name(e->watch, watches, &out.nwatches, out.watches);
+		incidents_add_name(e->worker ? e->worker : e->owner, owners, &out.nworkers, out.workers);
 		if (!last)
 			continue;
 		verdicts[e->verdict]++;
@@ -140,12 +140,12 @@ void incidents_group(const struct incident_entry *entries, int n, struct arena *
 		while (to < n && same_cause(sorted[to - 1], sorted[to]) &&
 		       sorted[to]->at_us - sorted[to - 1]->at_us <= INCIDENT_GAP_US)
 			to++;
-		(*out)[(*nout)++] = make(sorted + from, to - from, a);
+		(*out)[(*nout)++] = incidents_make(sorted + from, to - from, a);
 	}
 	qsort(*out, (size_t)*nout, sizeof **out, latest_first);
 }
 
-static int by_id(const void *x, const void *y)
+static int incidents_by_id(const void *x, const void *y)
 {
 	const struct incident_worker *a = x, *b = y;
 	return (a->id > b->id) - (a->id < b->id);
@@ -159,7 +159,7 @@ void incidents_name(struct incident_entry *entries, int n, const struct incident
 		if (!entries[i].owner || !int_parse(entries[i].owner, &wanted.id))
 			continue;
 		const struct incident_worker *w =
-			bsearch(&wanted, workers, (size_t)nworkers, sizeof *workers, by_id);
+			bsearch(&wanted, workers, (size_t)nworkers, sizeof *workers, incidents_by_id);
 		entries[i].worker = w ? w->name : NULL;
 		entries[i].host = w ? w->host : NULL;
 	}
@@ -177,31 +177,24 @@ static void add_count(int64_t n, const char *one, const char *many, struct buf *
 /* Workers that are known are what was lost; without them, the jobs. */
 void incident_what(const struct incident *i, struct buf *out)
 {
-	static const char *const of_jobs[VERDICT_COUNT] = {
-		[VERDICT_NONE] = "got stuck",
-		[VERDICT_DEAD] = "lost their worker",
-		[VERDICT_SILENT] = "fell silent",
-		[VERDICT_OVERDUE] = "ran too long",
-		[VERDICT_ORPHAN] = "had no known worker",
-	};
-	bool workers = i->nworkers > 0;
-	if (i->host && workers && i->verdict == VERDICT_DEAD) {
+	bool workers = i->nworkers > 0, seen = verdict_has(i->verdict, VERDICT_SEEN);
+	if (i->host && workers && seen) {
 		buf_addf(out, "host %s lost ", i->host);
 		add_count(i->nworkers, "worker", "workers", out);
 		return;
 	}
 	if (!i->host)
 		buf_addf(out, "%s: ", i->watches[0]);
-	if (workers && (i->verdict == VERDICT_DEAD || i->verdict == VERDICT_SILENT))
+	if (workers && verdict_has(i->verdict, VERDICT_OF_WORKER))
 		add_count(i->nworkers, "worker", "workers", out);
 	else
 		add_count(i->jobs, "job", "jobs", out);
 	if (i->host)
 		buf_addf(out, " of host %s", i->host);
-	if (workers && i->verdict == VERDICT_DEAD)
+	if (workers && seen)
 		buf_add(out, i->nworkers == 1 ? " was lost" : " were lost");
 	else
-		buf_addf(out, " %s", of_jobs[i->verdict]);
+		buf_addf(out, " %s", verdict_kinds[i->verdict].of_jobs);
 }
 
 void incident_outcome(const struct incident *i, struct buf *out)

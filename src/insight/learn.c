@@ -34,8 +34,8 @@ static int64_t read_cursor(const char *document)
 	return us >= 0 && us <= ROW_INT_MOST ? us : 0;
 }
 
-static defib_err read_known(struct store *s, const char *watch, struct arena *a,
-                            struct learned *out, struct failure *f)
+static defib_err learn_read_known(struct store *s, const char *watch, struct arena *a,
+                                  struct learned *out, struct failure *f)
 {
 	struct learned_row *rows;
 	int n = 0;
@@ -72,10 +72,10 @@ defib_err learn_recall(struct store *s, const char *watch, struct arena *a, stru
 	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
 		err = forgive(daemon_table_open(s, "learned", false, &there, f), out, f);
-	return err || !there ? err : read_known(s, watch, a, out, f);
+	return err || !there ? err : learn_read_known(s, watch, a, out, f);
 }
 
-static void add_runs(struct learned *l, const struct run *runs, int n, struct arena *a)
+static void add_runs(struct learned *l, const struct finished_run *runs, int n, struct arena *a)
 {
 	for (int i = 0; i < n; i++) {
 		struct learned_kind *k = learned_find(l, runs[i].kind, a);
@@ -85,8 +85,8 @@ static void add_runs(struct learned *l, const struct run *runs, int n, struct ar
 	l->observed = n;
 }
 
-static const char *document_of(const struct learned *l, const struct learned_kind *k,
-                               struct arena *a)
+static const char *learn_document_of(const struct learned *l, const struct learned_kind *k,
+                                     struct arena *a)
 {
 	AUTO_BUF text = BUF_INIT;
 	buf_add(&text, "{");
@@ -109,7 +109,7 @@ static defib_err keep_it(struct store *s, const char *watch, struct learned *l, 
 		if (gone)
 			rows[n++] = (struct learned_row){k->kind, NULL};
 		else if (k->changed || !*k->kind)
-			rows[n++] = (struct learned_row){k->kind, document_of(l, k, a)};
+			rows[n++] = (struct learned_row){k->kind, learn_document_of(l, k, a)};
 	}
 	bool taken = false;
 	defib_err err = learned_write(s, watch, l->was, rows, n, a, &taken, f);
@@ -121,29 +121,29 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
                         struct learned *out, struct failure *f)
 {
 	const char *watch = b->watch->name;
-	struct run *runs = NULL;
-	int64_t last = 0;
-	int n = 0;
+	struct runs_page page = {.limit = LEARN_ROWS};
 	bool there = false;
 	*out = (struct learned){0};
 	defib_err err = census_now(s, &out->now_us, f);
 	if (!err)
 		err = forgive(daemon_table_open(s, "learned", keep, &there, f), out, f);
 	if (!err && there) {
-		err = forgive(read_known(s, watch, a, out, f), out, f);
+		err = forgive(learn_read_known(s, watch, a, out, f), out, f);
 		there = !out->not_kept.code;
 	}
 	learned_find(out, "", a);
+	page.after_us = out->cursor_us;
+	page.until_us = out->now_us + AHEAD_US;
 	if (!err)
-		err = runs_read(s, b, out->cursor_us, out->now_us + AHEAD_US, LEARN_ROWS, a, &runs, &n,
-		                &last, &out->sampled, f);
+		err = runs_read(s, b, &page, a, f);
 	if (err)
 		return err;
+	out->sampled = page.more;
 	out->kept = there;
-	add_runs(out, runs, n, a);
-	if (last == out->cursor_us)
+	add_runs(out, page.runs, page.n, a);
+	if (page.last_us == out->cursor_us)
 		return DEFIB_OK;
-	out->cursor_us = last;
+	out->cursor_us = page.last_us;
 	out->kept = false;
 	return there && keep ? forgive(keep_it(s, watch, out, a, f), out, f) : DEFIB_OK;
 }
@@ -155,29 +155,29 @@ bool runs_known(const struct watch *w)
 	return w->stats.started_at.text && w->stats.finished_at.text;
 }
 
-defib_err runs_read(struct store *s, const struct binding *b, int64_t after_us, int64_t until_us,
-                    int64_t limit, struct arena *a, struct run **out, int *n, int64_t *last_us,
-                    bool *more, struct failure *f)
+defib_err runs_read(struct store *s, const struct binding *b, struct runs_page *page,
+                    struct arena *a, struct failure *f)
 {
-	struct store_param params[] = {P_INT(after_us), P_INT(until_us), P_INT(limit)};
+	struct store_param params[] = {P_INT(page->after_us), P_INT(page->until_us),
+	                               P_INT(page->limit)};
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
 	int keys = b->watch->key.n;
-	*n = 0;
-	*last_us = after_us;
-	*more = false;
+	page->n = 0;
+	page->last_us = page->after_us;
+	page->more = false;
 	bool known = runs_sql(b, &sql);
 	defib_err err = known ? store_read(s, buf_text(&sql), params, 3, a, &rows, f) : DEFIB_OK;
 	if (err || !known)
 		return err;
-	*more = rows.nrows == limit;
-	*out = ARENA_ARRAY(a, struct run, rows.nrows + 1);
+	page->more = rows.nrows == page->limit;
+	page->runs = ARENA_ARRAY(a, struct finished_run, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++) {
 		int64_t started = row_int(&rows, i, keys + 1, 0), ended = row_int(&rows, i, keys + 2, 0);
-		*last_us = ended > *last_us ? ended : *last_us;
+		page->last_us = ended > page->last_us ? ended : page->last_us;
 		if (ended < started)
 			continue;
-		(*out)[(*n)++] = (struct run){
+		page->runs[page->n++] = (struct finished_run){
 			.job = job_text(&rows.cells[(size_t)i * (size_t)rows.ncols], keys, a),
 			.kind = row_text(&rows, i, keys),
 			.finished_us = ended,

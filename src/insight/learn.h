@@ -57,20 +57,23 @@ struct learned_kind *learned_find(struct learned *l, const char *kind, struct ar
 
 /* ---- runs that ended ---- */
 
-struct run {
+struct finished_run {
 	const char *job, *kind; /* kind NULL: none */
 	int64_t finished_us, took_us;
 };
 
 /* Whether the watch defines when its runs begin and end. */
 bool runs_known(const struct watch *w);
-/*
- * The newest `limit` runs that ended by themselves after `after_us` and up to `until_us`.
- * Impossible times (an end before its start) are left out; *last_us is the latest end that was
- * read, including those. *more: the limit left runs out.
- */
-MUST_CHECK defib_err runs_read(struct store *s, const struct binding *b, int64_t after_us,
-                               int64_t until_us, int64_t limit, struct arena *a, struct run **out,
-                               int *n, int64_t *last_us, bool *more, struct failure *f);
+/* The newest `limit` runs that ended by themselves after `after_us` and up to `until_us`. */
+struct runs_page {
+	int64_t after_us, until_us, limit;
+	/* Out; impossible times (an end before its start) are left out. */
+	struct finished_run *runs;
+	int n;
+	int64_t last_us; /* the latest end that was read, including those */
+	bool more;       /* the limit left runs out */
+};
+MUST_CHECK defib_err runs_read(struct store *s, const struct binding *b, struct runs_page *page,
+                               struct arena *a, struct failure *f);
 
 #endif

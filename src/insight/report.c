@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "insight/learn.h"
+#include "ledger/digest_store.h"
 #include "ledger/events.h"
 #include "ledger/overrides.h"
 #include "recover/bound.h"
@@ -44,19 +45,9 @@ static const struct {
 	{ENTRY_CHANGED_MEANWHILE, NULL, N(changed)}, {ENTRY_GUARD_HELD, "brake-holds", N(brakes)},
 };
 
-/* Recoveries by their remedy, as in the event table. */
-static const struct {
-	enum remedy remedy;
-	size_t offset;
-} remedies[] = {
-	{REMEDY_REQUEUE, N(requeued)},
-	{REMEDY_RETRY, N(retried)},
-	{REMEDY_FAIL, N(failed)},
-	{REMEDY_ROLLBACK, N(rollbacks)},
-};
 #undef N
 
-static void add_number(struct report_numbers *to, size_t offset, int64_t n)
+static void report_add_number(struct report_numbers *to, size_t offset, int64_t n)
 {
 	*(int64_t *)((char *)to + offset) += n;
 }
@@ -74,20 +65,20 @@ static struct report_numbers numbers_of(const struct digest_event *e)
 		.by_hand = e->by_hand ? e->n : 0,
 	};
 	out.recovered_by_hand = e->by_hand ? out.recovered : 0;
-	for (size_t i = 0; i < sizeof remedies / sizeof *remedies && out.recovered; i++)
-		if (text_eq(remedy_names[remedies[i].remedy], name->remedy))
-			add_number(&out, remedies[i].offset, e->n);
+	for (int r = 0; r < REMEDY_COUNT && out.recovered; r++)
+		if (text_eq(remedy_names[r], name->remedy))
+			out.by_remedy[r] += e->n;
 	for (size_t i = 0; i < sizeof further / sizeof *further && !e->by_hand; i++)
 		if (text_eq(further[i].event, e->event) &&
 		    (!further[i].rule || text_eq(further[i].rule, e->rule)))
-			add_number(&out, further[i].offset, e->n);
+			report_add_number(&out, further[i].offset, e->n);
 	return out;
 }
 
 static void add_numbers(struct report_numbers *to, const struct report_numbers *n)
 {
 	for (size_t k = 0; k < sizeof *n / sizeof(int64_t); k++)
-		add_number(to, k * sizeof(int64_t), ((const int64_t *)n)[k]);
+		report_add_number(to, k * sizeof(int64_t), ((const int64_t *)n)[k]);
 }
 
 static struct report_day *day_named(struct report_watch *w, const char *day)
@@ -98,7 +89,7 @@ static struct report_day *day_named(struct report_watch *w, const char *day)
 	return NULL;
 }
 
-static void add_event(const struct digest_event *e, struct report_watch *out)
+static void report_add_event(const struct digest_event *e, struct report_watch *out)
 {
 	struct report_numbers one = numbers_of(e);
 	add_numbers(e->before ? &out->before : &out->now, &one);
@@ -113,7 +104,7 @@ static void add_event(const struct digest_event *e, struct report_watch *out)
 void report_add_up(const struct digest_event *events, int n, struct report_watch *out)
 {
 	for (int i = 0; i < n; i++)
-		add_event(&events[i], out);
+		report_add_event(&events[i], out);
 }
 
 void report_total(const struct report *r, struct report_numbers *now, struct report_numbers *before)
@@ -128,7 +119,7 @@ void report_total(const struct report *r, struct report_numbers *now, struct rep
 /* ---- reading one watch ---- */
 
 /* One watch being read, in its open session. */
-struct reading {
+struct report_reading {
 	struct session *session;
 	struct store *store;
 	const struct period *period;
@@ -136,10 +127,10 @@ struct reading {
 	struct report_watch *out;
 };
 
-typedef defib_err (*read_fn)(struct reading *x, struct failure *f);
+typedef defib_err (*read_fn)(struct report_reading *x, struct failure *f);
 
 /* Owners as they may be shown, whatever the evidence had when it was written. */
-static void mask_owners(struct reading *x)
+static void mask_owners(struct report_reading *x)
 {
 	struct digest_list *t = &x->out->owners;
 	for (int i = 0; i < t->n && x->out->watch->owner.text; i++) {
@@ -149,7 +140,7 @@ static void mask_owners(struct reading *x)
 	}
 }
 
-static defib_err read_ledger(struct reading *x, struct failure *f)
+static defib_err report_read_ledger(struct report_reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
 	struct digest d;
@@ -167,13 +158,13 @@ static defib_err read_ledger(struct reading *x, struct failure *f)
 	return DEFIB_OK;
 }
 
-static defib_err read_mistakes(struct reading *x, struct failure *f)
+static defib_err read_mistakes(struct report_reading *x, struct failure *f)
 {
 	return digest_mistakes(x->store, x->out->watch->name, x->period, &x->out->mistakes, f);
 }
 
 /* Only its row shows whether a hold is in force: the only use of the user's tables. */
-static defib_err read_holds(struct reading *x, struct failure *f)
+static defib_err report_read_holds(struct report_reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
 	struct bound b = {0};
@@ -189,7 +180,7 @@ static defib_err read_holds(struct reading *x, struct failure *f)
 }
 
 /* What the leader last reported about itself. */
-static defib_err read_near_misses(struct reading *x, struct failure *f)
+static defib_err read_near_misses(struct report_reading *x, struct failure *f)
 {
 	struct status_row *rows;
 	int n = 0;
@@ -218,7 +209,7 @@ static bool worth_saying(enum advice a)
 	return a != ADVICE_FEW && a != ADVICE_FITS;
 }
 
-static defib_err read_advice(struct reading *x, struct failure *f)
+static defib_err read_advice(struct report_reading *x, struct failure *f)
 {
 	struct report_watch *w = x->out;
 	struct learned learned;
@@ -245,10 +236,10 @@ static defib_err read_advice(struct reading *x, struct failure *f)
 
 /* Each separately: one that takes too long does not affect the others. */
 static const read_fn readers[] = {
-	read_ledger, read_mistakes, read_holds, read_near_misses, read_advice,
+	report_read_ledger, read_mistakes, report_read_holds, read_near_misses, read_advice,
 };
 
-static defib_err read_watch(struct reading *x, bool ledger_off, struct failure *f)
+static defib_err report_read_watch(struct report_reading *x, bool ledger_off, struct failure *f)
 {
 	bool exists = false;
 	struct report_watch *w = x->out;
@@ -296,9 +287,9 @@ void report_gather(const struct report_source *sources, int n, const struct peri
 			continue;
 		*w = (struct report_watch){.watch = s->watch, .database = s->database};
 		defib_err err = session_ready(s->session, &f);
-		struct reading x = {s->session, s->session->store, &out->period, a, w};
+		struct report_reading x = {s->session, s->session->store, &out->period, a, w};
 		if (!err)
-			err = read_watch(&x, ledger_off, &f);
+			err = report_read_watch(&x, ledger_off, &f);
 		if (err)
 			out->lost[out->nlost++] = (struct report_lost){s->database->name, f};
 		else

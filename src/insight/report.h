@@ -22,14 +22,14 @@ struct report_day {
 	int64_t recovered, held, reported;
 };
 
-/* The numbers of a period, as events.h defines them; `recovered` is the sum of the four below. */
+/* The numbers of a period, as events.h defines them; `recovered` is the sum over the remedies. */
 struct report_numbers {
 	int64_t detected, recovered;
-	int64_t requeued, retried, failed, rollbacks;
-	int64_t recovered_by_hand; /* of the recovered: by an operator */
-	int64_t held;              /* put on hold */
-	int64_t rolled_back;       /* rollbacks that were completed */
-	int64_t reported;          /* found stuck and left unchanged */
+	int64_t by_remedy[REMEDY_COUNT]; /* of those whose events count as recovered */
+	int64_t recovered_by_hand;       /* of the recovered: by an operator */
+	int64_t held;                    /* put on hold */
+	int64_t rolled_back;             /* rollbacks that were completed */
+	int64_t reported;                /* found stuck and left unchanged */
 	int64_t exhausted, late, returned, changed, brakes;
 	int64_t by_hand; /* acts of operators */
 };

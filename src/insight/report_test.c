@@ -60,10 +60,11 @@ static void events_count_for_what_they_are(void **state)
 	w.ndays = report_days(&p, &a, &w.days);
 	report_add_up(events, sizeof events / sizeof *events, &w);
 	assert_true(w.now.detected == 39 && w.now.recovered == 55 && w.now.recovered_by_hand == 20);
-	assert_true(w.now.requeued == 23 && w.now.failed == 2 && w.now.rollbacks == 30);
+	assert_true(w.now.by_remedy[REMEDY_REQUEUE] == 23 && w.now.by_remedy[REMEDY_FAIL] == 2 &&
+	            w.now.by_remedy[REMEDY_ROLLBACK] == 30);
 	assert_true(w.now.rolled_back == 69);
 	assert_true(w.now.held == 4 && w.now.by_hand == 35 && w.now.brakes == 6);
-	assert_true(w.before.recovered == 9 && w.before.retried == 9);
+	assert_true(w.before.recovered == 9 && w.before.by_remedy[REMEDY_RETRY] == 9);
 	assert_true(w.days[0].recovered == 3 && w.days[0].held == 0);
 	assert_true(w.days[1].recovered == 52 && w.days[1].held == 4);
 	arena_release(&a);

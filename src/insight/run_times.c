@@ -59,7 +59,7 @@ void run_times_fade(struct run_times *t, int64_t now_us)
 	}
 }
 
-static int64_t greater(int64_t a, int64_t b)
+static int64_t run_times_greater(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -68,8 +68,8 @@ void run_times_merge(struct run_times *into, const struct run_times *from)
 {
 	for (int i = 0; i < RUN_TIMES_BUCKETS; i++)
 		into->counts[i] += from->counts[i];
-	into->longest_us = greater(into->longest_us, from->longest_us);
-	into->longest_before_us = greater(into->longest_before_us, from->longest_before_us);
+	into->longest_us = run_times_greater(into->longest_us, from->longest_us);
+	into->longest_before_us = run_times_greater(into->longest_before_us, from->longest_before_us);
 	if (!into->halved_us)
 		into->halved_us = from->halved_us;
 }
@@ -84,7 +84,7 @@ double run_times_n(const struct run_times *t)
 
 int64_t run_times_longest(const struct run_times *t)
 {
-	return greater(t->longest_us, t->longest_before_us);
+	return run_times_greater(t->longest_us, t->longest_before_us);
 }
 
 int64_t run_times_quantile(const struct run_times *t, double share)

@@ -155,7 +155,7 @@ void series_json(const struct series_point *p, struct buf *out)
 
 #define MOST INT64_C(1000000000000000) /* sums of these do not overflow */
 
-static int64_t number_of(const json_t *root, const char *name, int64_t without)
+static int64_t series_number_of(const json_t *root, const char *name, int64_t without)
 {
 	const json_t *n = json_object_get(root, name);
 	bool good = json_is_integer(n) && json_integer_value(n) >= 0 && json_integer_value(n) <= MOST;
@@ -169,7 +169,7 @@ static void counts_of(const json_t *root, const char *name, int64_t *counts, int
 	char one[32];
 	for (int i = 0; given && i < n; i++) {
 		name_of(i, one);
-		counts[i] = number_of(given, one, 0);
+		counts[i] = series_number_of(given, one, 0);
 	}
 }
 
@@ -179,11 +179,11 @@ void series_parse(const char *json, struct series_point *out)
 	*out = series_none;
 	if (!root)
 		return;
-	out->waiting = number_of(root, "waiting", SERIES_UNKNOWN);
-	out->oldest_ms = number_of(root, "oldest_ms", SERIES_UNKNOWN);
-	out->running = number_of(root, "running", SERIES_UNKNOWN);
-	out->done = number_of(root, "done", SERIES_UNKNOWN);
-	out->failed = number_of(root, "failed", SERIES_UNKNOWN);
+	out->waiting = series_number_of(root, "waiting", SERIES_UNKNOWN);
+	out->oldest_ms = series_number_of(root, "oldest_ms", SERIES_UNKNOWN);
+	out->running = series_number_of(root, "running", SERIES_UNKNOWN);
+	out->done = series_number_of(root, "done", SERIES_UNKNOWN);
+	out->failed = series_number_of(root, "failed", SERIES_UNKNOWN);
 	counts_of(root, "recovered", out->recovered, VERDICT_COUNT, verdict_name);
 	counts_of(root, "detection", out->detection, SERIES_BUCKETS, bound_name);
 }
@@ -204,8 +204,8 @@ static void parse_place(const char *watch, const char *json, struct series_place
 	json_auto_t *root = json_loads(json, 0, NULL);
 	*out = (struct series_place){
 		.watch = watch,
-		.turn = number_of(root, "turn", 0),
-		.ledger = number_of(root, "ledger", 0),
+		.turn = series_number_of(root, "turn", 0),
+		.ledger = series_number_of(root, "ledger", 0),
 		.ended_us = place_time(root),
 	};
 }
@@ -266,7 +266,7 @@ static defib_err take_places(struct store *s, const struct series_news *news, in
 
 /* ---- steps ---- */
 
-struct slot {
+struct series_slot {
 	const struct series_range_about *about;
 	int64_t at_s;
 	const char *watch;
@@ -280,7 +280,7 @@ static int64_t oldest_of(const struct series_range_about *about, int64_t now_s)
 }
 
 /* Of one watch: its minutes, added up in the steps of each range. */
-static int fill_slots(const struct series_news *news, int64_t now_s, struct slot *slots)
+static int fill_slots(const struct series_news *news, int64_t now_s, struct series_slot *slots)
 {
 	int n = 0;
 	for (int m = 0; m < news->n; m++)
@@ -293,14 +293,14 @@ static int fill_slots(const struct series_news *news, int64_t now_s, struct slot
 			while (k < n && (slots[k].about != about || slots[k].at_s != at_s))
 				k++;
 			if (k == n)
-				slots[n++] = (struct slot){about, at_s, news->place.watch, series_none};
+				slots[n++] = (struct series_slot){about, at_s, news->place.watch, series_none};
 			series_add(&slots[k].point, &news->minutes[m].point);
 		}
 	return n;
 }
 
 /* The first touched step of each range, as parameters; far in the future if there is none. */
-static void touched(const struct slot *slots, int n, struct store_param *params)
+static void touched(const struct series_slot *slots, int n, struct store_param *params)
 {
 	for (int i = 0; i < SERIES_RANGES; i++) {
 		int64_t from = INT64_MAX;
@@ -322,8 +322,8 @@ static const char *each_range(const char *head, const char *compare, struct aren
 }
 
 /* What the table has of the same steps. */
-static defib_err add_stored(struct store *s, struct slot *slots, int n, struct arena *a,
-                            struct failure *f)
+static defib_err series_add_stored(struct store *s, struct series_slot *slots, int n,
+                                   struct arena *a, struct failure *f)
 {
 	struct store_param params[SERIES_RANGES];
 	struct store_rows rows;
@@ -345,8 +345,8 @@ static defib_err add_stored(struct store *s, struct slot *slots, int n, struct a
 	return err;
 }
 
-static defib_err store_slots(struct store *s, const struct slot *slots, int n, struct arena *a,
-                             struct failure *f)
+static defib_err store_slots(struct store *s, const struct series_slot *slots, int n,
+                             struct arena *a, struct failure *f)
 {
 	AUTO_RELATION r = {.engine = s->engine};
 	start_relation(&r, true);
@@ -381,13 +381,13 @@ static defib_err write_inside(struct store *s, const struct series_news *news, i
 	int room = 0, nslots = 0;
 	for (int i = 0; i < n; i++)
 		room += news[i].n * SERIES_RANGES;
-	struct slot *slots = ARENA_ARRAY(a, struct slot, room + 1);
+	struct series_slot *slots = ARENA_ARRAY(a, struct series_slot, room + 1);
 	defib_err err = take_places(s, news, n, taken, a, f);
 	for (int i = 0; !err && i < n; i++)
 		if (taken[i])
 			nslots += fill_slots(&news[i], now_s, &slots[nslots]);
 	if (!err && nslots)
-		err = add_stored(s, slots, nslots, a, f);
+		err = series_add_stored(s, slots, nslots, a, f);
 	if (!err && nslots)
 		err = store_slots(s, slots, nslots, a, f);
 	return err ? err : remove_old(s, now_s, a, f);
@@ -414,7 +414,7 @@ static void start_series(enum series_range range, int64_t now_s, struct arena *a
 		out->points[i] = series_none;
 }
 
-static void put_row(const struct store_rows *rows, int row, struct series *out)
+static void series_put_row(const struct store_rows *rows, int row, struct series *out)
 {
 	int64_t at = (row_int(rows, row, 0, 0) - out->from_s) / out->about->step_s;
 	struct series_point point;
@@ -425,8 +425,8 @@ static void put_row(const struct store_rows *rows, int row, struct series *out)
 }
 
 /* at, watch, numbers; `watch` NULL: of all. */
-static defib_err read_rows(struct store *s, const struct series *of, const char *watch,
-                           struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err series_read_rows(struct store *s, const struct series *of, const char *watch,
+                                  struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[] = {P_INT(of->about->step_s), P_INT(of->from_s), P_TEXT(watch)};
 	bool there = false;
@@ -447,9 +447,9 @@ defib_err series_read(struct store *s, enum series_range range, const char *watc
 {
 	struct store_rows rows;
 	start_series(range, now_s, a, out);
-	defib_err err = read_rows(s, out, watch, a, &rows, f);
+	defib_err err = series_read_rows(s, out, watch, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
-		put_row(&rows, i, out);
+		series_put_row(&rows, i, out);
 	return err;
 }
 
@@ -461,10 +461,10 @@ defib_err series_read_each(struct store *s, enum series_range range, const char 
 	*out = ARENA_ARRAY(a, struct series, n + 1);
 	for (int i = 0; i <= n; i++)
 		start_series(range, now_s, a, &(*out)[i]);
-	defib_err err = read_rows(s, &(*out)[n], NULL, a, &rows, f);
+	defib_err err = series_read_rows(s, &(*out)[n], NULL, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		for (int k = 0; k < n; k++)
 			if (text_eq(watches[k], row_text(&rows, i, 1)))
-				put_row(&rows, i, &(*out)[k]);
+				series_put_row(&rows, i, &(*out)[k]);
 	return err;
 }

@@ -7,6 +7,9 @@
  *                           but follows from the attempts around it, or from the workflow
  *   job, lease              the attempt that is running
  */
+
+#include "insight/step_attempts.h"
+
 #include "insight/story.h"
 
 #include "base/clock.h"
@@ -25,7 +28,7 @@ struct found {
 	bool rolls; /* it ended in a rollback: what follows is of another step */
 };
 
-struct gathering {
+struct attempts_gathering {
 	struct store *store;
 	const struct watch *watch;
 	bool queue;
@@ -36,7 +39,7 @@ struct gathering {
 	int n, cap;
 };
 
-static struct found *add(struct gathering *g)
+static struct found *attempts_add(struct attempts_gathering *g)
 {
 	if (g->n == g->cap) {
 		struct found *more = ARENA_ARRAY(g->arena, struct found, g->cap * 2 + 16);
@@ -52,7 +55,7 @@ static struct found *add(struct gathering *g)
 /* ---- of the steps' own records ---- */
 
 /* A record describes an attempt, unless it only passed, is to run again, or is being undone. */
-static void add_recorded(struct gathering *g)
+static void add_recorded(struct attempts_gathering *g)
 {
 	for (int i = 0; i < g->story->nsteps; i++) {
 		const struct story_step *s = &g->story->steps[i];
@@ -61,7 +64,7 @@ static void add_recorded(struct gathering *g)
 		if (text_eq(s->state, step_state_names[STEP_AGAIN]) || (run && s->error) ||
 		    (!run && !s->attempt))
 			continue;
-		struct found *one = add(g);
+		struct found *one = attempts_add(g);
 		one->step = s->name;
 		one->position = s->position;
 		one->is = (struct story_attempt){
@@ -92,7 +95,7 @@ static const char *without_step(const char *error, const char *step)
 	           : error;
 }
 
-static defib_err add_kept(struct gathering *g, struct failure *f)
+static defib_err add_kept(struct attempts_gathering *g, struct failure *f)
 {
 	static const char sql[] =
 		"SELECT step, position, epoch, attempt, undo, worker, outcome, error, {us started_at}, "
@@ -101,7 +104,7 @@ static defib_err add_kept(struct gathering *g, struct failure *f)
 	struct store_param params[] = {P_TEXT(g->watch->name), P_TEXT(g->story->row.job)};
 	defib_err err = dialect_exec(g->store, sql, params, 2, g->arena, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		struct found *one = add(g);
+		struct found *one = attempts_add(g);
 		one->step = row_text(&rows, i, 0);
 		one->position = row_int(&rows, i, 1, 0);
 		one->is = (struct story_attempt){
@@ -137,7 +140,7 @@ static bool is_set(const json_t *value)
 }
 
 /* Whether an entry ended an attempt: the job was judged stuck, or taken from its worker. */
-static bool ends_attempt(const struct gathering *g, const struct ledger_row *r,
+static bool ends_attempt(const struct attempts_gathering *g, const struct ledger_row *r,
                          const json_t *before)
 {
 	const json_t *owner = json_object_get(before, "owner");
@@ -147,7 +150,7 @@ static bool ends_attempt(const struct gathering *g, const struct ledger_row *r,
 	       (g->queue && owner && !json_is_null(owner));
 }
 
-static void add_lost_one(struct gathering *g, const struct ledger_row *r)
+static void add_lost_one(struct attempts_gathering *g, const struct ledger_row *r)
 {
 	json_auto_t *before = r->before ? json_read(r->before, 0) : NULL;
 	json_auto_t *evidence = r->evidence ? json_read(r->evidence, 0) : NULL;
@@ -157,7 +160,7 @@ static void add_lost_one(struct gathering *g, const struct ledger_row *r)
 		return;
 	bool began = time_of(json_object_get(evidence, "started_at"), &started) ||
 	             (g->queue && time_of(json_object_get(before, "claimed_at"), &started));
-	struct found *one = add(g);
+	struct found *one = attempts_add(g);
 	one->rolls = text_eq(r->event, ENTRY_ROLLBACK_STARTED);
 	one->is = (struct story_attempt){
 		.undo = g->queue && is_set(json_object_get(before, "undoing")),
@@ -174,14 +177,8 @@ static void add_lost_one(struct gathering *g, const struct ledger_row *r)
 	one->is.ended_us = ended;
 }
 
-static void add_lost(struct gathering *g)
-{
-	for (int i = 0; i < g->story->nentries; i++)
-		add_lost_one(g, &g->story->entries[i]);
-}
-
 /* Owners in the built-in queue are ids of workers: their names, as long as those are kept. */
-static defib_err name_workers(struct gathering *g, struct failure *f)
+static defib_err name_workers(struct attempts_gathering *g, struct failure *f)
 {
 	const struct dialect *d = store_dialect(g->store);
 	AUTO_BUF ids = BUF_INIT;
@@ -206,7 +203,7 @@ static defib_err name_workers(struct gathering *g, struct failure *f)
 
 /* ---- the running one ---- */
 
-static defib_err add_running(struct gathering *g, struct failure *f)
+static defib_err add_running(struct attempts_gathering *g, struct failure *f)
 {
 	static const char in_queue[] =
 		"SELECT j.epoch, j.attempts, {us j.claimed_at}, w.name, j.undoing FROM defib.job j LEFT "
@@ -223,7 +220,7 @@ static defib_err add_running(struct gathering *g, struct failure *f)
 	                             g->arena, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
-	add(g)->is = (struct story_attempt){
+	attempts_add(g)->is = (struct story_attempt){
 		.outcome = STORY_RUNNING,
 		.has_epoch = true,
 		.epoch = row_int(&rows, 0, 0, 0),
@@ -249,7 +246,7 @@ static int by_end(const void *a, const void *b)
 	return (x->epoch > y->epoch) - (x->epoch < y->epoch);
 }
 
-static bool finished(const struct found *one)
+static bool attempts_finished(const struct found *one)
 {
 	return text_eq(one->is.outcome, OF_RUN);
 }
@@ -262,7 +259,7 @@ static void name_it(struct found *one, const char *step, int64_t position)
 }
 
 /* What a worker would choose now. */
-static void name_next(struct gathering *g, struct found *one)
+static void name_next(struct attempts_gathering *g, struct found *one)
 {
 	struct step_records now = {.items =
 	                               ARENA_ARRAY(g->arena, struct step_record, g->story->nsteps + 1)};
@@ -277,12 +274,12 @@ static void name_next(struct gathering *g, struct found *one)
 }
 
 /* The first step that no earlier attempt had finished. */
-static void name_first_open(struct gathering *g, int at)
+static void name_first_open(struct attempts_gathering *g, int at)
 {
 	for (int k = 0; k < g->flow->nsteps && !g->all[at].step; k++) {
 		bool done = false;
 		for (int i = 0; i < at; i++)
-			done = done || (finished(&g->all[i]) && !g->all[i].is.undo &&
+			done = done || (attempts_finished(&g->all[i]) && !g->all[i].is.undo &&
 			                text_eq(g->all[i].step, g->flow->steps[k].name));
 		if (!done)
 			name_it(&g->all[at], g->flow->steps[k].name, k);
@@ -290,7 +287,7 @@ static void name_first_open(struct gathering *g, int at)
 }
 
 /* Attempts follow each other: one that finished nothing is followed by one at the same step. */
-static void name_steps(struct gathering *g)
+static void name_steps(struct attempts_gathering *g)
 {
 	for (int i = g->n - 1; i >= 0; i--) {
 		struct found *one = &g->all[i];
@@ -302,7 +299,8 @@ static void name_steps(struct gathering *g)
 			name_it(one, next->step, next->position);
 		else if (!next && g->flow && !one->rolls)
 			name_next(g, one);
-		else if (before && before->step && !finished(before) && before->is.undo == one->is.undo)
+		else if (before && before->step && !attempts_finished(before) &&
+		         before->is.undo == one->is.undo)
 			name_it(one, before->step, before->position);
 		else if (g->flow && !one->is.undo)
 			name_first_open(g, i);
@@ -329,7 +327,7 @@ static int by_position(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void group(struct gathering *g)
+static void group(struct attempts_gathering *g)
 {
 	struct story *s = g->story;
 	struct story_step *steps = ARENA_ARRAY(g->arena, struct story_step, s->nsteps + g->n + 1);
@@ -354,13 +352,15 @@ defib_err step_attempts_read(struct store *s, const struct watch *w, bool queue,
                              const struct workflow *flow, struct arena *a, struct story *out,
                              struct failure *f)
 {
-	struct gathering g = {.store = s, .watch = w, .queue = queue, .flow = flow, .arena = a};
+	struct attempts_gathering g = {
+		.store = s, .watch = w, .queue = queue, .flow = flow, .arena = a};
 	g.story = out;
 	defib_err err = add_kept(&g, f);
 	if (err || (g.n == 0 && out->nsteps == 0 && !flow))
 		return err; /* no workflow */
 	add_recorded(&g);
-	add_lost(&g);
+	for (int i = 0; i < out->nentries; i++)
+		add_lost_one(&g, &out->entries[i]);
 	err = name_workers(&g, f);
 	if (!err)
 		err = add_running(&g, f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/story.h"
 
+#include "insight/step_attempts.h"
 #include "watch/timesql.h"
 
 struct telling {
@@ -31,7 +32,7 @@ static defib_err select_row(struct telling *t, const char *list, struct store_ro
 	return store_exec(t->store, buf_text(&sql), params, b->watch->key.n, t->arena, rows, f);
 }
 
-static defib_err read_columns(struct telling *t, struct story *out, struct failure *f)
+static defib_err story_read_columns(struct telling *t, struct story *out, struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = select_row(t, "t.*", &rows, f);
@@ -91,14 +92,11 @@ static defib_err tables_there(struct telling *t, struct own_tables *out, struct 
 	return err;
 }
 
-/* `numbered`: in tables of the current version. */
-static defib_err read_steps(struct telling *t, bool numbered, struct story *out, struct failure *f)
+static defib_err story_read_steps(struct telling *t, struct story *out, struct failure *f)
 {
-	const char *sql = arena_printf(
-		t->arena,
-		"SELECT step, position, state, epoch, output, error, {us started_at}, {us finished_at}%s "
-		"FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step",
-		numbered ? ", attempt, worker" : ", NULL, NULL");
+	static const char sql[] =
+		"SELECT step, position, state, epoch, output, error, {us started_at}, {us finished_at}, "
+		"attempt, worker FROM defib.step WHERE watch = $1 AND job = $2 ORDER BY position, step";
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(t->sql->binding->watch->name), P_TEXT(t->job)};
 	defib_err err = dialect_exec(t->store, sql, params, 2, t->arena, &rows, f);
@@ -167,7 +165,7 @@ static bool is_queue(const struct watch *w)
 	return text_eq(w->table, "defib.job") || text_eq(w->table, "defib_job");
 }
 
-static const struct workflow *workflow_of(const struct telling *t, const struct story *s)
+static const struct workflow *story_workflow_of(const struct telling *t, const struct story *s)
 {
 	const struct watch *w = t->sql->binding->watch;
 	const char *kind = s->row.facts.kind;
@@ -183,9 +181,9 @@ static defib_err read_work(struct telling *t, struct story *out, struct failure 
 	bool queue = is_queue(w);
 	defib_err err = tables_there(t, &own, f);
 	if (!err && own.step)
-		err = read_steps(t, own.step_attempt, out, f);
+		err = story_read_steps(t, out, f);
 	if (!err && own.step_attempt)
-		err = step_attempts_read(t->store, w, queue, workflow_of(t, out), t->arena, out, f);
+		err = step_attempts_read(t->store, w, queue, story_workflow_of(t, out), t->arena, out, f);
 	if (!err && own.progress && queue)
 		err = read_progress(t, out, f);
 	if (!err && own.job_data && queue)
@@ -193,7 +191,7 @@ static defib_err read_work(struct telling *t, struct story *out, struct failure 
 	return err;
 }
 
-static defib_err read_ledger(struct telling *t, struct story *out, struct failure *f)
+static defib_err story_read_ledger(struct telling *t, struct story *out, struct failure *f)
 {
 	const char *watch = t->sql->binding->watch->name;
 	struct ledger_filter filter = {
@@ -235,7 +233,7 @@ defib_err story_read(struct store *s, const struct watch_sql *q, const struct le
 	int n = 0;
 	*out = (struct story){0};
 	*found = false;
-	defib_err err = browse_jobs(s, q, l, &one, a, &rows, &n, &more, f);
+	defib_err err = browse_jobs(&(struct look){s, q, l, a}, &one, &rows, &n, &more, f);
 	if (err || n == 0)
 		return err;
 	*found = true;
@@ -243,11 +241,11 @@ defib_err story_read(struct store *s, const struct watch_sql *q, const struct le
 	t.job = out->row.job;
 	for (int k = 0; k < q->binding->watch->key.n; k++)
 		t.key[k] = out->row.at.key[k];
-	err = read_columns(&t, out, f);
+	err = story_read_columns(&t, out, f);
 	if (!err)
 		err = read_moments(&t, out, f);
 	if (!err)
-		err = read_ledger(&t, out, f);
+		err = story_read_ledger(&t, out, f);
 	if (!err)
 		err = read_work(&t, out, f);
 	return err ? err : claim_of(s, q->binding->watch, t.job, a, &out->claim, &out->has_claim, f);

@@ -81,12 +81,4 @@ MUST_CHECK defib_err story_read(struct store *s, const struct watch_sql *q, cons
                                 const struct workflow_list *flows, const char *job, struct arena *a,
                                 struct story *out, bool *found, struct failure *f);
 
-/*
- * Adds attempts to the steps of the story, and the steps that are not finished. `flow` is NULL if
- * the workflow of the job is not known; then a step that has not ended may be missing.
- */
-MUST_CHECK defib_err step_attempts_read(struct store *s, const struct watch *w, bool queue,
-                                        const struct workflow *flow, struct arena *a,
-                                        struct story *out, struct failure *f);
-
 #endif

@@ -4,8 +4,10 @@
 #include "ledger/events.h"
 #include "recover/decide.h"
 #include "recover/held.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/stats_sql.h"
 
 #define LOOK_ROWS 10000
@@ -13,11 +15,12 @@
  * Beyond this, the exact number of stuck jobs is of no use; the limit is lower for callers that
  * cannot wait.
  */
-static const int64_t stuck_most[] = {[TALLY_ALL] = 1000000, [TALLY_QUICK] = 2000};
+static const int64_t stuck_most[] = {
+	[TALLY_ALL] = 1000000, [TALLY_QUICK] = 2000, [TALLY_BRIEF] = 2000};
 
 /* One statement in a read-only transaction; NULL parameters: none. */
-static defib_err ask(struct store *s, const char *sql, const char *watch, struct arena *a,
-                     struct store_rows *rows, struct failure *f)
+static defib_err tally_ask(struct store *s, const char *sql, const char *watch, struct arena *a,
+                           struct store_rows *rows, struct failure *f)
 {
 	struct store_param param = P_TEXT(watch);
 	return store_read(s, sql, &param, watch ? 1 : 0, a, rows, f);
@@ -32,7 +35,8 @@ static int64_t scaled(int64_t n, const struct stats_sample *sample)
 }
 
 /* The sample for a table that is too large to count now; a table of unknown size is counted. */
-static struct stats_sample sample_of(struct store *s, const struct binding *b, struct arena *a)
+static struct stats_sample tally_sample_of(struct store *s, const struct binding *b,
+                                           struct arena *a)
 {
 	struct stats_sample sample = {.share = 0};
 	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
@@ -40,20 +44,22 @@ static struct stats_sample sample_of(struct store *s, const struct binding *b, s
 	struct failure ignored = {0};
 	sql_table(&name, b->watch->table);
 	table_size_sql(b, &sql);
-	if (ask(s, buf_text(&sql), dialect_of(b->engine)->has_page_samples ? buf_text(&name) : NULL, a,
-	        &rows, &ignored) == DEFIB_OK &&
+	if (tally_ask(s, buf_text(&sql),
+	              dialect_of(b->engine)->has_page_samples ? buf_text(&name) : NULL, a, &rows,
+	              &ignored) == DEFIB_OK &&
 	    rows.nrows > 0)
 		sample = stats_sample(b->engine, row_int(&rows, 0, 0, 0), row_int(&rows, 0, 1, 0));
 	return sample;
 }
 
-static void count_states(struct store *s, const struct watch_sql *q,
-                         const struct stats_sample *sample, struct arena *a, struct tally *out)
+static void tally_count_states(struct store *s, const struct watch_sql *q,
+                               const struct stats_sample *sample, struct arena *a,
+                               struct tally *out)
 {
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	if (states_sql(q->binding, sample, &sql) &&
-	    ask(s, buf_text(&sql), NULL, a, &rows, &out->states_failed) == DEFIB_OK) {
+	    tally_ask(s, buf_text(&sql), NULL, a, &rows, &out->states_failed) == DEFIB_OK) {
 		out->nstates = rows.nrows;
 		out->states = ARENA_ARRAY(a, struct tally_count, STATS_STATES_MAX);
 		for (int i = 0; i < rows.nrows; i++)
@@ -85,7 +91,7 @@ static void count_few_states(struct store *s, const struct watch_sql *q, struct 
 	struct failure ignored = {0};
 	const struct text_list *indexed = &q->binding->watch->stats.indexed_states;
 	if (!out->states_failed.code && few_states_sql(q->binding, &sql) &&
-	    ask(s, buf_text(&sql), NULL, a, &rows, &ignored) == DEFIB_OK) {
+	    tally_ask(s, buf_text(&sql), NULL, a, &rows, &ignored) == DEFIB_OK) {
 		int64_t failed = 0;
 		for (int i = 0; i < out->nstates; i++)
 			for (int k = 0; k < indexed->n; k++)
@@ -113,7 +119,7 @@ defib_err waiting_count(struct store *s, const struct watch_sql *q, struct arena
 	if (n == 0 || !text_eq(states[0].name, DEPTH_READY))
 		return DEFIB_OK;
 	depth_sql(q->binding, &states[0], &sql);
-	defib_err err = ask(s, buf_text(&sql), NULL, a, &rows, f);
+	defib_err err = tally_ask(s, buf_text(&sql), NULL, a, &rows, f);
 	if (!err)
 		*out = (struct waiting){.known = true,
 		                        .n = row_int(&rows, 0, 0, 0),
@@ -143,7 +149,7 @@ static void count_stuck(struct store *s, const struct watch_sql *q, int64_t most
 		/* The last row of a page says where the next one begins, so two pages are kept. */
 		struct arena *a = &pages[page++ % 2];
 		arena_clear(a);
-		err = look_page(s, q, &none, NULL, rows, after, a, &facts, &n, f);
+		err = look_page(&(struct look){s, q, &none, a}, NULL, rows, after, &facts, &n, f);
 		for (int i = 0; !err && i < n; i++)
 			out->stuck[judge(q->binding->watch, &facts[i]).verdict]++;
 		seen += n;
@@ -210,7 +216,8 @@ static defib_err count_events(struct store *s, const char *watch, struct arena *
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
 	events_sql(&sql);
-	defib_err err = ask(s, dialect_sql(store_dialect(s), a, buf_text(&sql)), watch, a, &rows, f);
+	defib_err err =
+		tally_ask(s, dialect_sql(store_dialect(s), a, buf_text(&sql)), watch, a, &rows, f);
 	if (err)
 		return err;
 	out->events = ARENA_ARRAY(a, struct tally_event, rows.nrows + 1);
@@ -221,8 +228,8 @@ static defib_err count_events(struct store *s, const char *watch, struct arena *
 	return DEFIB_OK;
 }
 
-static void count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
-                         struct tally *out)
+static void tally_count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
+                               struct tally *out)
 {
 	const char *watch = q->binding->watch->name;
 	struct failure *f = &out->ledger_failed;
@@ -241,7 +248,8 @@ static void count_ends(struct store *s, const struct watch_sql *q,
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
 	out->has_ends = ends_sql(q->binding, sample, &sql);
-	if (out->has_ends && ask(s, buf_text(&sql), NULL, a, &rows, &out->ends_failed) == DEFIB_OK) {
+	if (out->has_ends &&
+	    tally_ask(s, buf_text(&sql), NULL, a, &rows, &out->ends_failed) == DEFIB_OK) {
 		out->has_failed = row_text(&rows, 0, 0) != NULL;
 		out->has_completed = row_text(&rows, 0, 1) != NULL;
 		out->has_duration = row_text(&rows, 0, 3) != NULL;
@@ -257,18 +265,18 @@ defib_err tally_watch(struct store *s, const struct watch_sql *q, const struct l
                       enum tally_how how, struct arena *a, struct tally *out, struct failure *f)
 {
 	struct stats_sample sample = {.share = 0};
-	*out = (struct tally){0};
+	*out = (struct tally){.how = how, .ledger = l->ready};
 	count_stuck(s, q, stuck_most[how], out);
 	if (!s->lost)
 		(void)!waiting_count(s, q, a, &out->waiting, &out->waiting_failed);
 	if (!s->lost && l->ready)
-		count_ledger(s, q, a, out);
+		tally_count_ledger(s, q, a, out);
 	if (!s->lost && how == TALLY_QUICK)
-		sample = sample_of(s, q->binding, a);
+		sample = tally_sample_of(s, q->binding, a);
 	out->estimated = sample.share > 0;
-	if (!s->lost)
-		count_states(s, q, &sample, a, out);
-	if (!s->lost)
+	if (!s->lost && how != TALLY_BRIEF)
+		tally_count_states(s, q, &sample, a, out);
+	if (!s->lost && how != TALLY_BRIEF)
 		count_ends(s, q, &sample, a, out);
 	if (!s->lost && out->estimated)
 		count_few_states(s, q, a, out);

@@ -36,9 +36,12 @@ struct waiting {
 MUST_CHECK defib_err waiting_count(struct store *s, const struct watch_sql *q, struct arena *a,
                                    struct waiting *out, struct failure *f);
 
-enum tally_how { TALLY_ALL, TALLY_QUICK };
+/* QUICK: large tables from a sample. BRIEF: only what indexes find, neither states nor ends. */
+enum tally_how { TALLY_ALL, TALLY_QUICK, TALLY_BRIEF };
 
 struct tally {
+	enum tally_how how;
+	bool ledger;    /* there is one to count in */
 	bool estimated; /* states and ends: from a sample */
 	int nstates;
 	struct tally_count *states; /* as stored in the rows */

@@ -59,7 +59,7 @@ static void weigh_runs(const struct watch *w, const struct threshold *today, int
 	struct suggestion s;
 	json_auto_t *late = late_jobs(record);
 	for (int i = 0; i < record->nruns; i++) {
-		const struct run *r = &record->runs[i];
+		const struct finished_run *r = &record->runs[i];
 		int64_t limit = INT64_MAX;
 		run_times_add(times, r->took_us, 1);
 		if (json_object_get(late, r->job))
@@ -98,7 +98,7 @@ static int64_t seconds_of(const json_t *evidence, const char *name)
 	return (int64_t)(json_number_value(json_object_get(evidence, name)) * 1e6);
 }
 
-static bool is_recovery(const struct ledger_row *row)
+static bool whatif_is_recovery(const struct ledger_row *row)
 {
 	bool judged = !text_eq(row->verdict, verdict_names[VERDICT_NONE]) && row->verdict;
 	return !text_eq(row->rule, RULE_BY_HAND) &&
@@ -152,7 +152,7 @@ static void take_entries(const struct ledger_row *rows, int n, bool overdue, str
 		int place = out->nrecoveries;
 		if (text_eq(rows[i].event, ENTRY_LATE_COMPLETION))
 			take_late(&t, &rows[i]);
-		if (!is_recovery(&rows[i]))
+		if (!whatif_is_recovery(&rows[i]))
 			continue;
 		json_object_del(t.last, rows[i].job);
 		if (!take_recovery(&rows[i], overdue, a, &out->recoveries[place]))
@@ -164,8 +164,9 @@ static void take_entries(const struct ledger_row *rows, int n, bool overdue, str
 	json_decref(t.last);
 }
 
-static defib_err read_ledger(struct store *s, const char *watch, bool overdue, int64_t since_us,
-                             struct arena *a, struct whatif_record *out, struct failure *f)
+static defib_err whatif_read_ledger(struct store *s, const char *watch, bool overdue,
+                                    int64_t since_us, struct arena *a, struct whatif_record *out,
+                                    struct failure *f)
 {
 	struct ledger_filter filter = {.watch = watch, .since_us = since_us, .newest_first = true};
 	struct ledger_row *rows;
@@ -186,7 +187,7 @@ defib_err whatif_read(struct store *s, const struct binding *b, bool ledger, boo
                       int64_t since_us, struct arena *a, struct whatif_record *out,
                       struct failure *f)
 {
-	int64_t now = 0, last;
+	int64_t now = 0;
 	*out = (struct whatif_record){
 		.ledger = ledger,
 		.runs_known = runs_known(b->watch),
@@ -194,10 +195,14 @@ defib_err whatif_read(struct store *s, const struct binding *b, bool ledger, boo
 	};
 	defib_err err = census_now(s, &now, f);
 	if (!err && ledger)
-		err = read_ledger(s, b->watch->name, overdue, since_us, a, out, f);
-	if (!err && out->runs_apply)
-		err = runs_read(s, b, now - since_us, now, WHATIF_RUNS, a, &out->runs, &out->nruns, &last,
-		                &out->runs_more, f);
+		err = whatif_read_ledger(s, b->watch->name, overdue, since_us, a, out, f);
+	if (err || !out->runs_apply)
+		return err;
+	struct runs_page page = {.after_us = now - since_us, .until_us = now, .limit = WHATIF_RUNS};
+	err = runs_read(s, b, &page, a, f);
+	out->runs = page.runs;
+	out->nruns = page.n;
+	out->runs_more = page.more;
 	return err;
 }
 

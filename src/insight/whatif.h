@@ -32,7 +32,7 @@ struct whatif_record {
 	bool runs_known;   /* the watch defines when runs begin and end … */
 	bool runs_apply;   /* … and they apply to this threshold */
 	int nruns;
-	struct run *runs;
+	struct finished_run *runs;
 	bool runs_more;
 };
 

@@ -68,12 +68,12 @@ static void a_mistake_is_spared_by_a_threshold_that_it_did_not_outlast(void **st
 
 static void runs_that_took_longer_would_have_been_recovered_alive(void **state)
 {
-	static struct run runs[200];
+	static struct finished_run runs[200];
 	struct whatif_record record = {
 		.runs_known = true, .runs_apply = true, .nruns = 200, .runs = runs};
 	(void)state;
 	for (int i = 0; i < 200; i++)
-		runs[i] = (struct run){.job = "x", .took_us = i < 190 ? 20 * S : 100 * S};
+		runs[i] = (struct finished_run){.job = "x", .took_us = i < 190 ? 20 * S : 100 * S};
 	runs[0].took_us = 11 * MIN;
 	struct whatif x = weigh(&record, MIN);
 	assert_true(x.today.wrongly == 1 && x.then.wrongly == 11);
@@ -91,7 +91,7 @@ static void a_run_that_the_ledger_has_as_a_mistake_counts_once(void **state)
 	                             .limit_us = 10 * MIN,
 	                             .late = true,
 	                             .lived_us = 18 * MIN};
-	struct run run = {.job = "7", .took_us = 18 * MIN};
+	struct finished_run run = {.job = "7", .took_us = 18 * MIN};
 	struct whatif_record record = {.ledger = true,
 	                               .nrecoveries = 1,
 	                               .recoveries = &past,

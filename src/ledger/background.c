@@ -100,7 +100,7 @@ static bool others_good(const char *text)
 }
 
 /* A sentence about a row that no program of ours wrote; NULL: it can be one of ours. */
-static const char *wrong(const struct background_act *x)
+static const char *row_fault(const struct background_act *x)
 {
 	static const char *const states[] = {BACKGROUND_WAITING, BACKGROUND_RUNNING,   BACKGROUND_DONE,
 	                                     BACKGROUND_FAILED,  BACKGROUND_CANCELLED, NULL};
@@ -115,13 +115,13 @@ static const char *wrong(const struct background_act *x)
 }
 
 /* Those that are acts; *aside is the id of another, "" if it has none, NULL if all are. */
-static struct background_act *take_rows(const struct store_rows *rows, struct arena *a, int *n,
-                                        const char **aside)
+static struct background_act *background_rows_take_rows(const struct store_rows *rows,
+                                                        struct arena *a, int *n, const char **aside)
 {
 	int good = 0;
 	struct background_act *all = ROWS_READ_FROM(TABLE, rows, members, struct background_act, a, n);
 	for (int i = 0; i < *n; i++) {
-		const char *why = wrong(&all[i]);
+		const char *why = row_fault(&all[i]);
 		if (why)
 			row_set_aside(TABLE, all[i].id, why);
 		else
@@ -147,7 +147,7 @@ defib_err background_read(struct store *s, const char *id, int64_t limit, struct
 	const struct store_param params[] = {P_TEXT(id), P_INT(limit)};
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, id ? one : all, params, 2, a, &rows, f);
-	*out = take_rows(&rows, a, n, NULL);
+	*out = background_rows_take_rows(&rows, a, n, NULL);
 	return err;
 }
 
@@ -170,7 +170,7 @@ defib_err background_read_open(struct store *s, struct arena *a, struct backgrou
 	defib_err err = dialect_exec(
 		s, "SELECT " COLUMNS " FROM defib.act WHERE ended_at IS NULL ORDER BY at, id LIMIT 100",
 		NULL, 0, a, &rows, f);
-	*out = take_rows(&rows, a, n, &aside);
+	*out = background_rows_take_rows(&rows, a, n, &aside);
 	return !err && aside ? end_aside(s, aside, f) : err;
 }
 

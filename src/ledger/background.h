@@ -35,7 +35,7 @@ struct background_act {
 	int64_t at_us, updated_us, ended_us; /* 0: not yet */
 };
 
-/* Whether the table can be used; with `create` it is created in an older installation. */
+/* Whether the table can be used; with `create` it is created if it is missing. */
 MUST_CHECK defib_err background_open(struct store *s, bool create, bool *there, struct failure *f);
 /*
  * act->actor becomes the actor that was stored: only a daemon's role may name a person, others are

@@ -10,8 +10,8 @@
 #include <assert.h>
 
 /* One statement that only reads our own tables, in a transaction if writers could block it. */
-static defib_err ask(struct store *s, const char *sql, const struct store_param *params, int n,
-                     struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err counts_ask(struct store *s, const char *sql, const struct store_param *params,
+                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	*rows = (struct store_rows){0};
 	if (!store_dialect(s)->one_writer)
@@ -24,17 +24,20 @@ static defib_err ask(struct store *s, const char *sql, const struct store_param 
 	return err;
 }
 
-defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds, int64_t *retries,
-                            struct failure *f)
+defib_err ledger_count_held(struct store *s, const char *watch, const char *table_key,
+                            struct held_rows *out, struct failure *f)
 {
-	static const char sql[] = "SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
-							  "(SELECT count(*) FROM defib.retry WHERE watch = $1)";
+	static const char sql[] =
+		"SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
+		"(SELECT count(*) FROM defib.hold WHERE table_key = $2 AND watch <> $1), "
+		"(SELECT count(*) FROM defib.retry WHERE watch = $1)";
 	AUTO_ARENA a = ARENA_INIT;
-	struct store_param param = P_TEXT(watch);
+	struct store_param params[] = {P_TEXT(watch), P_TEXT(table_key)};
 	struct store_rows rows;
-	defib_err err = ask(s, sql, &param, 1, &a, &rows, f);
-	*holds = row_int(&rows, 0, 0, 0);
-	*retries = row_int(&rows, 0, 1, 0);
+	defib_err err = counts_ask(s, sql, params, 2, &a, &rows, f);
+	out->own = row_int(&rows, 0, 0, 0);
+	out->others = row_int(&rows, 0, 1, 0);
+	out->retries = row_int(&rows, 0, 2, 0);
 	return err;
 }
 
@@ -45,7 +48,7 @@ defib_err ledger_retries_all(struct store *s, struct arena *a, struct retries_of
 	                                            ROW_MEMBER(struct retries_of, retries)};
 	struct store_rows rows;
 	static const char sql[] = "SELECT watch, count(*) FROM defib.retry GROUP BY watch";
-	defib_err err = ask(s, sql, NULL, 0, a, &rows, f);
+	defib_err err = counts_ask(s, sql, NULL, 0, a, &rows, f);
 	*out = ROWS_READ(&rows, members, struct retries_of, a, n);
 	return err;
 }
@@ -71,7 +74,7 @@ defib_err ledger_events_between(struct store *s, int64_t after, int64_t to, stru
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
 	since_sql(&sql);
-	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
+	defib_err err = counts_ask(s, buf_text(&sql), params, 2, a, &rows, f);
 	*out = ROWS_READ(&rows, members, struct event_count, a, n);
 	for (struct event_count *e = *out; e < *out + *n; e++)
 		e->counts = event_counts(e->event, e->verdict != NULL, e->by_person);
@@ -85,7 +88,7 @@ defib_err ledger_events_since(struct store *s, int64_t after, struct arena *a,
 	*n = 0;
 	*last = after;
 	/* First the end: entries committed meanwhile are left to the next call. */
-	defib_err err = ledger_top(s, &top, f);
+	defib_err err = ledger_top_after(s, last, &top, f);
 	if (err || top <= after)
 		return err;
 	top = top - after > LEDGER_COUNT_IDS ? after + LEDGER_COUNT_IDS : top;
@@ -109,7 +112,7 @@ defib_err ledger_id_before(struct store *s, int64_t ago_us, int64_t *id, struct 
 		int64_t middle = low + (high - low) / 2;
 		struct store_param params[] = {P_INT(middle), P_INT(ago_us)};
 		struct store_rows rows;
-		err = ask(s, sql, params, 2, &a, &rows, f);
+		err = counts_ask(s, sql, params, 2, &a, &rows, f);
 		if (row_bool(&rows, 0, 1))
 			low = row_int(&rows, 0, 0, 0);
 		else
@@ -125,7 +128,7 @@ static defib_err any(struct store *s, const char *sql, const struct store_param 
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
-	defib_err err = ask(s, sql, params, n, &a, &rows, f);
+	defib_err err = counts_ask(s, sql, params, n, &a, &rows, f);
 	*is = rows.nrows > 0;
 	return err;
 }
@@ -158,7 +161,7 @@ defib_err queue_in_use(struct store *s, bool *used, struct failure *f)
 /* ---- mistakes ---- */
 
 /* An entry `r` that recovers a job of watch $1 and is not older than $2. */
-static void is_recovery(struct buf *sql)
+static void counts_is_recovery(struct buf *sql)
 {
 	buf_add(sql, "r.watch = $1 AND ");
 	event_counts_sql(sql, "r", COUNTS_RECOVERED, BY_AUTOMATION);
@@ -177,9 +180,9 @@ static void is_recovery(struct buf *sql)
 static void count_sql(struct buf *sql)
 {
 	buf_add(sql, "SELECT n.week, k.week, n.day, k.day FROM " WEEK_AND_DAY);
-	is_recovery(sql);
+	counts_is_recovery(sql);
 	buf_add(sql, ") AS n CROSS JOIN " WEEK_AND_DAY);
-	is_recovery(sql);
+	counts_is_recovery(sql);
 	buf_add(sql, " AND r.id IN (SELECT (SELECT max(m.id) FROM defib.ledger AS m WHERE m.watch = "
 	             "l.watch AND m.job = l.job AND m.id < l.id AND ");
 	event_counts_sql(sql, "m", COUNTS_RECOVERED, BY_ANYBODY);
@@ -216,7 +219,7 @@ defib_err mistakes_candidates(struct store *s, const char *watch, int64_t within
 	         "SELECT r.job, r.event, {iso r.at}, {member r.evidence|owner} FROM (SELECT * FROM "
 	         "defib.ledger ORDER BY id DESC LIMIT %d) AS r WHERE ",
 	         MISTAKES_ENTRIES);
-	is_recovery(&sql);
+	counts_is_recovery(&sql);
 	buf_add(&sql, " AND NOT EXISTS (SELECT 1 FROM defib.ledger AS l WHERE l.watch = r.watch AND "
 	              "l.job = r.job AND l.id > r.id AND (l.event = '" ENTRY_LATE_COMPLETION "' OR ");
 	event_counts_sql(&sql, "l", COUNTS_RECOVERED, BY_ANYBODY);
@@ -388,7 +391,7 @@ defib_err ledger_detections_between(struct store *s, int64_t after, int64_t to,
 	struct store_rows rows;
 	AUTO_BUF sql = BUF_INIT;
 	detections_sql(&sql, bounds);
-	defib_err err = ask(s, buf_text(&sql), params, 2, a, &rows, f);
+	defib_err err = counts_ask(s, buf_text(&sql), params, 2, a, &rows, f);
 	*out = ROWS_READ(&rows, members, struct detection_count, a, n);
 	return err;
 }

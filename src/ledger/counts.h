@@ -7,9 +7,14 @@
 
 #include "ledger/ledger.h"
 
-/* Holds of a watch, some of which may be over (watch/facts.h), and waiting retries. */
-MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, int64_t *holds,
-                                       int64_t *retries, struct failure *f);
+/* Holds, some of which may be over (watch/facts.h), and waiting retries. */
+struct held_rows {
+	int64_t own;    /* that the watch made */
+	int64_t others; /* that other watches made for rows of its table */
+	int64_t retries;
+};
+MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, const char *table_key,
+                                       struct held_rows *out, struct failure *f);
 struct retries_of {
 	const char *watch;
 	int64_t retries;

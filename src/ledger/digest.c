@@ -3,12 +3,13 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "ledger/digest_store.h"
 #include "ledger/events.h"
 
 /* ---- counts by key ---- */
 
 /* The slot of a key, or where it would be. */
-static unsigned slot_of(const struct digest_map *m, const char *key, size_t len)
+static unsigned digest_slot_of(const struct digest_map *m, const char *key, size_t len)
 {
 	unsigned at = (unsigned)fnv1a(FNV_START, key, len) & (m->size - 1);
 	while (m->slots[at] >= 0) {
@@ -21,7 +22,7 @@ static unsigned slot_of(const struct digest_map *m, const char *key, size_t len)
 }
 
 /* Old arrays stay in the arena: together they are no larger than the new ones. */
-static void grow(struct digest_map *m, struct arena *a)
+static void digest_grow(struct digest_map *m, struct arena *a)
 {
 	struct digest_map larger = {.n = m->n, .size = m->size ? 2 * m->size : 64};
 	larger.sums = ARENA_ARRAY(a, struct digest_sum, larger.size / 2);
@@ -30,18 +31,18 @@ static void grow(struct digest_map *m, struct arena *a)
 		larger.slots[i] = -1;
 	for (int i = 0; i < m->n; i++) {
 		larger.sums[i] = m->sums[i];
-		larger.slots[slot_of(&larger, m->sums[i].key, m->sums[i].len)] = i;
+		larger.slots[digest_slot_of(&larger, m->sums[i].key, m->sums[i].len)] = i;
 	}
 	*m = larger;
 }
 
 /* `copy`: the key does not live as long as the arena. */
-static void count(struct digest_map *m, const char *key, size_t len, int64_t n, bool copy,
-                  struct arena *a)
+static void digest_map_count(struct digest_map *m, const char *key, size_t len, int64_t n,
+                             bool copy, struct arena *a)
 {
 	if (2 * (unsigned)(m->n + 1) > m->size)
-		grow(m, a);
-	unsigned at = slot_of(m, key, len);
+		digest_grow(m, a);
+	unsigned at = digest_slot_of(m, key, len);
 	if (m->slots[at] < 0) {
 		m->slots[at] = m->n;
 		m->sums[m->n++] = (struct digest_sum){copy ? arena_strndup(a, key, len) : key, len, 0};
@@ -85,14 +86,14 @@ static void count_in_list(struct digest_sums *d, enum digest_by by, const char *
 	buf_addf(&key, "%d", by);
 	add_field(&key, name);
 	add_field(&key, also);
-	count(&d->tops, buf_text(&key), key.len, 1, true, d->arena);
+	digest_map_count(&d->tops, buf_text(&key), key.len, 1, true, d->arena);
 }
 
 /* What is stored may have been written by anybody: no number of ours is beyond these. */
 #define DAYS_MOST INT64_C(10000000)
 #define MS_MOST (INT64_MAX / 2000)
 
-static int64_t within(int64_t n, int64_t most)
+static int64_t digest_within(int64_t n, int64_t most)
 {
 	return n > most ? most : n < -most ? -most : n;
 }
@@ -104,7 +105,7 @@ void digest_sums_init(struct digest_sums *d, struct arena *a)
 	*d = (struct digest_sums){.arena = a};
 }
 
-static void add_time(struct digest_sums *d, int64_t ms)
+static void digest_add_time(struct digest_sums *d, int64_t ms)
 {
 	if (d->ntimes == d->room) {
 		int room = d->room ? 2 * d->room : 256;
@@ -117,7 +118,7 @@ static void add_time(struct digest_sums *d, int64_t ms)
 	d->times_ms[d->ntimes++] = ms;
 }
 
-static void add_event(struct digest_sums *d, const struct digest_entry *e)
+static void digest_add_event(struct digest_sums *d, const struct digest_entry *e)
 {
 	AUTO_BUF key = BUF_INIT;
 	buf_addf(&key, "%lld ", (long long)(e->at_us / DAY_US));
@@ -125,13 +126,13 @@ static void add_event(struct digest_sums *d, const struct digest_entry *e)
 	buf_addch(&key, e->by_hand ? 'h' : '-');
 	add_field(&key, e->event);
 	add_field(&key, e->rule);
-	count(&d->events, buf_text(&key), key.len, 1, true, d->arena);
+	digest_map_count(&d->events, buf_text(&key), key.len, 1, true, d->arena);
 }
 
 void digest_add(struct digest_sums *d, const struct digest_entry *e, bool whole)
 {
 	unsigned counts = event_counts(e->event, e->judged, e->by_hand);
-	add_event(d, e);
+	digest_add_event(d, e);
 	if (!whole)
 		return;
 	if (counts & COUNTS_DETECTED) {
@@ -144,7 +145,7 @@ void digest_add(struct digest_sums *d, const struct digest_entry *e, bool whole)
 	if (e->by_hand)
 		count_in_list(d, DIGEST_ACTORS, e->actor, e->event);
 	if (counts & COUNTS_RECOVERED && !e->by_hand && e->has_lost)
-		add_time(d, e->lost_ms);
+		digest_add_time(d, e->lost_ms);
 }
 
 /* ---- the stored form: for each key its count, its length, itself; and times, with spaces ---- */
@@ -174,7 +175,7 @@ static void add_map(struct digest_map *m, const char *text, struct arena *a)
 		size_t len = strtoul(at, &at, 10);
 		if (*at != ' ' || len > (size_t)(end - at - 1)) /* nothing that we wrote */
 			return;
-		count(m, at + 1, len, n, false, a);
+		digest_map_count(m, at + 1, len, n, false, a);
 		text = at + 1 + len;
 	}
 }
@@ -187,7 +188,7 @@ void digest_add_texts(struct digest_sums *d, const char *events, const char *top
 	if (tops)
 		add_map(&d->tops, tops, d->arena);
 	for (char *end = NULL; times && *times; times = *end ? end + 1 : end)
-		add_time(d, within(strtoll(times, &end, 10), MS_MOST));
+		digest_add_time(d, digest_within(strtoll(times, &end, 10), MS_MOST));
 }
 
 /* ---- the result ---- */
@@ -199,7 +200,7 @@ static void take_events(const struct digest_sums *d, bool before, struct digest 
 		const char *end = s->key + s->len;
 		char *at = NULL;
 		AUTO_BUF day = BUF_INIT;
-		time_iso(within(strtoll(s->key, &at, 10), DAYS_MOST) * DAY_US, &day);
+		time_iso(digest_within(strtoll(s->key, &at, 10), DAYS_MOST) * DAY_US, &day);
 		if (end - at < 3)
 			continue;
 		struct digest_event e = {.before = before, .n = s->n};
@@ -224,8 +225,8 @@ static int more_first(const void *a, const void *b)
 }
 
 /* A watch without kinds or owners has one group, without a name. */
-static void take_list(const struct digest_sums *d, enum digest_by by, int limit,
-                      struct digest_list *out)
+static void digest_take_list(const struct digest_sums *d, enum digest_by by, int limit,
+                             struct digest_list *out)
 {
 	int64_t least = 0;
 	out->items = ARENA_ARRAY(d->arena, struct digest_count, limit + 1);
@@ -270,6 +271,6 @@ void digest_of_sums(const struct digest_sums *before, struct digest_sums *now, i
 		take_events(before, true, out);
 	take_events(now, false, out);
 	for (int by = 0; by < DIGEST_LISTS && limit > 0; by++)
-		take_list(now, (enum digest_by)by, limit, &out->tops[by]);
+		digest_take_list(now, (enum digest_by)by, limit, &out->tops[by]);
 	out->times = times_of(now);
 }

@@ -59,22 +59,9 @@ struct digest {
 	struct digest_list tops[DIGEST_LISTS]; /* the most frequent of each, up to a limit */
 	struct digest_times times;
 };
-MUST_CHECK defib_err ledger_digest(struct store *s, const char *watch, const struct period *p,
-                                   int limit, struct arena *a, struct digest *out,
-                                   struct failure *f);
-/* Only the times. */
-MUST_CHECK defib_err digest_times(struct store *s, const char *watch, const struct period *p,
-                                  struct digest_times *out, struct failure *f);
-
 /* ---- stored digests ---- */
 
 #define DIGEST_IDS 1000 /* of the ledger, per digest */
-/*
- * Sum up what the ledger has beyond the last digest, at most `most` digests, and remove digests of
- * entries that were pruned. `top` is ledger_top(). Does nothing until DIGEST_IDS are there.
- */
-MUST_CHECK defib_err digest_write(struct store *s, int64_t top, int most, struct failure *f);
-
 /* ---- sums; pure ---- */
 
 /* What digests need to know of an entry. */

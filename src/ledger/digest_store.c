@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* digest_store.c: digests from the ledger and from their table; see digest.h. */
+
+#include "ledger/digest_store.h"
+
 #include "base/clock.h"
 #include "base/hash.h"
 #include "ledger/digest.h"
@@ -56,7 +59,7 @@ static struct digest_entry *entries_of(const struct store_rows *rows, bool whole
  * By what entries are summed up: the statement that reads them, and what their events count as. A
  * digest that another version of this made is not used.
  */
-static void form_of(const struct store *s, char out[FORM_CHARS + 1])
+static void digest_store_form_of(const struct store *s, char out[FORM_CHARS + 1])
 {
 	AUTO_BUF text = BUF_INIT;
 	char hex[SHA256_HEX];
@@ -114,8 +117,9 @@ struct id_range {
 };
 
 /* What the ledger has of a range within a period, page by page. */
-static defib_err read_part(struct reader *r, const struct id_range *ids, const struct period *p,
-                           bool whole, struct digest_sums *sums, struct failure *f)
+static defib_err digest_store_read_part(struct reader *r, const struct id_range *ids,
+                                        const struct period *p, bool whole,
+                                        struct digest_sums *sums, struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT, from = BUF_INIT, to = BUF_INIT;
 	struct arena pages[2] = {ARENA_INIT, ARENA_INIT};
@@ -156,11 +160,11 @@ static defib_err read_range(struct reader *r, const struct id_range *ids, struct
 {
 	defib_err err = DEFIB_OK;
 	if (!r->only_times)
-		err = read_part(r, ids, &r->before, false, &r->sums_before, f);
-	return err ? err : read_part(r, ids, &r->now, true, &r->sums_now, f);
+		err = digest_store_read_part(r, ids, &r->before, false, &r->sums_before, f);
+	return err ? err : digest_store_read_part(r, ids, &r->now, true, &r->sums_now, f);
 }
 
-static bool within(int64_t from_us, int64_t to_us, const struct period *p)
+static bool digest_store_within(int64_t from_us, int64_t to_us, const struct period *p)
 {
 	return from_us >= p->from_us && to_us < p->to_us;
 }
@@ -170,8 +174,8 @@ static bool within(int64_t from_us, int64_t to_us, const struct period *p)
 	"d.first_id, d.last_id, d.from_us, d.to_us, d.events, CASE WHEN d.to_us >= $5 AND $6 > 0 "     \
 	"THEN d.tops END, CASE WHEN d.to_us >= $5 THEN d.times END"
 
-static defib_err add_stored(struct reader *r, const char *form, const struct extent *x,
-                            struct failure *f)
+static defib_err digest_store_add_stored(struct reader *r, const char *form, const struct extent *x,
+                                         struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(form),
 	                               P_TEXT(r->watch),
@@ -192,10 +196,10 @@ static defib_err add_stored(struct reader *r, const char *form, const struct ext
 		if (ids.to < x->lowest) /* pruned */
 			continue;
 		bool complete = ids.after >= x->lowest - 1;
-		if (complete && within(from_us, to_us, &r->now))
+		if (complete && digest_store_within(from_us, to_us, &r->now))
 			digest_add_texts(&r->sums_now, row_text(&rows, i, 4), row_text(&rows, i, 5),
 			                 row_text(&rows, i, 6));
-		else if (complete && within(from_us, to_us, &r->before))
+		else if (complete && digest_store_within(from_us, to_us, &r->before))
 			digest_add_texts(&r->sums_before, row_text(&rows, i, 4), NULL, NULL);
 		else
 			err = read_range(r, &ids, f);
@@ -203,7 +207,7 @@ static defib_err add_stored(struct reader *r, const char *form, const struct ext
 	return err;
 }
 
-static defib_err read_all(struct reader *r, struct failure *f)
+static defib_err digest_store_read_all(struct reader *r, struct failure *f)
 {
 	char form[FORM_CHARS + 1];
 	struct extent x = {.there = false};
@@ -214,14 +218,14 @@ static defib_err read_all(struct reader *r, struct failure *f)
 		err = DEFIB_OK;
 	}
 	if (!err && table) {
-		form_of(r->store, form);
+		digest_store_form_of(r->store, form);
 		err = read_extent(r->store, form, r->arena, &x, f);
 	}
 	if (err)
 		return err;
 	if (!x.there)
 		return read_range(r, &(struct id_range){0, INT64_MAX, false}, f);
-	err = add_stored(r, form, &x, f);
+	err = digest_store_add_stored(r, form, &x, f);
 	if (!err && x.lowest <= x.from)
 		err = read_range(r, &(struct id_range){0, x.from, false}, f);
 	return err ? err : read_range(r, &(struct id_range){x.to, INT64_MAX, true}, f);
@@ -242,7 +246,7 @@ static defib_err read_digest(struct store *s, const char *watch, const struct pe
 	*out = (struct digest){0};
 	digest_sums_init(&r.sums_before, a);
 	digest_sums_init(&r.sums_now, a);
-	defib_err err = read_all(&r, f);
+	defib_err err = digest_store_read_all(&r, f);
 	if (!err)
 		digest_of_sums(&r.sums_before, &r.sums_now, limit, out);
 	return err;
@@ -266,9 +270,9 @@ defib_err digest_times(struct store *s, const char *watch, const struct period *
 
 /* ---- writing ---- */
 
-static void put_row(struct relation *r, const char *form, const char *watch,
-                    const struct id_range *ids, int64_t from_us, int64_t to_us,
-                    const struct digest_sums *d)
+static void digest_store_put_row(struct relation *r, const char *form, const char *watch,
+                                 const struct id_range *ids, int64_t from_us, int64_t to_us,
+                                 const struct digest_sums *d)
 {
 	AUTO_BUF events = BUF_INIT, tops = BUF_INIT, times = BUF_INIT;
 	digest_map_text(&d->events, &events);
@@ -293,7 +297,7 @@ static void put_rows(struct relation *r, const char *form, const struct id_range
 {
 	struct digest_sums none, d;
 	digest_sums_init(&none, a);
-	put_row(r, form, OF_ALL, ids, 0, 0, &none);
+	digest_store_put_row(r, form, OF_ALL, ids, 0, 0, &none);
 	for (int i = 0, end; i < n; i = end) {
 		int64_t from_us = INT64_MAX, to_us = INT64_MIN;
 		digest_sums_init(&d, a);
@@ -302,13 +306,13 @@ static void put_rows(struct relation *r, const char *form, const struct id_range
 			from_us = all[end].at_us < from_us ? all[end].at_us : from_us;
 			to_us = all[end].at_us > to_us ? all[end].at_us : to_us;
 		}
-		put_row(r, form, all[i].watch, ids, from_us, to_us, &d);
+		digest_store_put_row(r, form, all[i].watch, ids, from_us, to_us, &d);
 	}
 }
 
 /* Another daemon may have written the same: it is the same. */
-static defib_err write_one(struct store *s, const char *form, const struct id_range *ids,
-                           struct failure *f)
+static defib_err digest_store_write_one(struct store *s, const char *form,
+                                        const struct id_range *ids, struct failure *f)
 {
 	static const char *const columns[] = {"form",   "text",    "watch",  "text",    "first_id",
 	                                      "bigint", "last_id", "bigint", "from_us", "bigint",
@@ -363,7 +367,7 @@ defib_err digest_write(struct store *s, int64_t top, int most, struct failure *f
 		fail_clear(f);
 		return DEFIB_OK;
 	}
-	form_of(s, form);
+	digest_store_form_of(s, form);
 	if (!err)
 		err = read_extent(s, form, &a, &x, f);
 	if (err)
@@ -373,6 +377,6 @@ defib_err digest_write(struct store *s, int64_t top, int most, struct failure *f
 		return DEFIB_OK;
 	err = remove_useless(s, form, &x, &a, f);
 	for (int i = 0; i < most && !err && top - from >= DIGEST_IDS; i++, from += DIGEST_IDS)
-		err = write_one(s, form, &(struct id_range){from, from + DIGEST_IDS, true}, f);
+		err = digest_store_write_one(s, form, &(struct id_range){from, from + DIGEST_IDS, true}, f);
 	return err;
 }

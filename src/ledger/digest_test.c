@@ -2,7 +2,9 @@
 /* digest_test.c: stored digests change nothing about a report, and are used. */
 #include "ledger/digest.h"
 
+#include "ledger/digest_store.h"
 #include "ledger/ledger_test.h"
+#include "store/fault_test.h"
 
 #include "base/clock.h"
 
@@ -168,6 +170,41 @@ static void numbers_are_the_same_with_and_without(enum store_engine engine)
 	close_place(&p);
 }
 
+/* Of an even number the shorter of the two in the middle. */
+static void times_are_those_between_loss_and_recovery(enum store_engine engine)
+{
+	static const int64_t ms[] = {9000, 1250, 500, 70000};
+	struct failure f = {0};
+	struct digest d;
+	struct place p;
+	open_empty(&p, engine);
+	for (int i = 0; i < 4; i++) {
+		AUTO_BUF lost = BUF_INIT, at = BUF_INIT;
+		time_iso(START + i * STEP, &at);
+		time_iso(START + i * STEP - ms[i] * 1000, &lost);
+		run(&p,
+		    on_table(&p, arena_printf(
+							 &p.arena,
+							 "INSERT INTO %%s (id, at, batch, watch, job, event, "
+							 "actor, verdict, evidence) VALUES (%d, '%s', 'b', "
+							 "'pages', '%d', 'REQUEUED', 'a', 'silent', '{\"lost_at\": \"%s\"}')",
+							 i + 1, buf_text(&at), i, buf_text(&lost))));
+	}
+	for (int stored = 0; stored < 2; stored++) {
+		const struct period whole = {START - HOUR, START + HOUR};
+		if (ledger_digest(p.store, "pages", &whole, TOP, &p.arena, &d, &f))
+			fail_msg("%s", f.what);
+		assert_int_equal(d.nevents, 1);
+		assert_string_equal(d.events[0].day, "2026-01-01");
+		assert_int_equal(d.events[0].n, 4);
+		assert_int_equal(d.times.n, 4);
+		assert_int_equal(d.times.median_us, 1250000);
+		assert_int_equal(d.times.worst_us, 70000000);
+		write_digests(&p, 4, 50);
+	}
+	close_place(&p);
+}
+
 /* Nobody else could tell: the answer changes with what is stored. */
 static void stored_digests_are_read(enum store_engine engine)
 {
@@ -183,6 +220,27 @@ static void stored_digests_are_read(enum store_engine engine)
 	write_digests(&p, 2100, 50);
 	assert_int_equal(digests(&p), 2);
 	assert_string_equal(before, said(&p, "pages", START, START + 100 * HOUR));
+	close_place(&p);
+}
+
+/* Whichever statement fails, of those that read stored digests and of those that read entries. */
+static void a_digest_that_cannot_be_read_is_an_error(enum store_engine engine)
+{
+	const struct period whole = {START, START + 100 * HOUR};
+	struct place p;
+	open_empty(&p, engine);
+	add_entries(&p, 1, 1100);
+	write_digests(&p, 1100, 50);
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct fault_store *s = (struct fault_store *)fault_wrap(p.store, &plan);
+		struct failure f = {0};
+		struct digest d;
+		defib_err err = ledger_digest(&s->base, "pages", &whole, TOP, &p.arena, &d, &f);
+		fired = plan.fired;
+		assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+		free(s);
+	}
 	close_place(&p);
 }
 
@@ -244,7 +302,9 @@ static void times_need_not_rise_with_ids(enum store_engine engine)
 
 #define BEHAVIOURS(X)                                                                              \
 	X(numbers_are_the_same_with_and_without)                                                       \
+	X(times_are_those_between_loss_and_recovery)                                                   \
 	X(stored_digests_are_read)                                                                     \
+	X(a_digest_that_cannot_be_read_is_an_error)                                                    \
 	X(a_round_that_stops_early_is_continued)                                                       \
 	X(pruned_entries_are_not_counted)                                                              \
 	X(times_need_not_rise_with_ids)

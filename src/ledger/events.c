@@ -12,12 +12,9 @@ const struct event_name event_names[] = {EVENT_LIST(EVENT_ROW){.name = NULL}};
 static const char *const texts[] = {EVENT_LIST(EVENT_TEXT) NULL};
 
 static const char *const of_acts[ACT_COUNT] = {
-	[REMEDY_REQUEUE] = ENTRY_REQUEUED, [REMEDY_RETRY] = ENTRY_RETRY_SCHEDULED,
-	[REMEDY_FAIL] = ENTRY_FAILED,      [REMEDY_ROLLBACK] = ENTRY_ROLLBACK_STARTED,
-	[REMEDY_HOLD] = ENTRY_HELD,        [REMEDY_REPORT] = ENTRY_ZOMBIE_DETECTED,
-	[ACT_THEN] = ENTRY_RETRIED,        [ACT_RELEASE] = ENTRY_RELEASED,
-	[ACT_LIFT] = ENTRY_RELEASED,       [ACT_CANCEL] = ENTRY_CANCELLED,
-	[ACT_END] = ENTRY_ENDED,           [ACT_UNDO] = ENTRY_UNDONE,
+#define X(id, name, by_hand, marks, event, ...) ENTRY_##event,
+	REMEDY_LIST(X) ACT_LIST(X)
+#undef X
 };
 
 const char *act_event(int act)
@@ -73,7 +70,7 @@ void event_judged_sql(struct buf *sql, const char *alias)
 }
 
 /* (alias.event IN ('A', 'B')): the events with one of these counts or marks. */
-static void add_names(struct buf *sql, const char *alias, unsigned counts, unsigned marks)
+static void events_add_names(struct buf *sql, const char *alias, unsigned counts, unsigned marks)
 {
 	bool any = false;
 	buf_addf(sql, "(%s.event IN ", alias);
@@ -88,7 +85,7 @@ static void add_names(struct buf *sql, const char *alias, unsigned counts, unsig
 
 void event_marked_sql(struct buf *sql, const char *alias, unsigned marks)
 {
-	add_names(sql, alias, 0, marks);
+	events_add_names(sql, alias, 0, marks);
 }
 
 void event_by_person_sql(struct buf *sql, const char *alias)
@@ -105,7 +102,7 @@ void event_counts_sql(struct buf *sql, const char *alias, unsigned numbers, enum
 	 */
 	assert((numbers & UNJUDGED) == 0 || (numbers & ~(unsigned)UNJUDGED) == 0);
 	buf_add(sql, "(");
-	add_names(sql, alias, numbers, 0);
+	events_add_names(sql, alias, numbers, 0);
 	if ((numbers & UNJUDGED) == 0) {
 		buf_add(sql, " AND ");
 		event_judged_sql(sql, alias);

@@ -5,6 +5,9 @@
  * id makes the index of jobs the cheapest plan, even if the planner's statistics are from an empty
  * ledger.
  */
+
+#include "ledger/history.h"
+
 #include "ledger/ledger.h"
 
 #include "base/clock.h"
@@ -74,9 +77,9 @@ static void add_newest(struct buf *out, unsigned marks)
 	buf_add(out, " ORDER BY l.id DESC LIMIT 1)");
 }
 
-static defib_err read_entries(struct store *s, struct relation *r, int64_t within_us,
-                              const struct job_index *x, struct arena *a, struct history *history,
-                              struct failure *f)
+static defib_err history_read_entries(struct store *s, struct relation *r, int64_t within_us,
+                                      const struct job_index *x, struct arena *a,
+                                      struct history *history, struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param within = P_INT(within_us);
@@ -95,14 +98,14 @@ static defib_err read_entries(struct store *s, struct relation *r, int64_t withi
 			continue;
 		history[at].recoveries = row_int(&rows, i, 1, 0);
 		take_noted(&history[at].noted, row_text(&rows, i, 2), a);
-		take_noted(&history[at].let_go, row_text(&rows, i, 3), a);
+		take_noted(&history[at].released, row_text(&rows, i, 3), a);
 	}
 	return err;
 }
 
-static defib_err read_holds(struct store *s, struct relation *r, const char *table_key,
-                            const struct job_index *x, struct arena *a, struct history *history,
-                            struct failure *f)
+static defib_err history_read_holds(struct store *s, struct relation *r, const char *table_key,
+                                    const struct job_index *x, struct arena *a,
+                                    struct history *history, struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param key = P_TEXT(table_key);
@@ -154,9 +157,10 @@ static void add_summary(struct buf *out, int within)
 	             "u.watch AND l.job = u.job ORDER BY l.id) AS l)");
 }
 
-static defib_err read_known(struct store *s, struct relation *r, const char *table_key,
-                            int64_t within_us, const struct job_index *x, struct arena *a,
-                            struct history *history, struct known_jobs *out, struct failure *f)
+static defib_err history_read_known(struct store *s, struct relation *r, const char *table_key,
+                                    int64_t within_us, const struct job_index *x, struct arena *a,
+                                    struct history *history, struct known_jobs *out,
+                                    struct failure *f)
 {
 	struct store_param more[] = {P_INT(within_us), P_TEXT(table_key)};
 	struct store_rows rows;
@@ -199,16 +203,16 @@ defib_err ledger_history(struct store *s, const char *watch, const char *table_k
 		return DEFIB_OK;
 	job_index_init(&index, jobs, n, a);
 	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err = read_known(s, &r, table_key, within_us, &index, a, history, &known, f);
+	defib_err err = history_read_known(s, &r, table_key, within_us, &index, a, history, &known, f);
 	relation_release(&r);
 	if (!err && known.nspoken) {
 		jobs_relation(&r, s->engine, watch, known.spoken, known.nspoken);
-		err = read_entries(s, &r, within_us, &index, a, history, f);
+		err = history_read_entries(s, &r, within_us, &index, a, history, f);
 		relation_release(&r);
 	}
 	if (!err && known.nheld) {
 		jobs_relation(&r, s->engine, watch, known.held, known.nheld);
-		err = read_holds(s, &r, table_key, &index, a, history, f);
+		err = history_read_holds(s, &r, table_key, &index, a, history, f);
 		relation_release(&r);
 	}
 	return err;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history_test.c: which recoveries count, and the last report of a job. */
+#include "ledger/history.h"
 #include "ledger/ledger_test.h"
 
 #define MASS "{\"mass\": true}"

@@ -85,13 +85,20 @@ static void holds_behind_a_page_come_next(enum store_engine engine)
 	int n = 0;
 	open_place(&p, engine);
 	hold(&p, holds, 2);
-	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, NULL, 1, &p.arena, &all, &n, &f), 0);
 	assert_true(n == 1 && strcmp(all->job, "10") == 0 && strcmp(all->cause, "poison") == 0);
-	assert_int_equal(ledger_holds_page(p.store, "pages", "10", 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, "10", 1, &p.arena, &all, &n, &f), 0);
 	assert_true(n == 1 && strcmp(all->job, "2") == 0);
-	assert_int_equal(ledger_holds_page(p.store, "pages", "2", 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, "2", 1, &p.arena, &all, &n, &f), 0);
 	assert_int_equal(n, 0);
-	assert_int_equal(ledger_holds_page(p.store, "other", NULL, 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(ledger_holds_page(p.store, "other", NULL, NULL, 1, &p.arena, &all, &n, &f), 0);
+	assert_int_equal(n, 0);
+	/* For the other watches of the table. */
+	assert_int_equal(
+		ledger_holds_page(p.store, "other", HELD_TABLE, "10", 1, &p.arena, &all, &n, &f), 0);
+	assert_true(n == 1 && strcmp(all->job, "2") == 0 && strcmp(all->watch, "pages") == 0);
+	assert_int_equal(
+		ledger_holds_page(p.store, "pages", HELD_TABLE, NULL, 1, &p.arena, &all, &n, &f), 0);
 	assert_int_equal(n, 0);
 	close_place(&p);
 }
@@ -107,8 +114,8 @@ static void dropped_holds_are_gone_and_others_stay(enum store_engine engine)
 	hold(&p, holds, 2);
 	assert_int_equal(ledger_holds_drop(p.store, "other", jobs, 2, &p.arena, &f), DEFIB_OK);
 	assert_int_equal(listed(&p, NULL, NULL, &all), 2);
-	assert_int_equal(ledger_holds_drop(p.store, "pages", jobs, 2, &p.arena, &f), DEFIB_OK);
-	assert_int_equal(ledger_holds_drop(p.store, "pages", NULL, 0, &p.arena, &f), DEFIB_OK);
+	assert_int_equal(ledger_holds_drop(p.store, HELD_TABLE, jobs, 2, &p.arena, &f), DEFIB_OK);
+	assert_int_equal(ledger_holds_drop(p.store, HELD_TABLE, NULL, 0, &p.arena, &f), DEFIB_OK);
 	assert_int_equal(listed(&p, NULL, NULL, &all), 1);
 	assert_string_equal(all->job, "2");
 	close_place(&p);

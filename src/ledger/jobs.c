@@ -14,7 +14,7 @@ const char **jobs_of(const char *const *first, size_t size, int n, struct arena 
 }
 
 /* The slot of a job, or where it would be. */
-static unsigned slot_of(const struct job_index *x, const char *job)
+static unsigned jobs_slot_of(const struct job_index *x, const char *job)
 {
 	unsigned at = (unsigned)fnv1a(FNV_START, job, strlen(job)) & x->mask;
 	while (x->slots[at] >= 0 && strcmp(x->jobs[x->slots[at]], job) != 0)
@@ -31,7 +31,7 @@ void job_index_init(struct job_index *x, const char *const *jobs, int n, struct 
 	for (unsigned i = 0; i < size; i++)
 		x->slots[i] = -1;
 	for (int i = 0; i < n; i++) {
-		unsigned at = slot_of(x, jobs[i]);
+		unsigned at = jobs_slot_of(x, jobs[i]);
 		if (x->slots[at] < 0)
 			x->slots[at] = i;
 	}
@@ -40,15 +40,15 @@ void job_index_init(struct job_index *x, const char *const *jobs, int n, struct 
 int job_index_find(const struct job_index *x, const char *job)
 {
 	assert(x->slots != NULL);
-	return x->slots[slot_of(x, job)];
+	return x->slots[jobs_slot_of(x, job)];
 }
 
 /* ---- statements over many jobs ---- */
 
 defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f)
 {
-	return store_dialect(s)->has_session_locks ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
-	                                           : DEFIB_OK;
+	return store_dialect(s)->has_sequences ? store_exec(s, LEDGER_LOCK, NULL, 0, a, NULL, f)
+	                                       : DEFIB_OK;
 }
 
 void jobs_relation(struct relation *r, enum store_engine engine, const char *watch,

@@ -26,10 +26,13 @@ int job_index_find(const struct job_index *x, const char *job);
 
 /* ---- statements over many jobs, for the files of this room only ---- */
 
-/* Ids are drawn under this lock; the pair of numbers is arbitrary but fixed. */
-#define LEDGER_LOCK_CALL "pg_advisory_xact_lock(1684366953, 1)"
-#define LEDGER_LOCK "SELECT " LEDGER_LOCK_CALL
-#define LEDGER_TRY_LOCK "SELECT pg_try_advisory_xact_lock(1684366953, 1)"
+/*
+ * Ids are drawn under this lock: a row of ours, because any role that can connect could keep an
+ * advisory lock. In a statement of its own, and as an expression.
+ */
+#define LEDGER_LOCK "SELECT true FROM defib.ledger_order FOR UPDATE"
+#define LEDGER_LOCKED "coalesce((" LEDGER_LOCK "), false)"
+#define LEDGER_TRY_LOCK LEDGER_LOCK " SKIP LOCKED" /* no row: another one has it */
 
 /* Take it for this transaction. An engine with one writer needs no lock. */
 MUST_CHECK defib_err ledger_lock(struct store *s, struct arena *a, struct failure *f);

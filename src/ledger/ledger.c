@@ -9,42 +9,18 @@
 
 #include <assert.h>
 
-enum presence { PRESENT, MISSING, OUTDATED, NOT_ALLOWED };
-
-/*
- * The catalogs show the role's privileges without touching the tables. A reader needs no privilege
- * to write. *sealed: its entries are chained; a ledger without seals works too.
- */
-static defib_err look_for(struct store *s, bool write, struct arena *a, enum presence *out,
-                          bool *sealed, struct failure *f)
-{
-	struct store_param param = P_INT(write);
-	struct store_rows rows;
-	defib_err err = store_exec(s, store_dialect(s)->ask.ledger, &param, 1, a, &rows, f);
-	if (err)
-		return err;
-	int64_t tables = row_int(&rows, 0, 1, 0);
-	if (tables < 3)
-		*out = tables == 0 ? MISSING : OUTDATED;
-	else
-		*out = row_bool(&rows, 0, 0) ? PRESENT : NOT_ALLOWED;
-	*sealed = row_bool(&rows, 0, 2);
-	return DEFIB_OK;
-}
-
 static void turn_off(struct ledger *l, const char *why)
 {
 	l->ready = false;
 	snprintf(l->off_because, sizeof l->off_because, "%.255s", why);
 }
 
-/* Create or upgrade it; if this role may not, another one must. */
-static defib_err make(struct store *s, enum presence presence, struct ledger *out,
-                      struct failure *f)
+/* If this role may not create it, another one must. */
+static defib_err ledger_make(struct store *s, struct ledger *out, struct failure *f)
 {
 	bool may = false;
 	defib_err err = schema_may_install(s, &may, f);
-	if (!err && !may && presence == MISSING) {
+	if (!err && !may) {
 		turn_off(out, "it does not exist and this role may not create it; have a DBA run the "
 		              "output of defib init --print");
 		return DEFIB_OK;
@@ -54,47 +30,33 @@ static defib_err make(struct store *s, enum presence presence, struct ledger *ou
 	out->ready = out->made = !err;
 	if (err != DEFIB_PERMISSION)
 		return err;
-	if (presence == OUTDATED)
-		fail_prefix(f, "its version is older than this program; run defib init as its owner");
 	turn_off(out, f->what);
 	fail_clear(f);
 	return DEFIB_OK;
 }
 
-/* A ledger from before seals: sealed from now on if this role owns it. */
-static defib_err begin_seals(struct store *s, struct failure *f)
-{
-	defib_err err = schema_install(s, SCHEMA_LEDGER, f);
-	if (err != DEFIB_PERMISSION)
-		return err;
-	fail_clear(f);
-	return DEFIB_OK;
-}
-
+/*
+ * The catalogs show the role's privileges without touching the tables. A reader needs no privilege
+ * to write.
+ */
 defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	enum presence presence = MISSING;
-	bool sealed = false;
+	struct store_param param = P_INT(create);
+	struct store_rows rows;
 	*out = (struct ledger){0};
-	defib_err err = look_for(s, create, &a, &presence, &sealed, f);
+	defib_err err = store_exec(s, store_dialect(s)->ask.ledger, &param, 1, &a, &rows, f);
 	if (err)
 		return err;
-	if (presence == PRESENT) {
-		out->ready = true;
-		return sealed || !create ? DEFIB_OK : begin_seals(s, f);
-	}
-	if (presence == NOT_ALLOWED) {
+	if (rows.nrows == 0 && create)
+		return ledger_make(s, out, f);
+	out->ready = row_bool(&rows, 0, 0);
+	if (rows.nrows == 0)
+		turn_off(out, "it does not exist yet");
+	else if (!out->ready)
 		turn_off(out, create
 		                  ? "this role may not write to the ledger; defib doctor gives the grants"
 		                  : "this role may not read the ledger; defib doctor gives the grants");
-	} else if (!create) {
-		turn_off(out, presence == MISSING ? "it does not exist yet"
-		                                  : "its version is older than this program; defib init or "
-		                                    "the next scan --fix upgrades it");
-	} else {
-		return make(s, presence, out, f);
-	}
 	return DEFIB_OK;
 }
 
@@ -150,7 +112,7 @@ void ledger_with(struct buf *sql, int first)
 {
 	buf_addf(sql,
 	         ", defib_l AS MATERIALIZED (SELECT count(*) AS n, count(*) FILTER (WHERE "
-	         "defib_running) AS runs, " LEDGER_LOCK_CALL " IS NOT NULL AS locked FROM defib_w), "
+	         "defib_running) AS runs, " LEDGER_LOCKED " AS locked FROM defib_w), "
 	         "defib_i AS (INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, "
 	         "rule, reason, evidence, before, after, epoch) SELECT nextval('defib.ledger_id'), "
 	         "$%d, $%d, $%d, w.defib_job, $%d, w.defib_verdict, w.defib_rule, w.defib_reason, "
@@ -256,6 +218,29 @@ defib_err ledger_read(struct store *s, const struct ledger_filter *filter, struc
 	return err;
 }
 
+defib_err ledger_roles(struct store *s, const struct ledger_row *entries, int n, struct arena *a,
+                       const char ***out, struct failure *f)
+{
+	AUTO_BUF ids = BUF_INIT;
+	struct store_rows rows;
+	*out = ARENA_ARRAY(a, const char *, n + 1);
+	if (!store_dialect(s)->has_grants || n == 0)
+		return DEFIB_OK;
+	for (int i = 0; i < n; i++)
+		buf_addf(&ids, "%s%lld", i ? "," : "{", (long long)entries[i].id);
+	buf_add(&ids, "}");
+	const struct store_param param = P_TEXT(buf_text(&ids));
+	defib_err err = store_exec(
+		s,
+		"SELECT (SELECT s.role FROM defib.ledger_seal AS s WHERE s.last_id >= u.id ORDER BY "
+		"s.last_id LIMIT 1) FROM unnest($1::bigint[]) WITH ORDINALITY AS u(id, place) ORDER BY "
+		"u.place",
+		&param, 1, a, &rows, f);
+	for (int i = 0; !err && i < n; i++)
+		(*out)[i] = row_text(&rows, i, 0);
+	return err;
+}
+
 /* ---- a search that may be slow ---- */
 
 /* Ids that were not read yet. */
@@ -282,7 +267,7 @@ static defib_err read_within(struct ledger_search *q, const struct ledger_filter
 }
 
 /* Read so many ids, and leave them out from now on. */
-static defib_err read_window(struct ledger_search *q, int64_t ids, struct failure *f)
+static defib_err ledger_read_window(struct ledger_search *q, int64_t ids, struct failure *f)
 {
 	struct ledger_filter window = q->left;
 	int64_t *low = &window.after_id, *high = &window.up_to_id;
@@ -311,13 +296,13 @@ static bool search_is_over(const struct ledger_search *q)
 	return q->left.limit <= 0 || q->left.up_to_id <= q->left.after_id;
 }
 
-static defib_err read_windows(struct ledger_search *q, struct failure *f)
+static defib_err ledger_read_windows(struct ledger_search *q, struct failure *f)
 {
 	int64_t ids = WINDOW_FIRST;
 	bool read = false;
 	while (!search_is_over(q) && !q->bound->cut) {
 		int64_t begun_us = clock_boot_us();
-		defib_err err = read_window(q, ids, f);
+		defib_err err = ledger_read_window(q, ids, f);
 		int64_t now_us = clock_boot_us(), left_us = q->until_us ? q->until_us - now_us : WINDOW_US;
 		bool can_end = q->until_us && (read || !err);
 		if (err && (err != DEFIB_TIMEOUT || q->store->lost || (ids == 1 && !can_end)))
@@ -352,7 +337,7 @@ defib_err ledger_search(struct store *s, const struct ledger_filter *filter,
 		q.left.up_to_id = top;
 	q.left.limit = filter->limit ? filter->limit : LEDGER_READ_MAX;
 	q.rows = ARENA_ARRAY(a, struct ledger_row, (int)q.left.limit);
-	err = read_windows(&q, f);
+	err = ledger_read_windows(&q, f);
 	*out = q.rows;
 	*n = q.n;
 	return err;
@@ -373,6 +358,38 @@ defib_err ledger_top(struct store *s, int64_t *id, struct failure *f)
 	defib_err err = dialect_int(s, "SELECT max(id) FROM defib.ledger", NULL, 0, id, f);
 	s->ledger_seen = s->ledger_seen && !err; /* it may have been dropped */
 	return err;
+}
+
+defib_err ledger_top_after(struct store *s, int64_t *place, int64_t *id, struct failure *f)
+{
+	defib_err err = ledger_top(s, id, f);
+	if (!err && *id < *place)
+		*place = *id;
+	return err;
+}
+
+defib_err ledger_end(struct store *s, int64_t *top, char of[LEDGER_OF_SIZE], struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	bool named = false;
+	of[0] = '\0';
+	defib_err err = schema_has(s, "meta", &named, f);
+	if (!err && !named)
+		return ledger_top(s, top, f);
+	if (!err)
+		err = dialect_exec(s,
+		                   "SELECT (SELECT max(l.id) FROM defib.ledger AS l), (SELECT m.value FROM "
+		                   "defib.meta AS m WHERE m.name = 'database')",
+		                   NULL, 0, &a, &rows, f);
+	s->ledger_seen = s->ledger_seen && !err;
+	if (err)
+		return err;
+	*top = row_int(&rows, 0, 0, 0);
+	const char *id = row_text(&rows, 0, 1);
+	if (id && strspn(id, "0123456789abcdef") >= LEDGER_OF_SIZE - 1)
+		snprintf(of, LEDGER_OF_SIZE, "%s", id);
+	return DEFIB_OK;
 }
 
 struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, int *n)
@@ -440,14 +457,19 @@ static struct held_job *take_holds(const struct store_rows *rows, struct arena *
 	return ROWS_READ(rows, members, struct held_job, a, n);
 }
 
-defib_err ledger_holds_page(struct store *s, const char *watch, const char *after, int limit,
-                            struct arena *a, struct held_job **out, int *n, struct failure *f)
+defib_err ledger_holds_page(struct store *s, const char *watch, const char *table_key,
+                            const char *after, int limit, struct arena *a, struct held_job **out,
+                            int *n, struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(watch), P_TEXT(after ? after : ""), P_INT(limit)};
+	static const char own[] = HOLDS "watch = $1 AND job > $2 ORDER BY job LIMIT $3";
+	static const char others[] =
+		HOLDS "table_key = $4 AND watch <> $1 AND job > $2 ORDER BY job LIMIT $3";
+	struct store_param params[] = {P_TEXT(watch), P_TEXT(after ? after : ""), P_INT(limit),
+	                               P_TEXT(table_key)};
 	struct store_rows rows;
 	assert(watch && limit > 0);
-	defib_err err = dialect_exec(s, HOLDS "watch = $1 AND job > $2 ORDER BY job LIMIT $3", params,
-	                             3, a, &rows, f);
+	defib_err err =
+		dialect_exec(s, table_key ? others : own, params, table_key ? 4 : 3, a, &rows, f);
 	*out = take_holds(&rows, a, n);
 	return err;
 }

@@ -4,11 +4,10 @@
  *
  * The room keeps what defib must remember: entries, holds, pending retries (retries.h), steps,
  * overrides by operators, and how long to keep them (retention.h). Its tables are in
- * sql/postgres_ledger.sql; schema.h creates and upgrades them. Entries are written in the
- * transaction of the change they record, as its last statement, and chained by seals (seal.h). If
- * the role may not create the tables, defib works without them and says which features are off.
- * Begin with ledger_append() here and with events.h: what an entry can record, and what counts as a
- * recovery.
+ * sql/postgres_ledger.sql; schema.h creates them. Entries are written in the transaction of the
+ * change they record, as its last statement, and chained by seals (seal.h). If the role may not
+ * create the tables, defib works without them and says which features are off. Begin with
+ * ledger_append() here and with events.h: what an entry can record, and what counts as a recovery.
  */
 #ifndef LEDGER_LEDGER_H
 #define LEDGER_LEDGER_H
@@ -18,13 +17,13 @@
 
 struct ledger {
 	bool ready;
-	bool made;             /* this call created or upgraded it */
+	bool made;             /* this call created it */
 	char off_because[256]; /* why it is not ready */
 };
 
 /*
- * Look for the ledger; with `create`, create it or upgrade an older one. A missing privilege is not
- * a failure: `ready` is then false, and `off_because` says why.
+ * Look for the ledger; with `create`, create it if it does not exist. A missing privilege is not a
+ * failure: `ready` is then false, and `off_because` says why.
  */
 MUST_CHECK defib_err ledger_open(struct store *s, bool create, struct ledger *out,
                                  struct failure *f);
@@ -92,11 +91,15 @@ struct ledger_filter {
 };
 #define LEDGER_READ_MAX 10000
 
-/* Whether there is a ledger to read, of any version, even for a role that may not write to it. */
+/* Whether there is a ledger to read, even for a role that may not write to it. */
 MUST_CHECK defib_err ledger_exists(struct store *s, bool *exists, struct failure *f);
 MUST_CHECK defib_err ledger_read(struct store *s, const struct ledger_filter *filter,
                                  struct arena *a, struct ledger_row **out, int *n,
                                  struct failure *f);
+/* The roles that added these entries, as their seals say; all NULL where the engine has no roles.
+ */
+MUST_CHECK defib_err ledger_roles(struct store *s, const struct ledger_row *entries, int n,
+                                  struct arena *a, const char ***out, struct failure *f);
 /*
  * ledger_read() by one statement if that is fast enough, else in windows of ids (window.h), until
  * there are enough entries, the ledger ends or the time is over. Not inside a transaction.
@@ -116,6 +119,20 @@ MUST_CHECK defib_err ledger_search(struct store *s, const struct ledger_filter *
  * readers can use it as a cursor.
  */
 MUST_CHECK defib_err ledger_top(struct store *s, int64_t *id, struct failure *f);
+/*
+ * ledger_top() for a reader that has read up to `place`. A ledger that ends before that is an older
+ * one that was put in its place: reading continues at its end.
+ */
+MUST_CHECK defib_err ledger_top_after(struct store *s, int64_t *place, int64_t *id,
+                                      struct failure *f);
+/*
+ * ledger_top(), and which ledger it is: the beginning of the database's id, which was drawn when
+ * the tables were made; "" if this role may not read it. A cursor that is kept names it: in a
+ * database that was made again, ids begin again.
+ */
+#define LEDGER_OF_SIZE 9
+MUST_CHECK defib_err ledger_end(struct store *s, int64_t *top, char of[LEDGER_OF_SIZE],
+                                struct failure *f);
 
 /* ---- what is known about jobs (history.c) ---- */
 
@@ -145,27 +162,8 @@ struct history {
 	int64_t hold_at_us;
 	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
 	struct noted noted;     /* when it was last reported stuck */
-	struct noted let_go;    /* when an operator last released it without a write to its row */
+	struct noted released;  /* when an operator last released it without a write to its row */
 };
-
-/*
- * Fill history[i] for jobs[i]; jobs without any are zeroed. `noted` is the `after` of the latest
- * ZOMBIE_DETECTED: {"owner": text, "sign_us": number}, either may be null; `let_go` likewise, with
- * "attempts" if known.
- */
-MUST_CHECK defib_err ledger_history(struct store *s, const char *watch, const char *table_key,
-                                    const char *const *jobs, int n, int64_t within_us,
-                                    struct arena *a, struct history *history, struct failure *f);
-/*
- * FROM … WHERE …: the entries `l` that count as recoveries of a job, not older than the
- * microseconds in parameter `within`. For statements of other rooms; needs translation
- * (store/dialect.h).
- */
-void ledger_counted(struct buf *out, const char *watch, const char *job, int within);
-/* The entries that ledger_history counts as one job's recoveries, oldest first. */
-MUST_CHECK defib_err ledger_recoveries(struct store *s, const char *watch, const char *job,
-                                       int64_t within_us, struct arena *a, struct ledger_row **out,
-                                       int *n, struct failure *f);
 
 /* ---- holds ---- */
 
@@ -197,10 +195,13 @@ struct held_job {
 MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
-/* The holds of a watch by job, after the job `after`; NULL: from the first. */
-MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const char *after,
-                                       int limit, struct arena *a, struct held_job **out, int *n,
-                                       struct failure *f);
+/*
+ * The holds that a watch made, or with a table_key those that other watches made for rows of its
+ * table; by job, after the job `after`; NULL: from the first.
+ */
+MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const char *table_key,
+                                       const char *after, int limit, struct arena *a,
+                                       struct held_job **out, int *n, struct failure *f);
 /* The holds of these rows, in force or not, in no order. */
 MUST_CHECK defib_err ledger_holds_of(struct store *s, const char *table_key,
                                      const char *const *jobs, int njobs, struct arena *a,

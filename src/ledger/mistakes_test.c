@@ -3,6 +3,7 @@
 #include "ledger/counts.h"
 
 #include "ledger/ledger_test.h"
+#include "store/fault_test.h"
 
 static void enter(struct place *p, const char *job, const char *event, const char *rule)
 {
@@ -138,6 +139,32 @@ static void what_another_has_noted_meanwhile_is_not_noted_again(enum store_engin
 	close_place(&p);
 }
 
+/* Whatever fails, before the database has done it. */
+static void what_could_not_be_noted_is_an_error_and_still_a_candidate(enum store_engine engine)
+{
+	struct recovered *out;
+	struct place p;
+	open_place(&p, engine);
+	for (int call = 0; call < FAULT_CALLS; call++) {
+		enter(&p, "1", "REQUEUED", "default");
+		for (int nth = 1, fired = 1; fired; nth++) {
+			struct fault_plan plan = {
+				.call = (enum fault_call)call, .nth = nth, .code = DEFIB_TIMEOUT};
+			struct fault_store *s = (struct fault_store *)fault_wrap(p.store, &plan);
+			struct ledger_entry e = {.job = "1", .event = "LATE_COMPLETION", .rule = "late-when"};
+			struct failure f = {0};
+			int64_t noted = -1;
+			defib_err err = mistakes_note(&s->base, &context, &e, 1, DAY, &p.arena, &noted, &f);
+			fired = plan.fired;
+			assert_int_equal(err, fired ? DEFIB_TIMEOUT : DEFIB_OK);
+			assert_int_equal(noted, !fired);
+			assert_int_equal(candidates(&p, &out), fired);
+			free(s);
+		}
+	}
+	close_place(&p);
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(a_late_completion_makes_its_recovery_a_mistake)                                              \
 	X(only_the_last_recovery_before_it_is_blamed_and_once)                                         \
@@ -145,7 +172,8 @@ static void what_another_has_noted_meanwhile_is_not_noted_again(enum store_engin
 	X(what_a_person_did_is_no_verdict)                                                             \
 	X(a_late_completion_without_a_recovery_counts_for_nothing)                                     \
 	X(the_last_recovery_of_a_job_is_looked_at_until_it_is_noted)                                   \
-	X(what_another_has_noted_meanwhile_is_not_noted_again)
+	X(what_another_has_noted_meanwhile_is_not_noted_again)                                         \
+	X(what_could_not_be_noted_is_an_error_and_still_a_candidate)
 BEHAVIOURS(ON_BOTH)
 
 int main(void)

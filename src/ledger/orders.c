@@ -2,8 +2,9 @@
 #include "ledger/orders.h"
 
 #include "store/dialect.h"
+#include "watch/grants.h"
 
-/* $1 the role, $2 what it needs, $3 whether that is all. */
+/* $1 the role, $2 what it needs, $3 whether that is all, $4 whether it must exist. */
 static const char refusal_sql[] =
 	"WITH r AS (SELECT oid, rolsuper, rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = "
 	"$1::text), n AS (SELECT x.\"table\" AS name, x.privilege, x.\"column\" AS part, "
@@ -22,7 +23,8 @@ static const char refusal_sql[] =
 	"c.relrowsecurity AND NOT r.rolbypassrls) "
 	"SELECT CASE WHEN $1::text = session_user OR (SELECT rolsuper FROM r) THEN NULL "
 	"WHEN $1::text IS NULL THEN 'it names no role' "
-	"WHEN NOT EXISTS (SELECT FROM r) THEN format('role %s does not exist', $1::text) "
+	"WHEN NOT EXISTS (SELECT FROM r) THEN CASE WHEN $4::bigint = 1 THEN format('role %s does not "
+	"exist', $1::text) END "
 	"WHEN $3::bigint = 0 THEN format('role %s may not order it: remedies of the watch are more "
 	"than "
 	"SET lists', $1::text) "
@@ -54,8 +56,9 @@ static bool only_sets(const struct watch *w)
 	return w->also.n == 0;
 }
 
-defib_err order_check(struct store *s, const struct watch *w, const char *role, struct arena *a,
-                      const char **refusal, struct failure *f)
+static defib_err orders_check(struct store *s, const struct watch *w, const char *role,
+                              bool all_known, bool must_exist, struct arena *a,
+                              const char **refusal, struct failure *f)
 {
 	AUTO_BUF needs = BUF_INIT;
 	struct store_rows rows;
@@ -64,9 +67,21 @@ defib_err order_check(struct store *s, const struct watch *w, const char *role, 
 		return DEFIB_OK;
 	watch_each_need(w, WATCH_RECOVER, a, add_need, &needs);
 	buf_add(&needs, "]");
-	const struct store_param params[] = {P_TEXT(role), P_TEXT(buf_text(&needs)),
-	                                     P_INT(only_sets(w))};
-	defib_err err = store_exec(s, refusal_sql, params, 3, a, &rows, f);
+	const struct store_param params[] = {P_TEXT(role), P_TEXT(buf_text(&needs)), P_INT(all_known),
+	                                     P_INT(must_exist)};
+	defib_err err = store_exec(s, refusal_sql, params, 4, a, &rows, f);
 	*refusal = row_text(&rows, 0, 0);
 	return err;
+}
+
+defib_err order_check(struct store *s, const struct watch *w, const char *role, struct arena *a,
+                      const char **refusal, struct failure *f)
+{
+	return orders_check(s, w, role, only_sets(w), true, a, refusal, f);
+}
+
+defib_err order_check_entry(struct store *s, const struct watch *w, const char *role,
+                            struct arena *a, const char **refusal, struct failure *f)
+{
+	return orders_check(s, w, role, true, false, a, refusal, f);
 }

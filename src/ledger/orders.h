@@ -8,6 +8,9 @@
  * on what the watch reads and writes besides, the rights that `defib init --print --for act`
  * grants.
  *
+ * The same holds for what undo finds in the ledger: each entry is sealed with the role that added
+ * it.
+ *
  * PostgreSQL only: whoever can write to an SQLite file can change every table in it.
  */
 #ifndef LEDGER_ORDERS_H
@@ -23,5 +26,11 @@
  */
 MUST_CHECK defib_err order_check(struct store *s, const struct watch *w, const char *role,
                                  struct arena *a, const char **refusal, struct failure *f);
+/*
+ * The same for an entry of the ledger that is undone. An undo writes columns of the watched table
+ * and nothing else; and a role that was dropped since can order nothing any more.
+ */
+MUST_CHECK defib_err order_check_entry(struct store *s, const struct watch *w, const char *role,
+                                       struct arena *a, const char **refusal, struct failure *f);
 
 #endif

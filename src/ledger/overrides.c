@@ -16,15 +16,15 @@ defib_err override_read(struct store *s, struct arena *a, struct override **out,
                         struct failure *f)
 {
 #define M(member) ROW_MEMBER(struct override, member)
-	static const struct row_member members[] = {M(watch),  M(name),  M(value),   M(actor),
-	                                            M(reason), M(at_us), M(until_us)};
+	static const struct row_member members[] = {M(watch),  M(name),  M(value),    M(actor),
+	                                            M(reason), M(at_us), M(until_us), M(role)};
 #undef M
 	struct store_rows rows;
-	defib_err err = dialect_exec(
-		s,
-		"SELECT watch, name, value, actor, reason, {us at}, {us until} FROM defib.setting WHERE "
-		"until IS NULL OR until > {now} ORDER BY watch, name",
-		NULL, 0, a, &rows, f);
+	defib_err err = dialect_exec(s,
+	                             "SELECT watch, name, value, actor, reason, {us at}, {us until}, "
+	                             "role FROM defib.setting WHERE "
+	                             "until IS NULL OR until > {now} ORDER BY watch, name",
+	                             NULL, 0, a, &rows, f);
 	*out = ROWS_READ(&rows, members, struct override, a, n);
 	return err;
 }
@@ -37,8 +37,10 @@ struct override_sum override_of(const struct override *words, int n, const char 
 		if (!text_eq(w->watch, watch) && !text_eq(w->watch, "*"))
 			continue;
 		sum.paused = sum.paused || text_eq(w->name, "pause");
-		if (text_eq(w->name, OVERRIDE_GUARDS))
+		if (text_eq(w->name, OVERRIDE_GUARDS)) {
 			sum.override_us = w->at_us;
+			sum.override_role = w->role;
+		}
 		double factor = text_eq(w->name, "raise") ? strtod(w->value, NULL) : 1;
 		if (raise_factor_ok(factor) && factor > sum.factor) {
 			sum.factor = factor;
@@ -71,6 +73,64 @@ defib_err override_remove(struct store *s, const char *watch, const char *name, 
 	defib_err err = dialect_write(s, "DELETE FROM defib.setting WHERE watch = $1 AND name = $2",
 	                              params, 2, &a, &rows, f);
 	*was = !err && rows.affected > 0;
+	return err;
+}
+
+defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
+                       struct arena *a, struct override_answer *out, struct failure *f)
+{
+	struct override *all = NULL;
+	int n = 0;
+	bool there;
+	*out = (struct override_answer){.watch = said->watch, .name = said->name};
+	defib_err err = daemon_table_open(s, "setting", true, &there, f);
+	if (!err)
+		err = override_write(s, said, for_us, f);
+	if (!err)
+		err = override_read(s, a, &all, &n, f);
+	for (int i = 0; !err && i < n; i++)
+		if (text_eq(all[i].watch, said->watch) && text_eq(all[i].name, said->name))
+			out->in_force = &all[i];
+	return err;
+}
+
+static const struct override *set_for_all(const struct override *all, int n, const char *name)
+{
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, name) && text_eq(all[i].watch, "*"))
+			return &all[i];
+	return NULL;
+}
+
+static defib_err clear_one(struct store *s, struct override_answer *w, const char *watch,
+                           const char *name, struct failure *f)
+{
+	*w = (struct override_answer){.watch = watch, .name = name};
+	return override_remove(s, watch, name, &w->was, f);
+}
+
+defib_err override_clear(struct store *s, const char *watch, const char *name, struct arena *a,
+                         struct override_answer **out, int *n, const struct override **still,
+                         struct failure *f)
+{
+	struct override *all = NULL;
+	int nall = 0;
+	bool there, every = text_eq(watch, "*");
+	*still = NULL;
+	*n = 1;
+	defib_err err = daemon_table_open(s, "setting", false, &there, f);
+	if (!err && there)
+		err = override_read(s, a, &all, &nall, f);
+	*out = ARENA_ARRAY(a, struct override_answer, nall + 1);
+	(*out)[0] = (struct override_answer){.watch = watch, .name = name};
+	if (err || !there)
+		return err;
+	err = clear_one(s, *out, watch, name, f);
+	if (!every)
+		*still = set_for_all(all, nall, name);
+	for (int i = 0; !err && every && i < nall; i++)
+		if (text_eq(all[i].name, name) && !text_eq(all[i].watch, "*"))
+			err = clear_one(s, &(*out)[(*n)++], all[i].watch, name, f);
 	return err;
 }
 
@@ -124,8 +184,8 @@ defib_err learned_read(struct store *s, const char *watch, struct arena *a,
 }
 
 /* Lock the "" row for this transaction; created if missing. */
-static defib_err take(struct store *s, const char *watch, struct arena *a, const char **now,
-                      struct failure *f)
+static defib_err overrides_take(struct store *s, const char *watch, struct arena *a,
+                                const char **now, struct failure *f)
 {
 	struct store_param param = P_TEXT(watch);
 	struct store_rows rows;
@@ -139,8 +199,8 @@ static defib_err take(struct store *s, const char *watch, struct arena *a, const
 	return err;
 }
 
-static defib_err put(struct store *s, const char *watch, const struct learned_row *rows, int n,
-                     struct arena *a, struct failure *f)
+static defib_err overrides_put(struct store *s, const char *watch, const struct learned_row *rows,
+                               int n, struct arena *a, struct failure *f)
 {
 	AUTO_RELATION r = {.engine = s->engine};
 	relation_column(&r, "watch", "text");
@@ -181,13 +241,13 @@ defib_err learned_write(struct store *s, const char *watch, const char *was,
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = take(s, watch, a, &now, f);
+	err = overrides_take(s, watch, a, &now, f);
 	if (!err && !text_eq(now, was ? was : NEW)) {
 		store_rollback(s);
 		return DEFIB_OK;
 	}
 	if (!err)
-		err = put(s, watch, rows, n, a, f);
+		err = overrides_put(s, watch, rows, n, a, f);
 	for (int i = 0; i < n && !err; i++)
 		if (!rows[i].document)
 			err = take_away(s, watch, rows[i].kind, a, f);

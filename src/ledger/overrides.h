@@ -21,6 +21,7 @@ MUST_CHECK defib_err daemon_table_open(struct store *s, const char *table, bool 
 struct override {
 	const char *watch, *name, *value, *actor, *reason; /* name: "pause", "raise" or the one above */
 	int64_t at_us, until_us;                           /* until 0: until it is cleared */
+	const char *role;                                  /* of the database, that wrote it */
 };
 
 /* All overrides in force, by the database's clock. */
@@ -29,9 +30,10 @@ MUST_CHECK defib_err override_read(struct store *s, struct arena *a, struct over
 /* The combined effect on one watch. */
 struct override_sum {
 	bool paused;
-	double factor;         /* on its thresholds, 1 if not raised */
-	const char *raised_by; /* NULL: not raised */
-	int64_t override_us;   /* when a pass without guards was requested; 0: it was not */
+	double factor;             /* on its thresholds, 1 if not raised */
+	const char *raised_by;     /* NULL: not raised */
+	int64_t override_us;       /* when a pass without guards was requested; 0: it was not */
+	const char *override_role; /* by this one: see orders.h */
 };
 struct override_sum override_of(const struct override *words, int n, const char *watch);
 /* Set it for `for_us` (0: until it is cleared); replaces an earlier one of that name. */
@@ -40,6 +42,29 @@ MUST_CHECK defib_err override_write(struct store *s, const struct override *word
 /* Clear an override; *was is false if there was none. */
 MUST_CHECK defib_err override_remove(struct store *s, const char *watch, const char *name,
                                      bool *was, struct failure *f);
+
+/*
+ * What an operator did: set or cleared. The daemon that leads the watch, now or after a restart,
+ * reads it within about a second.
+ */
+
+/* What was done for one watch, or for all of them ("*"). */
+struct override_answer {
+	const char *watch, *name;
+	const struct override *in_force; /* NULL: it was cleared … */
+	bool was;                        /* … and there was one */
+};
+
+/* Set it for `for_us` (0: until it is cleared). */
+MUST_CHECK defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
+                                  struct arena *a, struct override_answer *out, struct failure *f);
+/*
+ * Clear it: for one watch, or for all and then for each. *still is an override for all watches,
+ * which also applies to this one and cannot be cleared for a single watch. NULL: none.
+ */
+MUST_CHECK defib_err override_clear(struct store *s, const char *watch, const char *name,
+                                    struct arena *a, struct override_answer **out, int *n,
+                                    const struct override **still, struct failure *f);
 
 /* The state of a watch, as its leader wrote it. */
 struct status_row {

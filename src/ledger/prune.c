@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prune.c: the part of retention.h that is about the ledger. */
+
+#include "ledger/prune.h"
+
 #include "ledger/retention.h"
 
 #include "ledger/events.h"
@@ -48,24 +51,23 @@ defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a, struct 
 /* ---- what defib.ledger_prune() does where there are functions ---- */
 
 /* What a part removes: entries up to `high`, whose chain ends with `seal`. */
-struct part {
+struct prune_part {
 	int64_t low, high, count;
 	const char *seal;
-	bool unsealed; /* from before seals existed */
 };
 
 /* Only whole statements: a seal over partly removed entries could never be verified again. */
-static defib_err choose_sealed(struct store *s, const struct prune_plan *plan, int64_t limit,
-                               int64_t anchor, struct arena *a, struct part *out, struct failure *f)
+static defib_err prune_choose(struct store *s, const struct prune_plan *plan, int64_t limit,
+                              struct arena *a, struct prune_part *out, struct failure *f)
 {
-	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
+	struct store_param params[] = {P_INT(limit), P_TEXT(plan->cutoff)};
 	struct store_rows rows;
 	defib_err err = dialect_exec(
 		s,
 		"SELECT last_id, entries, seal, EXISTS (SELECT 1 FROM defib.ledger l WHERE "
-		"l.id BETWEEN s.first_id AND s.last_id AND l.at >= $3) FROM defib.ledger_seal s "
-		"WHERE last_id > $1 ORDER BY last_id LIMIT $2",
-		params, 3, a, &rows, f);
+		"l.id BETWEEN s.first_id AND s.last_id AND l.at >= $2) FROM defib.ledger_seal s "
+		"WHERE last_id > (SELECT min(last_id) FROM defib.ledger_seal) ORDER BY last_id LIMIT $1",
+		params, 2, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 3); i++) {
 		if (out->count && out->count + row_int(&rows, i, 1, 0) > limit)
 			break;
@@ -76,52 +78,14 @@ static defib_err choose_sealed(struct store *s, const struct prune_plan *plan, i
 	return err;
 }
 
-static defib_err choose_unsealed(struct store *s, const struct prune_plan *plan, int64_t limit,
-                                 int64_t anchor, struct arena *a, struct part *out,
-                                 struct failure *f)
-{
-	struct store_param params[] = {P_INT(anchor), P_INT(limit), P_TEXT(plan->cutoff)};
-	struct store_rows rows;
-	defib_err err = dialect_exec(s,
-	                             "SELECT id, at >= $3 FROM defib.ledger WHERE id <= $1 "
-	                             "ORDER BY id LIMIT $2",
-	                             params, 3, a, &rows, f);
-	out->unsealed = true;
-	for (int i = 0; !err && i < rows.nrows && !row_bool(&rows, i, 1); i++)
-		out->high = row_int(&rows, i, 0, 0);
-	if (!err && rows.nrows == 0)
-		out->high = anchor;
-	return err;
-}
-
-static defib_err choose(struct store *s, const struct prune_plan *plan, int64_t limit,
-                        struct arena *a, struct part *out, struct failure *f)
-{
-	struct store_rows rows;
-	defib_err err = dialect_exec(s,
-	                             "SELECT last_id, entries = 0 AND first_id < last_id, seal FROM "
-	                             "defib.ledger_seal ORDER BY last_id LIMIT 1",
-	                             NULL, 0, a, &rows, f);
-	if (err || rows.nrows == 0)
-		return err;
-	int64_t anchor = row_int(&rows, 0, 0, 0);
-	out->seal = row_text(&rows, 0, 2);
-	return row_bool(&rows, 0, 1) ? choose_unsealed(s, plan, limit, anchor, a, out, f)
-	                             : choose_sealed(s, plan, limit, anchor, a, out, f);
-}
-
 /* First the anchor, which permits the removal, then the entries. */
-static defib_err remove_part(struct store *s, struct part *p, struct arena *a, struct failure *f)
+static defib_err remove_part(struct store *s, struct prune_part *p, struct arena *a,
+                             struct failure *f)
 {
 	struct store_param high = P_INT(p->high);
 	struct store_rows rows = {0};
-	defib_err err = dialect_exec(
-		s,
-		p->unsealed
-			? "UPDATE defib.ledger_seal SET first_id = $1 WHERE last_id = (SELECT min(last_id) "
-			  "FROM defib.ledger_seal)"
-			: "DELETE FROM defib.ledger_seal WHERE last_id < $1",
-		&high, 1, a, NULL, f);
+	defib_err err =
+		dialect_exec(s, "DELETE FROM defib.ledger_seal WHERE last_id < $1", &high, 1, a, NULL, f);
 	if (!err)
 		err = dialect_exec(s, "SELECT min(id) FROM defib.ledger WHERE id <= $1", &high, 1, a, &rows,
 		                   f);
@@ -134,7 +98,7 @@ static defib_err remove_part(struct store *s, struct part *p, struct arena *a, s
 }
 
 static defib_err add_pruned_entry(struct store *s, const struct prune_plan *plan,
-                                  const struct part *p, const struct ledger_context *ctx,
+                                  const struct prune_part *p, const struct ledger_context *ctx,
                                   struct arena *a, struct failure *f)
 {
 	struct ledger_entry entry = {
@@ -156,8 +120,8 @@ static defib_err prune_here(struct store *s, const struct prune_plan *plan,
                             const struct ledger_context *ctx, int64_t limit, struct arena *a,
                             int64_t *n, struct failure *f)
 {
-	struct part part = {0};
-	defib_err err = choose(s, plan, limit, a, &part, f);
+	struct prune_part part = {0};
+	defib_err err = prune_choose(s, plan, limit, a, &part, f);
 	if (err || part.high == 0)
 		return err;
 	err = remove_part(s, &part, a, f);
@@ -176,8 +140,9 @@ static defib_err prune_by_function(struct store *s, const struct prune_plan *pla
 	struct store_param params[] = {P_TEXT(plan->cutoff), P_INT(limit), P_TEXT(ctx->batch),
 	                               P_TEXT(ctx->actor)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2, $3, $4)", params,
-	                           4, a, &rows, f);
+	defib_err err =
+		store_exec(s, "SELECT defib.ledger_prune($1::timestamptz, $2::bigint, $3::text, $4::text)",
+	               params, 4, a, &rows, f);
 	*n = row_int(&rows, 0, 0, 0);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f, "GRANT EXECUTE ON FUNCTION defib.ledger_prune(timestamptz, bigint, text, "

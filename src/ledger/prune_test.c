@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prune_test.c: the ledger only grows, except for retention. */
+#include "ledger/prune.h"
 #include "ledger/retention.h"
 
 #include "ledger/ledger_test.h"
+#include "store/fault_test.h"
 
 static const struct ledger_context pruner = {"", "prune-1", "cli:test"};
 
@@ -126,13 +128,40 @@ static void a_plan_that_somebody_else_carried_out_is_over(enum store_engine engi
 	close_place(&p);
 }
 
+/* Whichever statement fails: it is an error, and the ledger is as it was. */
+static void a_prune_whose_statement_fails_removes_nothing(enum store_engine engine)
+{
+	struct place p;
+	open_place(&p, engine);
+	fill(&p, 3, 2);
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan faults = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct fault_store *s = (struct fault_store *)fault_wrap(p.store, &faults);
+		struct prune_plan plan;
+		struct failure f = {0};
+		int64_t removed = 0;
+		bool over = false;
+		defib_err err = prune_plan(&s->base, 90 * DAY, &p.arena, &plan, &f);
+		if (!err)
+			err = prune_part(&s->base, &plan, &pruner, 10, &removed, &over, &f);
+		fired = faults.fired;
+		assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+		assert_string_equal(cell(&p, "SELECT count(*) FROM %s WHERE job = 'old'"),
+		                    fired ? "3" : "0");
+		assert_string_equal(cell(&p, "SELECT count(*) FROM %s WHERE job = 'young'"), "2");
+		free(s);
+	}
+	close_place(&p);
+}
+
 #define BEHAVIOURS(X)                                                                              \
 	X(entries_can_be_neither_changed_nor_deleted)                                                  \
 	X(the_old_go_and_the_young_stay)                                                               \
 	X(what_was_removed_is_an_entry_of_its_own)                                                     \
 	X(nothing_old_is_a_plan_of_nothing)                                                            \
 	X(the_door_is_shut_again_afterwards)                                                           \
-	X(a_plan_that_somebody_else_carried_out_is_over)
+	X(a_plan_that_somebody_else_carried_out_is_over)                                               \
+	X(a_prune_whose_statement_fails_removes_nothing)
 BEHAVIOURS(ON_BOTH)
 
 int main(void)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ledger/prune.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "watch/lease_sql.h"
@@ -80,6 +81,11 @@ static const struct keep_rule {
                      "t.ended_at IS NOT NULL", "", "act_ended_at"},
 	[RETAIN_LEARNED] = {"learned", offsetof(struct retention, learned_us), "at", "t.kind <> ''", "",
                         "learned_pkey"},
+	/* While the watch is scanned, a scan removes them. */
+	[RETAIN_SEEN] = {"seen", offsetof(struct retention, learned_us), "at", "true",
+                     " AND NOT EXISTS (SELECT 1 FROM defib.seen o WHERE o.watch = t.watch AND "
+                     "o.what = 'look' AND o.at >= " OLD ")",
+                     "seen_at"},
 	[RETAIN_LEDGER] = {"ledger", offsetof(struct retention, ledger_us), "at", "true", "",
                        "ledger_pkey"},
 };
@@ -98,7 +104,7 @@ static const struct {
 	{"job", "id", "", false},
 };
 
-struct round {
+struct retention_work {
 	struct store *store;
 	const struct retention *policy;
 	const char *actor;
@@ -132,7 +138,7 @@ static const char *id_list(const struct dialect *d, const struct store_rows *row
 	return buf_to_arena(&out, a);
 }
 
-static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t *n,
+static defib_err remove_jobs(struct retention_work *x, const struct keep_rule *r, int64_t *n,
                              struct failure *f)
 {
 	struct store *s = x->store;
@@ -156,8 +162,8 @@ static defib_err remove_jobs(struct round *x, const struct keep_rule *r, int64_t
 }
 
 /* Run a statement over the rows that are old by the rule; *n is how many it changed. */
-static defib_err run_rule(struct round *x, const struct keep_rule *r, const char *sql, int64_t *n,
-                          struct failure *f)
+static defib_err run_rule(struct retention_work *x, const struct keep_rule *r, const char *sql,
+                          int64_t *n, struct failure *f)
 {
 	struct store_param params[] = {P_INT(age_of(x->policy, r)), P_INT(RETENTION_STEP)};
 	struct store_rows rows = {0};
@@ -166,7 +172,7 @@ static defib_err run_rule(struct round *x, const struct keep_rule *r, const char
 	return err;
 }
 
-static defib_err remove_rows(struct round *x, const struct keep_rule *r, const char *more,
+static defib_err remove_rows(struct retention_work *x, const struct keep_rule *r, const char *more,
                              int64_t *n, struct failure *f)
 {
 	const char *sql = arena_printf(
@@ -176,7 +182,7 @@ static defib_err remove_rows(struct round *x, const struct keep_rule *r, const c
 }
 
 /* All steps of a job, or none: half a record would be wrong. */
-static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_t *n,
+static defib_err remove_steps(struct retention_work *x, const struct keep_rule *r, int64_t *n,
                               struct failure *f)
 {
 	const char *sql = arena_printf(
@@ -190,7 +196,7 @@ static defib_err remove_steps(struct round *x, const struct keep_rule *r, int64_
  * that a concurrent claim of such a job begins above it. Higher ones raise the floor, and are
  * removed the next time.
  */
-static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64_t *n,
+static defib_err remove_leases(struct retention_work *x, const struct keep_rule *r, int64_t *n,
                                struct failure *f)
 {
 	int64_t raised = 0;
@@ -208,7 +214,7 @@ static defib_err remove_leases(struct round *x, const struct keep_rule *r, int64
 	return run_rule(x, r, sql, &raised, f);
 }
 
-static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t *n,
+static defib_err step_inside(struct retention_work *x, enum retention_rule rule, int64_t *n,
                              struct failure *f)
 {
 	const struct keep_rule *r = &rules[rule];
@@ -227,16 +233,15 @@ static defib_err step_inside(struct round *x, enum retention_rule rule, int64_t 
 
 /* ---- the ledger ---- */
 
-static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
+static defib_err prune_ledger(struct retention_work *x, int64_t *n, struct failure *f)
 {
 	struct prune_plan plan;
 	int64_t age = 0, keep = x->policy->ledger_us;
-	bool over, there = false;
-	defib_err err = schema_has(x->store, "ledger_seal", &there, f);
-	if (!err && there) /* the age of its first entry */
-		err =
-			dialect_int(x->store, "SELECT {stamp_age_us at} FROM defib.ledger ORDER BY id LIMIT 1",
-		                NULL, 0, &age, f);
+	bool over;
+	/* The age of its first entry. */
+	defib_err err =
+		dialect_int(x->store, "SELECT {stamp_age_us at} FROM defib.ledger ORDER BY id LIMIT 1",
+	                NULL, 0, &age, f);
 	if (err || age < keep + (x->force ? 0 : LEDGER_LATE_US))
 		return err;
 	err = prune_cutoff(x->store, keep, &x->arena, &plan, f);
@@ -249,7 +254,8 @@ static defib_err prune_ledger(struct round *x, int64_t *n, struct failure *f)
 
 /* ---- a round ---- */
 
-static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, struct failure *f)
+static defib_err retention_step(struct retention_work *x, enum retention_rule rule, int64_t *n,
+                                struct failure *f)
 {
 	*n = 0;
 	if (rule == RETAIN_LEDGER)
@@ -261,7 +267,7 @@ static defib_err step(struct round *x, enum retention_rule rule, int64_t *n, str
 }
 
 /* How many rows are kept. For very many the planner's estimate is sufficient. */
-static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t *n,
+static defib_err count_kept(struct retention_work *x, const struct keep_rule *r, int64_t *n,
                             struct failure *f)
 {
 	const char *estimate = store_dialect(x->store)->ask.rows_of_index;
@@ -276,7 +282,7 @@ static defib_err count_kept(struct round *x, const struct keep_rule *r, int64_t 
 }
 
 /* The row of the rule in `kept`; the oldest row is found by its index. */
-static defib_err note_kept(struct round *x, enum retention_rule rule, struct failure *f)
+static defib_err note_kept(struct retention_work *x, enum retention_rule rule, struct failure *f)
 {
 	const struct keep_rule *r = &rules[rule];
 	struct store *s = x->store;
@@ -300,12 +306,7 @@ static defib_err note_kept(struct round *x, enum retention_rule rule, struct fai
 	return dialect_write(s, sql, params, 3, &x->arena, NULL, f);
 }
 
-static bool in_time(const struct round *x)
-{
-	return clock_boot_ms() < x->until_ms;
-}
-
-static defib_err do_rule(struct round *x, enum retention_rule rule, struct failure *f)
+static defib_err do_rule(struct retention_work *x, enum retention_rule rule, struct failure *f)
 {
 	int64_t n = 0;
 	bool there = false;
@@ -316,22 +317,19 @@ static defib_err do_rule(struct round *x, enum retention_rule rule, struct failu
 		return note_kept(x, rule, f);
 	/* At least one step, so that the last rule gets its turn even if time is short. */
 	do {
-		err = step(x, rule, &n, f);
+		err = retention_step(x, rule, &n, f);
 		x->out->removed[rule] += n;
-	} while (!err && n >= RETENTION_STEP && in_time(x));
+	} while (!err && n >= RETENTION_STEP && clock_boot_ms() < x->until_ms);
 	x->out->more = x->out->more || n >= RETENTION_STEP;
 	return err ? err : note_kept(x, rule, f);
 }
 
-/* The tables in their current version; false without a failure: another role must upgrade them. */
-static defib_err ready(struct store *s, bool *there, struct failure *f)
+/* *there is false, without a failure, if this role may not create the tables. */
+static defib_err retention_ready(struct store *s, bool *there, struct failure *f)
 {
-	bool queue = false;
-	defib_err err = schema_has(s, "job", &queue, f);
-	if (!err) /* the newest table */
-		err = schema_has(s, queue ? "step_attempt" : "kept", there, f);
+	defib_err err = schema_has(s, "kept", there, f);
 	if (!err && !*there) {
-		err = schema_install(s, queue ? SCHEMA_QUEUE : SCHEMA_DAEMON, f);
+		err = schema_install(s, SCHEMA_DAEMON, f);
 		*there = !err;
 	}
 	if (err == DEFIB_PERMISSION) {
@@ -341,7 +339,7 @@ static defib_err ready(struct store *s, bool *there, struct failure *f)
 	return err;
 }
 
-static defib_err claim(struct round *x, struct failure *f)
+static defib_err retention_claim(struct retention_work *x, struct failure *f)
 {
 	static const char sql[] =
 		"INSERT INTO defib.kept AS k (rule, at) VALUES ('', {now}) ON CONFLICT (rule) DO UPDATE "
@@ -354,7 +352,7 @@ static defib_err claim(struct round *x, struct failure *f)
 }
 
 /* The rest is continued soon, with pauses that leave the database most of its time. */
-static defib_err due_soon(struct round *x, int64_t pause_us, struct failure *f)
+static defib_err due_soon(struct retention_work *x, int64_t pause_us, struct failure *f)
 {
 	struct store_param ago = P_INT(x->policy->every_us - pause_us);
 	return dialect_write(x->store,
@@ -366,13 +364,13 @@ defib_err retention_round(struct store *s, const struct retention *p, const char
                           int64_t budget_ms, struct retention_round *out, struct failure *f)
 {
 	int64_t begun_ms = clock_boot_ms();
-	struct round x = {.store = s, .policy = p, .actor = actor, .force = force, .out = out};
+	struct retention_work x = {.store = s, .policy = p, .actor = actor, .force = force, .out = out};
 	bool there = false;
 	*out = (struct retention_round){0};
 	x.until_ms = begun_ms + budget_ms;
-	defib_err err = ready(s, &there, f);
+	defib_err err = retention_ready(s, &there, f);
 	if (!err && there)
-		err = claim(&x, f);
+		err = retention_claim(&x, f);
 	for (int rule = 0; !err && out->claimed && rule < RETENTION_COUNT; rule++) {
 		err = do_rule(&x, (enum retention_rule)rule, f);
 		/* A rule that this role may not apply is left to a role that may. */
@@ -411,9 +409,9 @@ void retention_turn(struct retention_tick *t, struct session *session, const str
 		if (round.removed[i])
 			log_event(LOG_DEBUG, "removed expired rows", LOG_STR("what", retention_words[i]),
 			          LOG_INT("rows", round.removed[i]));
-	if (err && err != DEFIB_CONNECTION && !t->told)
+	if (err && err != DEFIB_CONNECTION && !t->logged)
 		log_event(LOG_WARN, "cannot remove expired rows", LOG_STR("because", f.what));
-	t->told = err != DEFIB_OK;
+	t->logged = err != DEFIB_OK;
 }
 
 /* ---- reading ---- */
@@ -458,12 +456,17 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 		err = dialect_exec(s, sql, NULL, 0, &a, &rows, f);
 	for (int i = 0; !err && there && i < rows.nrows; i++) {
 		const char *name = row_text(&rows, i, 0);
+		if (!name) { /* SQLite permits it */
+			row_set_aside("defib.kept", NULL, "rule is null");
+			continue;
+		}
 		out->known = out->known || !*name;
-		out->ago_us = *name ? out->ago_us : row_int(&rows, i, 1, 0);
+		out->ago_us = *name ? out->ago_us : row_limited(&rows, i, 1, 0);
 		for (int k = 0; k < RETENTION_COUNT; k++)
 			if (text_eq(retention_names[k], name))
-				out->kept[k] = (struct retention_kept){
-					row_int(&rows, i, 2, 0), row_int(&rows, i, 3, -1), row_int(&rows, i, 4, -1)};
+				out->kept[k] = (struct retention_kept){row_limited(&rows, i, 2, 0),
+				                                       row_limited(&rows, i, 3, -1),
+				                                       row_limited(&rows, i, 4, -1)};
 	}
 	return err;
 }

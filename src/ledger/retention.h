@@ -28,6 +28,7 @@
 	X(MESSAGES, "messages", "old messages")                                                        \
 	X(ACTS, "acts", "ended background acts")                                                       \
 	X(LEARNED, "learned", "learned run times")                                                     \
+	X(SEEN, "seen", "values of jobs that nobody looks at any more")                                \
 	X(LEDGER, "ledger", "entries of the ledger")
 
 enum retention_rule {
@@ -44,8 +45,8 @@ struct retention_round {
 	int64_t removed[RETENTION_COUNT];
 };
 /*
- * A round, if it is due; `force`: even if not. Runs for about `budget_ms`. If the tables are
- * outdated and the role may not upgrade them, it does nothing, which is not a failure.
+ * A round, if it is due; `force`: even if not. Runs for about `budget_ms`. If there are
+ * no tables and the role may not create them, it does nothing, which is not a failure.
  */
 MUST_CHECK defib_err retention_round(struct store *s, const struct retention *p, const char *actor,
                                      bool force, int64_t budget_ms, struct retention_round *out,
@@ -56,7 +57,7 @@ MUST_CHECK defib_err retention_round(struct store *s, const struct retention *p,
  */
 struct retention_tick {
 	int64_t due_ms; /* CLOCK_BOOTTIME */
-	bool told;      /* the failure was logged */
+	bool logged;    /* the failure was logged */
 };
 bool retention_due(const struct retention_tick *t, const struct retention *p);
 void retention_turn(struct retention_tick *t, struct session *session, const struct retention *p,
@@ -88,26 +89,5 @@ MUST_CHECK defib_err retention_read(struct store *s, struct retention_state *out
  * recorded, one entry per part. On PostgreSQL only defib.ledger_prune() can do it, a function of
  * the ledger's owner, whatever is granted on the table.
  */
-
-struct prune_plan {
-	int64_t count;      /* entries that are older */
-	int64_t last_id;    /* the newest of them */
-	const char *cutoff; /* ISO, UTC, by the database's clock */
-};
-
-/* Only the cutoff of a plan, for callers that remove without counting first. */
-MUST_CHECK defib_err prune_cutoff(struct store *s, int64_t older_us, struct arena *a,
-                                  struct prune_plan *out, struct failure *f);
-/* Count the entries older than this; changes nothing. */
-MUST_CHECK defib_err prune_plan(struct store *s, int64_t older_us, struct arena *a,
-                                struct prune_plan *out, struct failure *f);
-/*
- * Remove the next part, at most `limit` entries (but a whole statement), in a transaction of its
- * own, and record a PRUNED entry. *over is set if there was nothing to remove: another process
- * prunes too, or the rest was written by one statement together with entries that must stay.
- */
-MUST_CHECK defib_err prune_part(struct store *s, const struct prune_plan *plan,
-                                const struct ledger_context *ctx, int64_t limit, int64_t *removed,
-                                bool *over, struct failure *f);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "ledger/ledger_test.h"
 #include "ledger/schema.h"
+#include "store/fault_test.h"
 
 #define HOUR (INT64_C(3600) * 1000000)
 
@@ -169,8 +170,8 @@ static void leases_leave_their_epoch_as_a_floor(enum store_engine engine)
 	put_lease(&p, "young", 9, "NULL", 10);
 	put_lease(&p, "owned", 3, "1", 90);
 	put_lease(&p, "held", 2, "NULL", 90);
-	run(&p, both(&p, "INSERT INTO @hold (table_key, watch, job, cause, batch) VALUES ('w', 'w', "
-	                 "'held', 'c', 'b')"));
+	run(&p, both(&p, "INSERT INTO @hold (table_key, watch, job, cause, batch) VALUES "
+	                 "('" HELD_TABLE "', 'w', 'held', 'c', 'b')"));
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 0);
 	assert_int_equal(number(&p, "SELECT value FROM @meta WHERE name = 'lease_floor'"), 7);
 	assert_int_equal(round_of(&p, true).removed[RETAIN_LEASES], 1);
@@ -278,6 +279,31 @@ static void a_round_is_done_by_one_and_leaves_its_numbers(enum store_engine engi
 	close_place(&p);
 }
 
+/* Whichever statement fails. What is removed before it stays removed, and in whole. */
+static void a_round_whose_statement_fails_is_an_error(enum store_engine engine)
+{
+	struct place p;
+	open_queue(&p, engine);
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_TIMEOUT};
+		struct fault_store *s = (struct fault_store *)fault_wrap(p.store, &plan);
+		struct retention_round r;
+		struct failure f = {0};
+		if (number(&p, "SELECT count(*) FROM @job") == 0)
+			put_job(&p, nth, "done", 90);
+		run(&p, both(&p, "DELETE FROM @lease"));
+		put_lease(&p, "a", 7, "NULL", 90);
+		defib_err err = retention_round(&s->base, &policy, "test", true, HOUR / 1000, &r, &f);
+		fired = plan.fired;
+		assert_int_equal(err, fired ? DEFIB_TIMEOUT : DEFIB_OK);
+		assert_int_equal(number(&p, "SELECT count(*) FROM @job"),
+		                 number(&p, "SELECT count(*) FROM @job_data"));
+		free(s);
+	}
+	assert_int_equal(number(&p, "SELECT count(*) FROM @job"), 0);
+	close_place(&p);
+}
+
 /*
  * Otherwise the last rule would get no turn on a slow database, and no round would be the last one.
  */
@@ -309,8 +335,12 @@ static void the_ledger_is_pruned_when_it_is_a_day_late(enum store_engine engine)
 	run(&p, both(&p, "DELETE FROM @kept"));
 	make_older(&p, 2, "id = 1");
 	make_older(&p, 1, "id = 2");
+	int64_t before = clock_wall_us() / US_PER_S;
 	assert_int_equal(round_of(&p, false).removed[RETAIN_LEDGER], 2);
 	assert_string_equal(cell(&p, "SELECT event FROM %s"), "PRUNED");
+	/* Named by its time, so that each has a name of its own. */
+	int64_t named = strtoll(cell(&p, "SELECT substr(batch, 11) FROM %s"), NULL, 10);
+	assert_in_range(named, before, clock_wall_us() / US_PER_S);
 	close_place(&p);
 }
 
@@ -323,6 +353,7 @@ static void the_ledger_is_pruned_when_it_is_a_day_late(enum store_engine engine)
 	X(workers_go_when_nothing_is_theirs)                                                           \
 	X(tokens_and_messages_go_by_their_age)                                                         \
 	X(a_round_is_done_by_one_and_leaves_its_numbers)                                               \
+	X(a_round_whose_statement_fails_is_an_error)                                                   \
 	X(a_round_without_time_does_one_step_of_each_rule)                                             \
 	X(the_ledger_is_pruned_when_it_is_a_day_late)
 BEHAVIOURS(ON_BOTH)

@@ -46,7 +46,8 @@ defib_err ledger_retry_add(struct store *s, const struct ledger_context *ctx,
 	"p.role "                                                                                      \
 	"FROM defib.retry AS p"
 
-static struct pending_retry *take_rows(const struct store_rows *rows, struct arena *a, int *n)
+static struct pending_retry *retries_take_rows(const struct store_rows *rows, struct arena *a,
+                                               int *n)
 {
 #define M(member) ROW_MEMBER(struct pending_retry, member)
 	static const struct row_member members[] = {
@@ -66,7 +67,7 @@ defib_err ledger_retries_of(struct store *s, const char *watch, const char *cons
 	jobs_relation(&r, s->engine, watch, jobs, njobs);
 	defib_err err = run_over(s, &r, PENDING " JOIN (",
 	                         ") AS u ON p.watch = u.watch AND p.job = u.job", NULL, 0, a, &rows, f);
-	*out = take_rows(&rows, a, n);
+	*out = retries_take_rows(&rows, a, n);
 	return err;
 }
 
@@ -84,7 +85,7 @@ defib_err ledger_retries_due(struct store *s, const char *watch, const struct pe
 	                                     "({us due_at}, p.job) > ($3::bigint, $4::text) "
 	                                     "ORDER BY due_at, p.job LIMIT $1",
 	                             params, 4, a, &rows, f);
-	*out = take_rows(&rows, a, n);
+	*out = retries_take_rows(&rows, a, n);
 	return err;
 }
 
@@ -97,8 +98,9 @@ defib_err ledger_retries_drop(struct store *s, const char *watch, const char *co
 /* ---- steps ---- */
 
 /* Returns no rows if there is no table of steps. */
-static defib_err run(struct store *s, const char *sql, const char *watch, const char *job,
-                     const char *step, struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err retries_run(struct store *s, const char *sql, const char *watch, const char *job,
+                             const char *step, struct arena *a, struct store_rows *rows,
+                             struct failure *f)
 {
 	const struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_TEXT(step)};
 	bool there = false;
@@ -113,8 +115,9 @@ defib_err steps_has(struct store *s, const char *watch, const char *job, const c
                     struct arena *a, bool *found, struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = run(s, "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3",
-	                    watch, job, step, a, &rows, f);
+	defib_err err =
+		retries_run(s, "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3",
+	                watch, job, step, a, &rows, f);
 	*found = rows.nrows > 0;
 	return err;
 }
@@ -123,11 +126,11 @@ defib_err steps_ours(struct store *s, const char *watch, const char *job, struct
                      bool *ours, struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err =
-		run(s,
-	        "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 UNION ALL SELECT 1 FROM "
-	        "defib.lease WHERE watch = $1 AND job = $2 LIMIT 1",
-	        watch, job, NULL, a, &rows, f);
+	defib_err err = retries_run(
+		s,
+		"SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 UNION ALL SELECT 1 FROM "
+		"defib.lease WHERE watch = $1 AND job = $2 LIMIT 1",
+		watch, job, NULL, a, &rows, f);
 	*ours = rows.nrows > 0;
 	return err;
 }
@@ -135,7 +138,7 @@ defib_err steps_ours(struct store *s, const char *watch, const char *job, struct
 defib_err steps_done_by(struct store *s, const char *watch, const char *job, struct arena *a,
                         struct store_rows *rows, struct failure *f)
 {
-	return run(
+	return retries_run(
 		s, "SELECT step, epoch FROM defib.step WHERE watch = $1 AND job = $2 AND state = 'done'",
 		watch, job, NULL, a, rows, f);
 }
@@ -170,9 +173,7 @@ static defib_err keep_finished(struct store *s, const char *watch, const char *j
 		"'undo_failed') OR state = 'done' AND error IS NULL) AND position >= (SELECT position FROM "
 		"defib.step WHERE watch = $1 AND job = $2 AND step = $3) ON CONFLICT DO NOTHING";
 	struct store_rows rows;
-	bool there = false;
-	defib_err err = schema_has(s, "step_attempt", &there, f);
-	return err || !there ? err : run(s, sql, watch, job, step, a, &rows, f);
+	return retries_run(s, sql, watch, job, step, a, &rows, f);
 }
 
 defib_err steps_again(struct store *s, const char *watch, const char *job, const char *step,
@@ -182,7 +183,7 @@ defib_err steps_again(struct store *s, const char *watch, const char *job, const
 	defib_err err = keep_finished(s, watch, job, step, a, f);
 	if (err)
 		return err;
-	return run(
+	return retries_run(
 		s,
 		"UPDATE defib.step SET state = 'again' WHERE watch = $1 AND job = $2 AND position >= "
 		"(SELECT position FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3)",

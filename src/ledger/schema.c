@@ -27,26 +27,55 @@ defib_err schema_run(struct store *s, const char *script, struct failure *f)
 	return err;
 }
 
-static defib_err run_part(struct store *s, enum schema_part part, struct failure *f)
-{
-	defib_err err = schema_run(s, schema_script(part, s->engine), f);
-	if (!err && part == SCHEMA_QUEUE && store_dialect(s)->update_queue)
-		err = store_dialect(s)->update_queue(s, f);
-	return err;
-}
-
 defib_err schema_install(struct store *s, enum schema_part last, struct failure *f)
 {
 	assert(last < SCHEMA_PARTS);
-	defib_err err = store_begin(s, TX_WRITE, f);
+	defib_err err = DEFIB_OK;
+	for (int try = 0; try < 2; try++) {
+		err = store_begin(s, TX_WRITE, f);
+		if (!err)
+			err = schema_lock(s, f);
+		bool again = err == DEFIB_CONSTRAINT; /* another one created the schema meanwhile */
+		for (int part = 0; part <= (int)last && !err; part++)
+			err = schema_run(s, schema_script((enum schema_part)part, s->engine), f);
+		err = s->in_tx ? store_end(s, err, f) : err;
+		if (!again)
+			break;
+	}
+	return err;
+}
+
+defib_err schema_refuse_shared(struct store *s, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	if (!store_dialect(s)->ask.own_schema)
+		return DEFIB_OK;
+	defib_err err = store_exec(s, store_dialect(s)->ask.own_schema, NULL, 0, &a, &rows, f);
+	if (err || !row_text(&rows, 0, 0))
+		return err;
+	fail(f, DEFIB_PERMISSION, "%s", row_text(&rows, 0, 0));
+	fail_next(f, "%s", row_text(&rows, 0, 1));
+	return DEFIB_PERMISSION;
+}
+
+defib_err schema_lock(struct store *s, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows;
+	if (!store_dialect(s)->has_grants)
+		return DEFIB_OK;
+	defib_err err = store_exec(
+		s, "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'defib'", NULL,
+		0, &a, &rows, f);
 	if (err)
 		return err;
-	/* Two concurrent installations would conflict in CREATE … IF NOT EXISTS. */
-	if (store_dialect(s)->has_session_locks)
-		err = schema_run(s, LEDGER_LOCK, f);
-	for (int part = 0; part <= (int)last && !err; part++)
-		err = run_part(s, (enum schema_part)part, f);
-	return store_end(s, err, f);
+	if (rows.nrows == 0)
+		return schema_run(s, "CREATE SCHEMA defib", f);
+	/* Another transaction that does the same waits for the lock on the schema. */
+	if (row_bool(&rows, 0, 0))
+		err = schema_run(s, "COMMENT ON SCHEMA defib IS 'Tables and functions of defib'", f);
+	return err ? err : schema_refuse_shared(s, f);
 }
 
 /*
@@ -130,14 +159,22 @@ const char *const rights_of_commands[RIGHTS_GROUPS] = {
 	[RIGHTS_ACT] = "scan --fix, requeue and the other acts by hand, undo, pause, raise, learn",
 	[RIGHTS_DAEMON] = "daemon (without --work)",
 	[RIGHTS_WORK] = "work, daemon --work, enqueue, workers in other languages",
-	[RIGHTS_RUN] = "run, on a table that defib attach was run for",
+	[RIGHTS_RUN] = "run, on a table that defib db attach was run for",
 };
 
 #define READ "SELECT"
 #define ADD "SELECT, INSERT"
 #define EDIT "SELECT, UPDATE"
+#define REMOVE "SELECT, DELETE"
 #define CHANGE "SELECT, INSERT, UPDATE"
 #define ALL "SELECT, INSERT, UPDATE, DELETE"
+
+/*
+ * Leases are locked together with their workers, and whoever may lock a row must be allowed to
+ * update one column of it: this one decides nothing. Only workers and daemons declare a worker
+ * dead.
+ */
+#define LOCK_WORKER "SELECT, UPDATE (holding)"
 
 enum right_on { ON_TABLE, ON_SEQUENCE };
 
@@ -152,9 +189,11 @@ static const struct right {
 } rights[] = {
 	{ON_TABLE, "ledger", {READ, ADD, ADD, ADD, ADD}},
 	{ON_TABLE, "ledger_seal", {READ, READ, READ, READ, READ}},
+	{ON_TABLE, "ledger_order", {READ, EDIT, EDIT, EDIT, EDIT}}, /* to lock its row */
 	{ON_SEQUENCE, "ledger_id", {NULL, "USAGE", "USAGE", "USAGE", "USAGE"}},
 	{ON_TABLE, "hold", {READ, ALL, ALL, ALL, ALL}},
 	{ON_TABLE, "retry", {READ, ALL, ALL, ALL, ALL}},
+	{ON_TABLE, "seen", {READ, ALL, ALL, ALL, NULL}},
 	{ON_TABLE, "leader", {READ, READ, ALL, READ, NULL}},
 	{ON_TABLE, "setting", {READ, ALL, ALL, READ, NULL}},
 	{ON_TABLE, "status", {READ, READ, ALL, READ, NULL}},
@@ -166,7 +205,7 @@ static const struct right {
 	{ON_TABLE, "delivery", {READ, READ, ALL, NULL, NULL}},
 	{ON_TABLE, "act", {READ, CHANGE, ALL, NULL, NULL}},
 	{ON_TABLE, "meta", {READ, READ, CHANGE, CHANGE, READ}}, /* retention keeps a floor there */
-	{ON_TABLE, "worker", {READ, EDIT, ALL, ALL, READ}},
+	{ON_TABLE, "worker", {READ, LOCK_WORKER, ALL, ALL, READ}},
 	{ON_TABLE, "job", {READ, EDIT, ALL, ALL, READ}},
 	{ON_SEQUENCE, "job_id_seq", {NULL, NULL, "USAGE", "USAGE", NULL}},
 	{ON_TABLE, "job_data", {READ, READ, ALL, ALL, READ}},
@@ -175,7 +214,7 @@ static const struct right {
 	{ON_TABLE, "step", {READ, CHANGE, ALL, ALL, CHANGE}},
 	{ON_TABLE, "step_attempt", {READ, CHANGE, ALL, ALL, CHANGE}},
 	{ON_TABLE, "lease", {READ, CHANGE, ALL, ALL, CHANGE}},
-	{ON_TABLE, "claimed_by", {READ, ALL, ALL, READ, ALL}},
+	{ON_TABLE, "claimed_by", {READ, REMOVE, REMOVE, READ, REMOVE}}, /* a trigger writes them */
 	{ON_TABLE, "program", {READ, READ, ALL, READ, ALL}},
 };
 #define NRIGHTS (int)(sizeof rights / sizeof *rights)
@@ -233,7 +272,9 @@ static const char lacking_sql[] =
 	"lacks AS (SELECT needs.kind, format('%I.%I', s.nspname, c.relname) AS object, privilege, "
 	"place FROM needs JOIN pg_class c ON c.relname = needs.name JOIN pg_namespace s ON s.oid = "
 	"c.relnamespace AND s.nspname = 'defib' WHERE NOT CASE needs.kind WHEN 'SEQUENCE' THEN "
-	"has_sequence_privilege(c.oid, privilege) ELSE has_table_privilege(c.oid, privilege) END), "
+	"has_sequence_privilege(c.oid, privilege) ELSE CASE WHEN privilege LIKE '%(%' THEN "
+	"has_column_privilege(c.oid, substring(privilege FROM '[(](.*)[)]'), split_part(privilege, ' "
+	"', 1)) ELSE has_table_privilege(c.oid, privilege) END END), "
 	"grants AS (SELECT kind, privileges, string_agg(object, ', ' ORDER BY object) AS objects FROM "
 	"(SELECT kind, object, string_agg(privilege, ', ' ORDER BY place) AS privileges FROM lacks "
 	"GROUP BY 1, 2) AS o GROUP BY 1, 2) "

@@ -13,6 +13,19 @@ enum schema_part { SCHEMA_LEDGER, SCHEMA_DAEMON, SCHEMA_QUEUE, SCHEMA_PARTS };
 const char *schema_script(enum schema_part part, enum store_engine engine);
 /* Run the statements of a script, one by one, in the caller's transaction. */
 MUST_CHECK defib_err schema_run(struct store *s, const char *script, struct failure *f);
+/*
+ * For this transaction, keep others from changing our schema, which is created if it is missing:
+ * concurrent CREATE … IF NOT EXISTS conflict. Only the schema's owner can take this lock, and only
+ * the owner needs it. DEFIB_CONSTRAINT: another transaction created the schema; begin again.
+ * DEFIB_PERMISSION: see schema_refuse_shared().
+ */
+MUST_CHECK defib_err schema_lock(struct store *s, struct failure *f);
+/*
+ * DEFIB_PERMISSION if code of another role could run in our schema with the rights of whoever uses
+ * it. Nothing is created there: another role can have put something else under its name, and CREATE
+ * OR REPLACE FUNCTION leaves a function to the role that owns it.
+ */
+MUST_CHECK defib_err schema_refuse_shared(struct store *s, struct failure *f);
 /* Run the parts up to `last` in one transaction. Repeating it changes nothing. */
 MUST_CHECK defib_err schema_install(struct store *s, enum schema_part last, struct failure *f);
 

@@ -10,31 +10,34 @@
 #define PAGE_SEALS 500    /* read at a time … */
 #define PAGE_ENTRIES 5000 /* … and entries for them, unless one seal has more */
 
-#define ENTRY_COLUMNS                                                                              \
-	"(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, l.reason, "        \
-	"l.evidence, l.before, l.after, l.epoch)"
+/* The sealed text of an entry. */
+static const char function_text[] =
+	"defib.ledger_line(l.id, l.at, l.batch, l.watch, l.job, l.event, l.actor, l.verdict, l.rule, "
+	"l.reason, l.evidence, l.before, l.after, l.epoch)";
 
-/* The sealed text of an entry, by form: each seal records the form it was made with. */
-static const char *entry_text(const struct dialect *d, int64_t form)
-{
-	if (!d->has_functions)
-		return "json_array" ENTRY_COLUMNS;
-	return form == 1 ? "defib.ledger_text(l)" : "defib.ledger_line" ENTRY_COLUMNS;
-}
+/* SQLite stores any type in any column, and JSON cannot hold all of them. */
+/* clang-format off */
+#define LITE(column) \
+	"CASE typeof(l." #column ") WHEN 'blob' THEN hex(l." #column ") ELSE l." #column " END"
+static const char lite_text[] =
+	"json_array(" LITE(id) ", " LITE(at) ", " LITE(batch) ", " LITE(watch) ", " LITE(job) ", "
+	LITE(event) ", " LITE(actor) ", " LITE(verdict) ", " LITE(rule) ", " LITE(reason) ", "
+	LITE(evidence) ", " LITE(before) ", " LITE(after) ", " LITE(epoch) ")";
+/* clang-format on */
 
 struct seal_row {
-	int64_t last_id, first_id, entries, next_id, form;
+	int64_t last_id, first_id, entries, next_id;
 	const char *role, *seal;
 };
 
 /* Entries above `after` up to `until`, as (id, text) in order. */
-static defib_err read_texts(struct store *s, int64_t form, int64_t after, int64_t until,
-                            struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err read_texts(struct store *s, int64_t after, int64_t until, struct arena *a,
+                            struct store_rows *rows, struct failure *f)
 {
 	struct store_param params[] = {P_INT(after), P_INT(until)};
 	const char *sql = arena_printf(
 		a, "SELECT l.id, %s FROM defib.ledger l WHERE l.id > $1 AND l.id <= $2 ORDER BY l.id",
-		entry_text(store_dialect(s), form));
+		store_dialect(s)->has_functions ? function_text : lite_text);
 	return dialect_exec(s, sql, params, 2, a, rows, f);
 }
 
@@ -75,20 +78,16 @@ static defib_err append_seal(struct store *s, int64_t before_id, const char *bef
 defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 {
 	struct store_rows end, rows = {0};
-	bool there = false;
 	if (store_dialect(s)->seals_itself)
 		return DEFIB_OK;
-	/* defib init, or the next scan --fix, upgrades a file of an older version. */
-	defib_err err = schema_has(s, "ledger_seal", &there, f);
-	if (err || !there)
-		return err;
-	err = dialect_exec(s, "SELECT last_id, seal FROM defib.ledger_seal WHERE next_id IS NULL", NULL,
-	                   0, a, &end, f);
+	defib_err err =
+		dialect_exec(s, "SELECT last_id, seal FROM defib.ledger_seal WHERE next_id IS NULL", NULL,
+	                 0, a, &end, f);
 	if (!err && end.nrows != 1)
 		return fail(f, DEFIB_DATABASE,
 		            "the ledger's chain of seals has no last seal; run: defib ledger verify");
 	if (!err)
-		err = read_texts(s, 1, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
+		err = read_texts(s, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	return append_seal(s, row_int(&end, 0, 0, 0), row_text(&end, 0, 1), &rows, a, f);
@@ -96,7 +95,7 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 
 /* ---- verifying ---- */
 
-struct check {
+struct seal_check {
 	struct store *store;
 	const char *expected;
 	struct on_count on_count;
@@ -108,7 +107,7 @@ struct check {
 	char seal[SHA256_HEX]; /* of `at` */
 };
 
-static void broken(struct check *c, int64_t at, const char *what)
+static void seal_broken(struct seal_check *c, int64_t at, const char *what)
 {
 	if (c->report->broken)
 		return;
@@ -116,26 +115,23 @@ static void broken(struct check *c, int64_t at, const char *what)
 	c->report->broken_at = at;
 }
 
-static defib_err read_seals(struct check *c, int64_t after, int64_t limit, struct seal_row **out,
-                            int *n, struct failure *f)
+static defib_err read_seals(struct seal_check *c, int64_t after, int64_t limit,
+                            struct seal_row **out, int *n, struct failure *f)
 {
 #define M(member) ROW_MEMBER(struct seal_row, member)
-	static const struct row_member members[] = {M(last_id), M(first_id), M(entries), M(next_id),
-	                                            M(role),    M(seal),     M(form)};
+	static const struct row_member members[] = {M(last_id), M(first_id), M(entries),
+	                                            M(next_id), M(role),     M(seal)};
 #undef M
 	struct store_param params[] = {P_INT(after), P_INT(limit)};
 	struct store_rows rows;
-	/* A table of an older version has no such column: all its seals have the first form. */
-	static const char sql[] =
-		"SELECT last_id, first_id, entries, next_id, role, seal, coalesce({row_member s|form}, "
-		"'1') "
-		"FROM defib.ledger_seal AS s WHERE last_id > $1 ORDER BY last_id LIMIT $2";
+	static const char sql[] = "SELECT last_id, first_id, entries, next_id, role, seal FROM "
+							  "defib.ledger_seal WHERE last_id > $1 ORDER BY last_id LIMIT $2";
 	defib_err err = dialect_exec(c->store, sql, params, 2, &c->page, &rows, f);
 	*out = ROWS_READ(&rows, members, struct seal_row, &c->page, n);
 	return err;
 }
 
-static void take(struct check *c, const struct seal_row *r)
+static void seal_take(struct seal_check *c, const struct seal_row *r)
 {
 	c->at = r->last_id;
 	c->next = r->next_id;
@@ -144,48 +140,46 @@ static void take(struct check *c, const struct seal_row *r)
 }
 
 /* Check one seal against the entries between the previous one and it. */
-static void check_seal(struct check *c, const struct seal_row *r, const struct store_rows *rows,
-                       int from, int to)
+static void check_seal(struct seal_check *c, const struct seal_row *r,
+                       const struct store_rows *rows, int from, int to)
 {
 	char seal[SHA256_HEX];
 	int64_t first = c->at + 1;
 	make_seal(c->seal, r->role, rows, from, to, seal);
 	if (c->next != r->last_id)
-		broken(c, first,
-		       arena_printf(c->keep, "a seal between %" PRId64 " and %" PRId64 " is missing", c->at,
-		                    r->last_id));
+		seal_broken(c, first,
+		            arena_printf(c->keep, "a seal between %" PRId64 " and %" PRId64 " is missing",
+		                         c->at, r->last_id));
 	else if (to - from != r->entries)
-		broken(c, first,
-		       arena_printf(c->keep,
-		                    "entries %" PRId64 " to %" PRId64 ": %d found, %" PRId64
-		                    " sealed: some were removed or added",
-		                    r->first_id, r->last_id, to - from, r->entries));
+		seal_broken(c, first,
+		            arena_printf(c->keep,
+		                         "entries %" PRId64 " to %" PRId64 ": %d found, %" PRId64
+		                         " sealed: some were removed or added",
+		                         r->first_id, r->last_id, to - from, r->entries));
 	else if (!text_eq(seal, r->seal))
-		broken(c, first,
-		       arena_printf(c->keep,
-		                    "entries %" PRId64 " to %" PRId64
-		                    " differ from what was sealed: an entry or the seal was changed",
-		                    r->first_id, r->last_id));
+		seal_broken(c, first,
+		            arena_printf(c->keep,
+		                         "entries %" PRId64 " to %" PRId64
+		                         " differ from what was sealed: an entry or the seal was changed",
+		                         r->first_id, r->last_id));
 	c->report->first_id = c->report->first_id ? c->report->first_id : r->first_id;
 	c->report->last_id = r->last_id;
 	c->report->entries += to - from;
 	c->report->seals++;
-	take(c, r);
+	seal_take(c, r);
 }
 
-/* Part of a page of seals: of one form, and with a limited number of entries. */
-static defib_err check_some(struct check *c, const struct seal_row *seals, int n, int *done,
+/* Part of a page of seals, with a limited number of entries. */
+static defib_err check_some(struct seal_check *c, const struct seal_row *seals, int n, int *done,
                             struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
 	int64_t entries = 0;
 	int take_n = 0, row = 0;
-	while (take_n < n && seals[take_n].form == seals[0].form &&
-	       (take_n == 0 || entries + seals[take_n].entries <= PAGE_ENTRIES))
+	while (take_n < n && (take_n == 0 || entries + seals[take_n].entries <= PAGE_ENTRIES))
 		entries += seals[take_n++].entries;
-	defib_err err =
-		read_texts(c->store, seals[0].form, c->at, seals[take_n - 1].last_id, &a, &rows, f);
+	defib_err err = read_texts(c->store, c->at, seals[take_n - 1].last_id, &a, &rows, f);
 	for (int i = 0; !err && i < take_n && !c->report->broken; i++) {
 		int from = row;
 		while (row < rows.nrows && row_int(&rows, row, 0, 0) <= seals[i].last_id)
@@ -197,28 +191,29 @@ static defib_err check_some(struct check *c, const struct seal_row *seals, int n
 }
 
 /* Nothing may be missing after the anchor that no PRUNED entry explains. */
-static defib_err check_anchor(struct check *c, const struct seal_row *anchor, struct failure *f)
+static defib_err check_anchor(struct seal_check *c, const struct seal_row *anchor,
+                              struct failure *f)
 {
 	static const char told[] =
 		"SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND CAST({member "
 		"evidence|last_id} AS text) = $1 AND {member evidence|seal} = $2";
 	const char *id = arena_printf(&c->page, "%" PRId64, anchor->last_id);
 	struct store_param params[] = {P_TEXT(id), P_TEXT(anchor->seal)};
-	int64_t pruned = 0;
+	int64_t left = 0, pruned = 0;
 	defib_err err = dialect_int(c->store, "SELECT count(*) FROM defib.ledger WHERE id <= $1",
-	                            &P_INT(anchor->last_id), 1, &c->report->unsealed, f);
-	if (err || anchor->entries == 0)
+	                            &P_INT(anchor->last_id), 1, &left, f);
+	if (!err && left)
+		seal_broken(c, 1, "entries exist before the start of the chain");
+	if (err || anchor->last_id == 0)
 		return err;
-	if (c->report->unsealed)
-		broken(c, 1, "entries exist that a PRUNED entry lists as removed");
 	err = dialect_int(c->store, told, params, 2, &pruned, f);
 	if (!err && pruned == 0)
-		broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
+		seal_broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
 	return err;
 }
 
 /* Whether there are entries after the last seal: *id is the first, 0: none. */
-static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
+static defib_err first_behind(struct seal_check *c, int64_t *id, struct failure *f)
 {
 	return dialect_int(c->store, "SELECT min(id) FROM defib.ledger WHERE id > $1", &P_INT(c->at), 1,
 	                   id, f);
@@ -228,7 +223,7 @@ static defib_err first_behind(struct check *c, int64_t *id, struct failure *f)
  * The seals after the one that was last checked, which is read again with them because it may have
  * a successor by now. `behind` is an entry that followed the last seal before this was read.
  */
-static defib_err check_page(struct check *c, int64_t behind, bool *more, struct failure *f)
+static defib_err check_page(struct seal_check *c, int64_t behind, bool *more, struct failure *f)
 {
 	struct seal_row *seals = NULL;
 	int n = 0, done = 1;
@@ -238,22 +233,23 @@ static defib_err check_page(struct check *c, int64_t behind, bool *more, struct 
 		return err;
 	*more = n > 1;
 	if (n == 0 || seals[0].last_id != c->at) {
-		broken(c, c->at, arena_printf(c->keep, "seal %" PRId64 " is missing", c->at));
+		seal_broken(c, c->at, arena_printf(c->keep, "seal %" PRId64 " is missing", c->at));
 		return DEFIB_OK;
 	}
 	c->next = seals[0].next_id;
 	while (!err && done < n && !c->report->broken)
 		err = check_some(c, seals + done, n - done, &done, f);
 	if (n == 1 && c->next)
-		broken(c, c->at + 1,
-		       arena_printf(c->keep, "the end was cut off: %" PRId64 " was followed by %" PRId64,
-		                    c->at, c->next));
+		seal_broken(c, c->at + 1,
+		            arena_printf(c->keep,
+		                         "the end was cut off: %" PRId64 " was followed by %" PRId64, c->at,
+		                         c->next));
 	else if (n == 1 && behind)
-		broken(c, behind, "entries at the end have no seal");
+		seal_broken(c, behind, "entries at the end have no seal");
 	return err;
 }
 
-static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
+static defib_err seal_walk(struct seal_check *c, int64_t *anchor_id, struct failure *f)
 {
 	struct seal_row *seals = NULL;
 	int64_t behind = 0;
@@ -263,11 +259,11 @@ static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
 	if (err)
 		return err;
 	if (n == 0) {
-		broken(c, 1, "the ledger has no seals");
+		seal_broken(c, 1, "the ledger has no seals");
 		return DEFIB_OK;
 	}
 	*anchor_id = seals[0].last_id;
-	take(c, &seals[0]);
+	seal_take(c, &seals[0]);
 	err = check_anchor(c, &seals[0], f);
 	while (!err && (more || behind) && !c->report->broken) {
 		err = check_page(c, behind, &more, f);
@@ -284,7 +280,8 @@ static defib_err walk(struct check *c, int64_t *anchor_id, struct failure *f)
  * Whether another process pruned meanwhile: then missing entries are not a loss, and we start
  * again.
  */
-static defib_err was_pruned(struct check *c, int64_t anchor_id, bool *pruned, struct failure *f)
+static defib_err was_pruned(struct seal_check *c, int64_t anchor_id, bool *pruned,
+                            struct failure *f)
 {
 	struct seal_row *seals = NULL;
 	int n = 0;
@@ -296,17 +293,19 @@ static defib_err was_pruned(struct check *c, int64_t anchor_id, bool *pruned, st
 defib_err seal_verify(struct store *s, const char *expected, struct on_count on_count,
                       struct arena *a, struct seal_report *out, struct failure *f)
 {
-	bool again = true;
+	bool there = false, again = true;
 	*out = (struct seal_report){0};
-	defib_err err = schema_has(s, "ledger_seal", &out->sealed, f);
-	if (err || !out->sealed)
-		return err;
+	defib_err err = schema_has(s, "ledger_seal", &there, f);
+	if (!err && !there) {
+		*out = (struct seal_report){.broken = "the table of the seals is missing", .broken_at = 1};
+		return DEFIB_OK;
+	}
 	while (!err && again) {
-		struct check c = {
+		struct seal_check c = {
 			.store = s, .expected = expected, .on_count = on_count, .report = out, .keep = a};
 		int64_t anchor_id = 0;
-		*out = (struct seal_report){.sealed = true};
-		err = walk(&c, &anchor_id, f);
+		*out = (struct seal_report){0};
+		err = seal_walk(&c, &anchor_id, f);
 		again = false;
 		if (!err && out->broken)
 			err = was_pruned(&c, anchor_id, &again, f);

@@ -22,9 +22,7 @@
 MUST_CHECK defib_err seal_added(struct store *s, struct arena *a, struct failure *f);
 
 struct seal_report {
-	bool sealed;               /* the ledger has seals; else nothing is known */
 	int64_t entries, seals;    /* that were checked */
-	int64_t unsealed;          /* from before seals existed: not covered */
 	int64_t first_id, last_id; /* of what was checked; 0: nothing */
 	char seal[SHA256_HEX];     /* the last one */
 	bool has_expected;         /* the expected seal is in the chain, or was its start */

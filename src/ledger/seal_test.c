@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seal_test.c: the chain over the ledger's entries, and what breaks it, on both engines. */
+#include "ledger/prune.h"
 #include "ledger/seal.h"
 
 #include "ledger/ledger_test.h"
@@ -191,34 +192,24 @@ static void a_start_that_went_without_its_entry_is_found(enum store_engine engin
 	                                 : "DELETE FROM defib_ledger_seal WHERE last_id < 3");
 	run(&p, on_table(&p, "DELETE FROM %s WHERE id <= 3"));
 	assert_broken(&p, "without a PRUNED entry");
+	/* Nor is it the first anchor, which needs none. */
+	run(&p, on_table(&p, "UPDATE %s_seal SET entries = 0, first_id = 0 WHERE last_id = 3"));
+	assert_broken(&p, "without a PRUNED entry");
 	close_place(&p);
 }
 
-static void entries_from_before_are_kept_counted_and_pruned(enum store_engine engine)
+static void entries_whose_seals_were_dropped_stay_without(enum store_engine engine)
 {
 	struct failure f = {0};
 	struct place p;
-	bool pg = engine == STORE_POSTGRES;
 	open_place(&p, engine);
 	fill(&p);
 	tamper(&p, "DROP TABLE defib.ledger_seal", "DROP TABLE defib_ledger_seal");
-	if (pg)
-		run(&p, "DROP FUNCTION defib.ledger_seal_added CASCADE");
-	assert_false(verified(&p, NULL).sealed);
-	assert_int_equal(ledger_open(p.store, true, &p.ledger, &f), DEFIB_OK);
-	assert_true(p.ledger.ready);
-	struct seal_report r = verified(&p, NULL);
-	assert_true(r.sealed && !r.broken);
-	assert_int_equal(r.unsealed, 6);
-	assert_true(store_exec(p.store, on_table(&p, "DELETE FROM %s"), NULL, 0, NULL, NULL, &f) !=
-	            DEFIB_OK);
-	make_older(&p, 100, "id <= 5");
-	assert_int_equal(prune(&p, 4), 4);
-	assert_int_equal(prune(&p, 4), 1);
-	assert_int_equal(prune(&p, 4), 0);
-	r = verified(&p, NULL);
-	assert_null(r.broken);
-	assert_int_equal(r.unsealed, 1);
+	assert_broken(&p, "table of the seals is missing");
+	assert_int_equal(schema_install(p.store, SCHEMA_LEDGER, &f), DEFIB_OK);
+	assert_broken(&p, "before the start of the chain");
+	fill(&p);
+	assert_broken(&p, "before the start of the chain");
 	close_place(&p);
 }
 
@@ -245,60 +236,6 @@ static void what_moves_to_the_next_column_is_found(enum store_engine engine)
 	}
 }
 
-/* As seals and jobs were made before forms existed. */
-static void make_old(struct place *p)
-{
-	run(p, "ALTER TABLE defib.ledger_seal DROP COLUMN form");
-	run(p, "DROP FUNCTION defib.ledger_line");
-	run(p, "DROP INDEX defib.ledger_of_job");
-	run(p, "CREATE INDEX ledger_job ON defib.ledger (watch, job, id)");
-	run(p, "CREATE OR REPLACE FUNCTION defib.ledger_seal_added() RETURNS trigger LANGUAGE plpgsql "
-	       "SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ "
-	       "DECLARE low bigint; high bigint; n bigint; texts text; ending defib.ledger_seal; BEGIN "
-	       "SELECT min(a.id), max(a.id), count(*) INTO low, high, n FROM added a; "
-	       "UPDATE defib.ledger_seal s SET next_id = high WHERE s.next_id IS NULL "
-	       "RETURNING * INTO ending; "
-	       "SELECT string_agg(defib.ledger_text(l), E'\\n' ORDER BY l.id) INTO texts "
-	       "FROM defib.ledger l WHERE l.id BETWEEN low AND high; "
-	       "INSERT INTO defib.ledger_seal (last_id, first_id, entries, role, seal) VALUES (high, "
-	       "low, n, session_user, encode(sha256(convert_to(ending.seal || E'\\n' || session_user "
-	       "|| E'\\n' || texts, 'UTF8')), 'hex')); RETURN NULL; END $$");
-}
-
-static void seals_of_the_older_form_stay_good(void **state)
-{
-	struct failure f = {0};
-	struct place p;
-	(void)state;
-	for (int tampered = 0; tampered < 3; tampered++) {
-		open_place(&p, STORE_POSTGRES);
-		make_old(&p);
-		fill(&p);
-		assert_null(verified(&p, NULL).broken); /* also by a newer program */
-		for (int again = 0; again < 2; again++)
-			assert_int_equal(schema_install(p.store, SCHEMA_LEDGER, &f), DEFIB_OK);
-		fill(&p);
-		struct seal_report r = verified(&p, NULL);
-		assert_null(r.broken);
-		assert_int_equal(r.entries, 12);
-		assert_string_equal(cell(&p, "SELECT string_agg(form::text, '' ORDER BY last_id) FROM "
-		                             "%s_seal WHERE entries > 0"),
-		                    "111222");
-		assert_string_equal(cell(&p, "SELECT count(*) FROM pg_indexes WHERE schemaname = 'defib' "
-		                             "AND tablename = 'ledger' AND '%s' <> '' AND indexname IN "
-		                             "('ledger_job', 'ledger_of_job')"),
-		                    "1");
-		if (tampered == 1)
-			tamper(&p, "UPDATE defib.ledger SET reason = 'x' WHERE id = 2", NULL);
-		if (tampered == 2)
-			tamper(&p, "UPDATE defib.ledger SET reason = 'x' WHERE id = 8", NULL);
-		assert_int_equal(verified(&p, NULL).broken_at, tampered == 0 ? 0 : tampered == 1 ? 2 : 8);
-		run(&p, "UPDATE defib.ledger_seal SET form = 3 - form WHERE entries > 0");
-		assert_true(verified(&p, NULL).broken != NULL);
-		close_place(&p);
-	}
-}
-
 #define BEHAVIOURS(X)                                                                              \
 	X(what_nobody_touched_is_whole)                                                                \
 	X(what_was_rolled_back_leaves_no_gap)                                                          \
@@ -310,12 +247,11 @@ static void seals_of_the_older_form_stay_good(void **state)
 	X(entries_without_a_seal_are_found)                                                            \
 	X(pruning_keeps_the_chain)                                                                     \
 	X(a_start_that_went_without_its_entry_is_found)                                                \
-	X(entries_from_before_are_kept_counted_and_pruned)
+	X(entries_whose_seals_were_dropped_stay_without)
 BEHAVIOURS(ON_BOTH)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {BEHAVIOURS(ROWS_OF)
-	                                       cmocka_unit_test(seals_of_the_older_form_stay_good)};
+	const struct CMUnitTest tests[] = {BEHAVIOURS(ROWS_OF)};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

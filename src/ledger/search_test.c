@@ -92,6 +92,21 @@ static void every_search_is_answered_and_finds_each_entry_once(enum store_engine
 		}
 }
 
+static void a_search_is_cut_only_when_its_time_is_over(enum store_engine engine)
+{
+	struct ledger_filter filter = {.event = "held", .limit = ENTRIES};
+	struct ledger_bound bound = {.within_ms = 3600000, .for_ms = 3600000};
+	struct ledger_row *rows;
+	struct failure f = {0};
+	struct place p;
+	int n;
+	slow_place(&p, engine, 1);
+	assert_int_equal(ledger_search(p.store, &filter, &bound, &p.arena, &rows, &n, &f), DEFIB_OK);
+	assert_false(bound.cut);
+	assert_int_equal(n, ENTRIES / 50);
+	close_slow_place(&p);
+}
+
 static void an_entry_that_takes_too_long_by_itself_is_an_error(enum store_engine engine)
 {
 	struct ledger_filter filter = {.event = "held", .limit = 5};
@@ -109,6 +124,7 @@ static void an_entry_that_takes_too_long_by_itself_is_an_error(enum store_engine
 
 #define BEHAVIOURS(X)                                                                              \
 	X(every_search_is_answered_and_finds_each_entry_once)                                          \
+	X(a_search_is_cut_only_when_its_time_is_over)                                                  \
 	X(an_entry_that_takes_too_long_by_itself_is_an_error)
 BEHAVIOURS(ON_BOTH)
 

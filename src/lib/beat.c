@@ -26,6 +26,7 @@ struct defib_beat {
 	int64_t instance; /* the worker that has the job's lease; 0: none of this process yet */
 	int64_t epoch;    /* of that lease */
 	pthread_t thread;
+	pid_t process;
 	pthread_mutex_t lock;
 	pthread_cond_t asked;
 	/* guarded by the lock */
@@ -33,7 +34,7 @@ struct defib_beat {
 	char *step, *metadata; /* may be NULL */
 };
 
-static defib_err ready(defib_beat *b, struct failure *f)
+static defib_err lib_beat_ready(defib_beat *b, struct failure *f)
 {
 	defib_err err = session_ready(&b->session, f);
 	return err || !b->watch ? err : heartbeat_prepare(&b->sql, b->watch, &b->session, f);
@@ -68,7 +69,7 @@ static defib_err beat_once(defib_beat *b, struct failure *f)
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	fail_clear(f);
-	defib_err err = ready(b, f);
+	defib_err err = lib_beat_ready(b, f);
 	if (b->watch)
 		return err ? err : beat_of_watch(b, heartbeat_write, f);
 	if (!err)
@@ -80,7 +81,7 @@ static defib_err beat_once(defib_beat *b, struct failure *f)
 }
 
 /* False: it was stopped meanwhile. */
-static bool wait_ms(defib_beat *b, int64_t ms)
+static bool lib_beat_wait_ms(defib_beat *b, int64_t ms)
 {
 	struct timespec until = condition_limit(ms);
 	pthread_mutex_lock(&b->lock);
@@ -98,7 +99,7 @@ static bool beat_tries(defib_beat *b, defib_err *err, struct failure *f)
 {
 	*err = beat_once(b, f);
 	for (int i = 1; *err && *err != DEFIB_LEASE_LOST && i < b->options.tries; i++) {
-		if (!wait_ms(b, b->options.retry_ms))
+		if (!lib_beat_wait_ms(b, b->options.retry_ms))
 			return false;
 		*err = beat_once(b, f);
 	}
@@ -119,7 +120,7 @@ static void *beat_thread(void *beat)
 {
 	defib_beat *b = beat;
 	defib_err err = DEFIB_OK;
-	while (err != DEFIB_LEASE_LOST && wait_ms(b, b->options.every_ms)) {
+	while (err != DEFIB_LEASE_LOST && lib_beat_wait_ms(b, b->options.every_ms)) {
 		struct failure f = {0};
 		if (beat_tries(b, &err, &f) && err)
 			tell_failed(b, &f);
@@ -156,7 +157,7 @@ static defib_err must_be_object(const char *metadata, struct failure *f)
 	return fail(f, DEFIB_USAGE, "the metadata of a heartbeat is a JSON object");
 }
 
-static defib_err read_watch(defib_beat *b, struct failure *f)
+static defib_err lib_beat_read_watch(defib_beat *b, struct failure *f)
 {
 	defib_beat_options *o = &b->options;
 	struct lib_watch on;
@@ -178,15 +179,16 @@ static defib_err read_watch(defib_beat *b, struct failure *f)
 	return DEFIB_OK;
 }
 
-static defib_err read_options(defib_beat *b, const defib_beat_options *given, struct failure *f)
+static defib_err lib_beat_read_options(defib_beat *b, const defib_beat_options *given,
+                                       struct failure *f)
 {
 	defib_beat_options *o = &b->options;
 	defib_err err = lib_options(o, sizeof *o, given, "defib_beat_options", f);
 	if (err)
 		return err;
-	if (o->every_ms < 0 || o->tries < 0 || o->retry_ms < 0)
-		return fail(f, DEFIB_USAGE, "no option of a heartbeat may be negative");
-	err = o->watches ? read_watch(b, f) : read_statement(b, f);
+	if (!lib_is_time(o->every_ms) || o->tries < 0 || !lib_is_time(o->retry_ms))
+		return fail(f, DEFIB_USAGE, "an option of a heartbeat is negative, or over 100 years");
+	err = o->watches ? lib_beat_read_watch(b, f) : read_statement(b, f);
 	o->every_ms = o->every_ms ? o->every_ms : 30000;
 	o->tries = o->tries ? o->tries : 4;
 	o->retry_ms = o->retry_ms ? o->retry_ms : 5000;
@@ -208,6 +210,7 @@ static void beat_free(defib_beat *b)
 static defib_beat *beat_new(void)
 {
 	defib_beat *b = mem_alloc(sizeof *b);
+	b->process = getpid();
 	condition_init(&b->asked);
 	pthread_mutex_init(&b->lock, NULL);
 	return b;
@@ -221,7 +224,7 @@ defib_err defib_beat_start(const defib_beat_options *options, defib_beat **out,
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_beat *b = beat_new();
-	defib_err err = read_options(b, options, &f);
+	defib_err err = lib_beat_read_options(b, options, &f);
 	if (!err)
 		err = beat_once(b, &f);
 	if (!err && pthread_create(&b->thread, NULL, beat_thread, b))
@@ -238,6 +241,8 @@ defib_err defib_beat_start(const defib_beat_options *options, defib_beat **out,
 defib_err defib_beat_step(defib_beat *beat, const char *step, const char *metadata)
 {
 	struct failure f = {0};
+	if (lib_forked(beat->process))
+		return DEFIB_REFUSED;
 	if (!beat->watch || must_be_object(metadata, &f))
 		return DEFIB_USAGE;
 	pthread_mutex_lock(&beat->lock);
@@ -255,7 +260,7 @@ defib_err defib_beat_step(defib_beat *beat, const char *step, const char *metada
 static void end_of_watch(defib_beat *b)
 {
 	struct failure f = {0};
-	defib_err err = ready(b, &f);
+	defib_err err = lib_beat_ready(b, &f);
 	if (!err)
 		err = beat_of_watch(b, heartbeat_end, &f);
 	if (err && err != DEFIB_LEASE_LOST)
@@ -263,9 +268,9 @@ static void end_of_watch(defib_beat *b)
 	lib_watches_use(b->options.watches, -1);
 }
 
-static void stop(defib_beat *beat)
+static void lib_beat_stop(defib_beat *beat)
 {
-	if (!beat)
+	if (!beat || lib_forked(beat->process))
 		return;
 	pthread_mutex_lock(&beat->lock);
 	beat->stop = true;
@@ -279,12 +284,12 @@ static void stop(defib_beat *beat)
 
 void defib_beat_stop(defib_beat *beat)
 {
-	stop(beat);
+	lib_beat_stop(beat);
 }
 
 void defib_beat_leave(defib_beat *beat)
 {
 	if (beat)
 		beat->left = true;
-	stop(beat);
+	lib_beat_stop(beat);
 }

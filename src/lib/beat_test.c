@@ -117,6 +117,33 @@ static void what_cannot_beat_is_refused_at_once(void **state)
 	defib_beat_stop(NULL);
 }
 
+/* A file in the place of the database, which is what a restore is. */
+static void it_beats_in_the_file_that_is_there(void **state)
+{
+	struct rig *g = *state;
+	const char *path = g->url + strlen("sqlite:");
+	defib_beat_options o = quick(g);
+	struct store_options there = {.url = g->url};
+	AUTO_STORE now = NULL;
+	AUTO_BUF sql = BUF_INIT, other = BUF_INIT;
+	defib_beat *beat = NULL;
+	defib_message m;
+	buf_addf(&other, "%s.other", path);
+	buf_addf(&sql, "VACUUM INTO '%s'", buf_text(&other));
+	rig_sql(g, buf_text(&sql));
+	assert_int_equal(defib_beat_start(&o, &beat, &m), DEFIB_OK);
+	assert_int_equal(rename(buf_text(&other), path), 0);
+	buf_clear(&other);
+	buf_addf(&other, "%s-wal", path);
+	assert_int_equal(unlink(buf_text(&other)), 0);
+	buf_clear(&other);
+	buf_addf(&other, "%s-shm", path);
+	assert_int_equal(unlink(buf_text(&other)), 0);
+	assert_int_equal(store_open(&there, &now, NULL), DEFIB_OK);
+	EVENTUALLY(number(now, "SELECT beats FROM jobs") >= 4);
+	defib_beat_stop(beat);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +151,7 @@ int main(void)
 		BOTH(it_ends_when_the_row_has_another_owner),
 		BOTH(it_goes_on_after_a_failure_that_passes),
 		BOTH(what_cannot_beat_is_refused_at_once),
+		ON_SQLITE(it_beats_in_the_file_that_is_there),
 	};
 	return cmocka_run_group_tests_name("lib/beat", tests, NULL, NULL);
 }

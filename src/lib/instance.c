@@ -9,9 +9,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define LEASE_MS 15000
-#define LEASE_LEAST_MS 600
-
 struct defib_instance {
 	struct instance *inner;
 	struct arena arena;
@@ -26,7 +23,7 @@ struct defib_instance {
 static pthread_mutex_t instances_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct defib_instance *instances; /* guarded by it */
 
-static void enter(defib_instance *i)
+static void lib_instance_enter(defib_instance *i)
 {
 	pthread_mutex_lock(&instances_lock);
 	i->pid = getpid();
@@ -35,7 +32,7 @@ static void enter(defib_instance *i)
 	pthread_mutex_unlock(&instances_lock);
 }
 
-static void leave(defib_instance *i)
+static void lib_instance_leave(defib_instance *i)
 {
 	pthread_mutex_lock(&instances_lock);
 	struct defib_instance **at = &instances;
@@ -76,8 +73,8 @@ static int count_watches(defib_watches *watches)
 }
 
 /* All of its watches are in one database. */
-static defib_err add_watch(defib_instance *i, const char *name, struct instance_options *o,
-                           struct failure *f)
+static defib_err lib_instance_add_watch(defib_instance *i, const char *name,
+                                        struct instance_options *o, struct failure *f)
 {
 	struct lib_watch on;
 	defib_err err = lib_watch(i->watches, name, false, &on, f);
@@ -103,10 +100,10 @@ static defib_err add_watches(defib_instance *i, const defib_instance_options *gi
 	o->nwatches = 1;
 	/* Invalid options are reported by the first of them. */
 	if (n == 0)
-		err = add_watch(i, NULL, o, f);
+		err = lib_instance_add_watch(i, NULL, o, f);
 	for (int k = 0; k < n && !err; k++)
-		err =
-			add_watch(i, given->nnames ? given->names[k] : defib_watches_name(i->watches, k), o, f);
+		err = lib_instance_add_watch(
+			i, given->nnames ? given->names[k] : defib_watches_name(i->watches, k), o, f);
 	if (!err && !store_engine_of(o->store.url, &engine, f))
 		err = DEFIB_CONFIG;
 	if (!err)
@@ -114,8 +111,8 @@ static defib_err add_watches(defib_instance *i, const defib_instance_options *gi
 	return err;
 }
 
-static defib_err read_options(defib_instance *i, const defib_instance_options *given,
-                              struct instance_options *o, struct failure *f)
+static defib_err lib_instance_read_options(defib_instance *i, const defib_instance_options *given,
+                                           struct instance_options *o, struct failure *f)
 {
 	defib_instance_options read;
 	defib_err err = lib_options(&read, sizeof read, given, "defib_instance_options", f);
@@ -124,12 +121,12 @@ static defib_err read_options(defib_instance *i, const defib_instance_options *g
 	if (!read.watches || read.nnames < 0 || (read.nnames && !read.names))
 		return fail(f, DEFIB_USAGE,
 		            "an instance needs watches, and the names of those it works on");
-	if (read.lease_ms && read.lease_ms < LEASE_LEAST_MS)
-		return fail(f, DEFIB_USAGE, "a lease is at least 600 ms");
+	if (read.lease_ms && (read.lease_ms < LEASE_LEAST_MS || read.lease_ms > LEASE_MOST_MS))
+		return fail(f, DEFIB_USAGE, "a lease is from 600 ms to a day");
 	i->watches = read.watches;
 	*o = (struct instance_options){
 		.name = read.name ? arena_strdup(&i->arena, read.name) : lib_default_name(&i->arena),
-		.lease = lease_rules_of(read.lease_ms ? read.lease_ms : LEASE_MS),
+		.lease = lease_rules_of(read.lease_ms ? read.lease_ms : LEASE_USUAL_MS),
 	};
 	return add_watches(i, &read, o, f);
 }
@@ -149,7 +146,7 @@ defib_err defib_instance_start(const defib_instance_options *options, defib_inst
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_instance *i = mem_alloc(sizeof *i);
-	defib_err err = read_options(i, options, &i->options, &f);
+	defib_err err = lib_instance_read_options(i, options, &i->options, &f);
 	if (!err)
 		err = instance_open(&i->options, &i->inner, &cleaned, &f);
 	if (!err)
@@ -160,26 +157,27 @@ defib_err defib_instance_start(const defib_instance_options *options, defib_inst
 		return lib_answer(err, &f, message);
 	}
 	lib_watches_use(i->watches, 1);
-	enter(i);
+	lib_instance_enter(i);
 	*out = i;
 	return lib_answer(DEFIB_OK, &f, message);
 }
 
 void defib_instance_session(defib_instance *instance, int got)
 {
-	instance_session(instance->inner, got != 0);
+	if (!lib_forked(instance->pid))
+		instance_session(instance->inner, got != 0);
 }
 
 int64_t defib_instance_wait_ms(defib_instance *instance)
 {
-	return instance_wait_ms(instance->inner);
+	return lib_forked(instance->pid) ? 0 : instance_wait_ms(instance->inner);
 }
 
 void defib_instance_stop(defib_instance *instance)
 {
-	if (!instance)
+	if (!instance || lib_forked(instance->pid))
 		return;
-	leave(instance);
+	lib_instance_leave(instance);
 	instance_close(instance->inner);
 	lib_watches_use(instance->watches, -1);
 	instance_free(instance);

@@ -6,7 +6,10 @@
 
 #include "base/log.h"
 #include "ledger/schema.h"
+#include "store/postgres_connect.h"
+#include "store/sqlite.h"
 #include "worker/queue.h"
+#include "worker/wake.h"
 
 #include <jansson.h>
 
@@ -144,8 +147,9 @@ static void tell_entry(const struct ledger_row *row,
 	entry(ctx, &one);
 }
 
-static defib_err read_entries(struct store *s, const struct ledger_filter *filter, struct arena *a,
-                              struct ledger_row **rows, int *n, struct failure *f)
+static defib_err lib_read_entries(struct store *s, const struct ledger_filter *filter,
+                                  struct arena *a, struct ledger_row **rows, int *n,
+                                  struct failure *f)
 {
 	bool exists = false;
 	*n = 0;
@@ -178,7 +182,7 @@ defib_err defib_ledger_read(defib_db *db, const defib_ledger_filter *filter,
 			.limit = o.limit,
 			.newest_first = o.newest_first != 0,
 		};
-		err = read_entries(db->session.store, &by, &a, &rows, &n, &f);
+		err = lib_read_entries(db->session.store, &by, &a, &rows, &n, &f);
 	}
 	for (int i = 0; !err && i < n; i++)
 		tell_entry(&rows[i], entry, ctx);
@@ -207,12 +211,6 @@ static defib_err read_spec(const defib_job_spec *given, struct enqueue *out, str
 		return fail(f, DEFIB_USAGE, "a job needs a queue and a kind");
 	if (job.payload && !lib_is_json(job.payload))
 		return fail(f, DEFIB_USAGE, "the payload is not JSON");
-	if (job.priority < -32768 || job.priority > 32766)
-		return fail(f, DEFIB_USAGE, "a priority is from -32768 to 32766");
-	if (job.delay_ms < 0 || job.max_attempts < 0 || job.max_attempts > INT32_MAX ||
-	    job.timeout_ms < 0 || job.timeout_ms > INT32_MAX)
-		return fail(f, DEFIB_USAGE,
-		            "a delay, a time limit or a number of attempts is out of range");
 	*out = (struct enqueue){.queue = job.queue,
 	                        .kind = job.kind,
 	                        .payload = job.payload,
@@ -222,7 +220,8 @@ static defib_err read_spec(const defib_job_spec *given, struct enqueue *out, str
 	                        .timeout_ms = job.timeout_ms,
 	                        .unique_key = job.unique_key,
 	                        .tags = job.tags};
-	return job.tags ? read_tags(job.tags, f) : DEFIB_OK;
+	err = enqueue_check(out, f);
+	return err || !job.tags ? err : read_tags(job.tags, f);
 }
 
 /* `url`: wake the workers of that database; NULL: the caller commits first. */

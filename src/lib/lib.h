@@ -14,9 +14,12 @@
 #ifndef LIB_LIB_H
 #define LIB_LIB_H
 
+#include "base/clock.h"
 #include "recover/candidate.h"
 #include "watch/settings.h"
 #include "worker/worker.h"
+
+#include <unistd.h>
 
 struct defib_db {
 	struct session session;
@@ -36,6 +39,21 @@ defib_err lib_answer(defib_err err, const struct failure *f, defib_message *mess
 MUST_CHECK defib_err lib_options(void *to, size_t known, const void *from, const char *what,
                                  struct failure *f);
 bool lib_is_json(const char *text);
+/*
+ * Whether this is another process than the one that made a handle with threads: a forked child,
+ * which has the handle's memory but none of its threads, and locks that nobody releases. It leaves
+ * the handle alone.
+ */
+static inline bool lib_forked(pid_t process)
+{
+	return getpid() != process;
+}
+/* A duration in milliseconds: not negative, and short enough to add up. */
+#define LIB_TIME_MOST_MS (DURATION_MOST_US / 1000)
+static inline bool lib_is_time(int64_t ms)
+{
+	return ms >= 0 && ms <= LIB_TIME_MOST_MS;
+}
 /* Fill a result of any version; NULL is allowed. */
 MUST_CHECK defib_err lib_result(defib_result *to, int64_t found, const int64_t *outcomes,
                                 const char *batch, struct failure *f);
@@ -83,6 +101,7 @@ struct defib_worker {
 	defib_watches *watches; /* NULL: none */
 	struct lib_pool *pools;
 	int npools;
+	pid_t process;
 };
 
 MUST_CHECK defib_err lib_read_pools(struct defib_worker *w, const defib_pool *given, int n,

@@ -5,6 +5,8 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
+#include "worker/source_queue.h"
+#include "worker/source_table.h"
 
 #include <assert.h>
 
@@ -12,8 +14,8 @@
 
 /* ---- steps: the same model as a configuration's, with functions instead of programs ---- */
 
-static defib_err check_step(const struct workflow *w, const defib_step *step, int i,
-                            struct failure *f)
+static defib_err lib_pools_check_step(const struct workflow *w, const defib_step *step, int i,
+                                      struct failure *f)
 {
 	if (!step->name || !*step->name || !utf8_valid(step->name))
 		return fail(f, DEFIB_USAGE, "step %d of %s needs a name in UTF-8", i, w->name);
@@ -34,7 +36,7 @@ static defib_err read_step(struct workflow *w, int i, const void *given, struct 
 	defib_step step;
 	defib_err err = lib_options(&step, sizeof step, given, "defib_step", f);
 	if (!err)
-		err = check_step(w, &step, i, f);
+		err = lib_pools_check_step(w, &step, i, f);
 	if (!err)
 		w->steps[i] = (struct workflow_step){
 			.name = arena_strdup(a, step.name),
@@ -60,8 +62,8 @@ static defib_err check_pool(const defib_pool *p, int pool, struct failure *f)
  * The workflow of a pool with steps, copied into the arena; *out is NULL if it has none. Of a watch
  * it is named later, as the watch names it.
  */
-static defib_err read_steps(const defib_pool *p, int pool, struct arena *a,
-                            struct workflow_list **out, struct failure *f)
+static defib_err lib_pools_read_steps(const defib_pool *p, int pool, struct arena *a,
+                                      struct workflow_list **out, struct failure *f)
 {
 	const char *at = (const char *)p->steps;
 	*out = NULL;
@@ -132,7 +134,7 @@ static defib_err check_steps_alone(const struct lib_pool *pools, int n, struct f
 
 /* ---- pools ---- */
 
-static int64_t or_default(int64_t value, int64_t otherwise)
+static int64_t lib_pools_or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;
 }
@@ -150,8 +152,8 @@ static defib_err check_given(const defib_pool *p, int i, bool steps, struct fail
 		return fail(f, DEFIB_USAGE, "pool %d needs a queue or a watch", i);
 	if (!p->handler && !steps)
 		return fail(f, DEFIB_USAGE, "pool %d needs a handler, or steps", i);
-	if (p->concurrency < 0 || p->concurrency > POOL_SLOTS_MAX || p->poll_ms < 0 ||
-	    p->timeout_ms < 0 || p->stop_ms < 0)
+	if (p->concurrency < 0 || p->concurrency > POOL_SLOTS_MAX || !lib_is_time(p->poll_ms) ||
+	    !lib_is_time(p->timeout_ms) || !lib_is_time(p->stop_ms))
 		return fail(f, DEFIB_USAGE, "pool %d has a number out of range", i);
 	return DEFIB_OK;
 }
@@ -163,39 +165,40 @@ static void add_pool(struct pool_reader *r, const struct worker_pool *pool)
 	r->slots += pool->concurrency;
 }
 
-static void add_queue(struct pool_reader *r, struct lib_pool *pool)
+static void lib_pools_add_queue(struct pool_reader *r, struct lib_pool *pool)
 {
 	const defib_pool *p = &pool->given;
 	add_pool(r, &(struct worker_pool){
 					.source = source_queue(p->queue, p->kind),
-					.concurrency = or_default(p->concurrency, 1),
+					.concurrency = lib_pools_or_default(p->concurrency, 1),
 					.handler = lib_run_handler,
 					.handler_ctx = pool,
 					.workflows = pool->workflows,
-					.poll_ms = or_default(p->poll_ms, 1000),
+					.poll_ms = lib_pools_or_default(p->poll_ms, 1000),
 					.timeout_ms = p->timeout_ms,
-					.grace_ms = or_default(p->stop_ms, 10000),
+					.grace_ms = lib_pools_or_default(p->stop_ms, 10000),
 					.exclusive = p->exclusive != 0,
 				});
 }
 
-static defib_err add_table(struct pool_reader *r, struct lib_pool *of, const struct watch *w,
-                           const char *kind, int64_t concurrency, struct failure *f)
+static defib_err lib_pools_add_table(struct pool_reader *r, struct lib_pool *of,
+                                     const struct watch *w, const char *kind, int64_t concurrency,
+                                     struct failure *f)
 {
 	const defib_pool *p = &of->given;
 	struct worker_pool pool = {
 		.watch = w,
 		.workflows = of->workflows,
-		.concurrency = or_default(p->concurrency, concurrency),
+		.concurrency = lib_pools_or_default(p->concurrency, concurrency),
 		.handler = lib_run_handler,
 		.handler_ctx = of,
 		.no_session_error = w->work.no_session_error,
 		.unrecorded_message = w->work.unrecorded_message,
-		.poll_ms = or_default(p->poll_ms, w->work.poll_us / 1000),
+		.poll_ms = lib_pools_or_default(p->poll_ms, ms_from_us(w->work.poll_us)),
 		.batch = w->work.batch,
-		.timeout_ms = or_default(p->timeout_ms, w->work.timeout_us / 1000),
+		.timeout_ms = lib_pools_or_default(p->timeout_ms, ms_from_us(w->work.timeout_us)),
 		.grace_ms = w->work.grace_us / 1000,
-		.stop_ms = or_default(p->stop_ms, 10000),
+		.stop_ms = lib_pools_or_default(p->stop_ms, 10000),
 		.stagger_ms = w->work.stagger_us / 1000,
 		.burst_limit = w->work.burst_limit,
 		.burst_ms = w->work.burst_window_us / 1000,
@@ -211,7 +214,7 @@ static defib_err add_table(struct pool_reader *r, struct lib_pool *of, const str
 }
 
 /* The watch is recovered by this worker, once. */
-static void add_watch(struct worker_options *o, const struct watch *w)
+static void lib_pools_add_watch(struct worker_options *o, const struct watch *w)
 {
 	for (int i = 1; i < o->nwatches; i++)
 		if (o->watches[i] == w)
@@ -261,11 +264,12 @@ static defib_err add_watch_pools(struct pool_reader *r, struct lib_pool *of, str
 	err = open_database(r, &on, f);
 	bool several = !p->kind && work->npools > 0;
 	if (!err && !several)
-		err = add_table(r, of, on.watch, p->kind, work->concurrency, f);
+		err = lib_pools_add_table(r, of, on.watch, p->kind, work->concurrency, f);
 	for (int i = 0; i < work->npools && several && !err; i++)
-		err = add_table(r, of, on.watch, work->pools[i].kind, work->pools[i].concurrency, f);
+		err = lib_pools_add_table(r, of, on.watch, work->pools[i].kind, work->pools[i].concurrency,
+		                          f);
 	if (!err)
-		add_watch(&r->worker->options, on.watch);
+		lib_pools_add_watch(&r->worker->options, on.watch);
 	return err;
 }
 
@@ -277,7 +281,7 @@ static defib_err read_pool(struct pool_reader *r, int i, const void *given, stru
 	pool->worker = w;
 	defib_err err = lib_options(p, sizeof *p, given, "defib_pool", f);
 	if (!err)
-		err = read_steps(p, i, &w->arena, &pool->workflows, f);
+		err = lib_pools_read_steps(p, i, &w->arena, &pool->workflows, f);
 	if (!err)
 		err = check_given(p, i, pool->workflows != NULL, f);
 	if (err)
@@ -286,7 +290,7 @@ static defib_err read_pool(struct pool_reader *r, int i, const void *given, stru
 	if (p->watch)
 		err = add_watch_pools(r, pool, f);
 	else
-		add_queue(r, pool);
+		lib_pools_add_queue(r, pool);
 	pool->n = w->options.npools - pool->first;
 	return err;
 }

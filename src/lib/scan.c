@@ -5,12 +5,14 @@
 #include "recover/scan.h"
 
 #include "lib/lib.h"
+#include "life/registry.h"
 #include "recover/announce.h"
 #include "recover/bound.h"
 #include "recover/by_hand.h"
 #include "recover/leader_status.h"
 #include "recover/look.h"
 #include "recover/startup.h"
+#include "recover/undo.h"
 
 /* ---- shared by all of them ---- */
 
@@ -37,17 +39,19 @@ static void finding_of(const struct watch *w, const struct candidate *c, defib_f
 		.reason = c->reason,
 		.evidence = c->evidence,
 		.outcome = outcome_names[c->outcome],
-		.refusal = c->refusal,
 	};
 }
 
-static void tell(void *teller, const struct watch *w, const struct candidate *c)
+static void lib_scan_report(void *teller, const struct watch *w, const struct candidate *c)
 {
 	const struct teller *to = teller;
+	AUTO_BUF refusal = BUF_INIT;
 	defib_finding finding;
 	if (!to->call)
 		return;
 	finding_of(w, c, &finding);
+	refusal_sentence(c, &refusal);
+	finding.refusal = c->refusal ? buf_text(&refusal) : NULL;
 	to->call(to->ctx, &finding);
 }
 
@@ -116,7 +120,7 @@ static defib_err scan_options_of(const defib_act_options *o, const struct lib_wa
 		.ledger_off = on->ledger_off,
 		.override_guard = o->override_guard != 0,
 		.go_on = memory_lasts,
-		.observer = {.job = tell, .ctx = teller},
+		.observer = {.job = lib_scan_report, .ctx = teller},
 	};
 	return DEFIB_OK;
 }
@@ -169,13 +173,14 @@ static defib_err explain_on(struct lib_watch *on, const char *job, struct teller
 	defib_err err =
 		bound_open(&b, &on->session, on->watch, on->ledger_off ? LEDGER_NONE : LEDGER_FIND, f);
 	if (!err)
-		err = look_jobs(on->session.store, &b.sql, &b.ledger, &job, 1, &a, &facts, &n, f);
+		err = look_jobs(&(struct look){on->session.store, &b.sql, &b.ledger, &a}, &job, 1, &facts,
+		                &n, f);
 	if (!err && n == 0)
 		err = fail(f, DEFIB_NOT_FOUND, "watch %s has no job %s", on->watch->name, job);
 	if (!err) {
 		/* A ledger will be created before the first fix, and the explanation assumes it. */
 		judged_candidate(on->watch, &facts[0], !on->ledger_off, &a, &c);
-		tell(teller, on->watch, &c);
+		lib_scan_report(teller, on->watch, &c);
 	}
 	bound_release(&b);
 	return err;
@@ -233,8 +238,7 @@ defib_err defib_end(defib_watches *watches, const char *watch, const char *job, 
 		err = act_configured(act_kind_named("end"), on.watch, &f);
 	if (!err) {
 		err = end_job(&on.session, on.watch, &o, &ending, &f);
-		/* A text that the key's type cannot hold matches no row. */
-		if (err && strncmp(f.sqlstate, "22", 2) == 0)
+		if (err && f.reason == REASON_NOT_OF_TYPE)
 			err = DEFIB_OK;
 	}
 	if (!err && ending == ENDING_MISSING)
@@ -275,6 +279,42 @@ static defib_err find_act(const char *name, const struct act_kind **out, struct 
 	return *out ? DEFIB_OK : fail(f, DEFIB_USAGE, "there is no act \"%s\"", name ? name : "");
 }
 
+static defib_err database_of(struct lib_watch *on, struct arena *a, const char **id,
+                             struct failure *f)
+{
+	defib_err err = session_ready(&on->session, f);
+	if (!err)
+		err = registry_database(on->session.store, a, id, f);
+	if (err == DEFIB_BAD_SQL || (!err && !**id))
+		err = fail(f, DEFIB_NOT_FOUND, "%s does not have defib's tables", on->session.options.name);
+	return err;
+}
+
+defib_err defib_database(defib_watches *watches, const char *watch, char id[64],
+                         defib_message *message)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure f = {0};
+	struct lib_watch on = {0};
+	const char *found = "";
+	defib_err err = lib_watch(watches, watch, true, &on, &f);
+	if (!err)
+		err = database_of(&on, &a, &found, &f);
+	session_close(&on.session);
+	snprintf(id, 64, "%s", err ? "" : found);
+	return lib_answer(err, &f, message);
+}
+
+static defib_err refuse_other_database(struct lib_watch *on, const char *id, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const char *here;
+	defib_err err = database_of(on, &a, &here, f);
+	if (!err && !text_eq(here, id))
+		err = fail(f, DEFIB_REFUSED, "it is another database than the one of the act");
+	return err;
+}
+
 defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
                     const char *const *jobs, int n, const defib_act_options *options,
                     defib_result *result, defib_message *message)
@@ -293,6 +333,10 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 		err = lib_watch(watches, watch, false, &on, &f);
 	if (!err)
 		err = act_configured(kind, on.watch, &f);
+	if (!err && !lib_is_time(o.quiet_ms))
+		err = fail(&f, DEFIB_USAGE, "quiet_ms is not a duration");
+	if (!err && o.database)
+		err = refuse_other_database(&on, o.database, &f);
 	if (!err) {
 		struct teller teller = {o.finding, o.ctx};
 		struct by_hand_options hand = {
@@ -303,8 +347,9 @@ defib_err defib_act(defib_watches *watches, const char *watch, const char *act,
 			.dry_run = !o.fix,
 			.override_guard = o.override_guard != 0,
 			.running_only = o.running_only != 0,
+			.quiet_us = o.quiet_ms * 1000,
 			.ledger_off = on.ledger_off,
-			.job = tell,
+			.job = lib_scan_report,
 			.ctx = &teller,
 		};
 		err = by_hand(&on.session, on.watch, &hand, jobs, n, &r);
@@ -331,7 +376,7 @@ defib_err defib_undo(defib_watches *watches, const char *watch, const char *batc
 			.reason = o.reason,
 			.actor = o.actor,
 			.dry_run = !o.fix,
-			.done = tell,
+			.done = lib_scan_report,
 			.ctx = &teller,
 		};
 		err = undo(&on.session, on.watch, &take, &r);

@@ -149,6 +149,10 @@ static void lead_with_the_brake(struct rig *g, bool on)
 	assert_int_equal(daemon_table_open(g->other, "leader", true, &there, &f), DEFIB_OK);
 	assert_int_equal(leader_ask(g->other, "a daemon", watches, 1, &leads, &f), DEFIB_OK);
 	assert_true(leads);
+	/* For longer than the test takes anywhere. */
+	rig_sql(g, g->engine == STORE_POSTGRES
+	               ? "UPDATE defib.leader SET expires_at = clock_timestamp() + interval '1 hour'"
+	               : "UPDATE defib_leader SET expires_at = expires_at + 3600000");
 	buf_addf(&info, "{\"braking\":%s,\"guard\":\"3 of 3 fell silent\",\"every_s\":60}",
 	         on ? "true" : "false");
 	assert_int_equal(status_write(g->other, "jobs", "a daemon", buf_text(&info), &f), DEFIB_OK);
@@ -221,6 +225,38 @@ static void acts_are_dry_unless_they_fix(void **state)
 	assert_int_equal(in_status(g, "failed"), 1);
 	expect(defib_act(ws, "jobs", "explode", jobs, 2, &o, &r, &m), DEFIB_USAGE, &m);
 	expect(defib_act(ws, "jobs", "rollback", jobs, 1, &o, &r, &m), DEFIB_CONFIG, &m);
+	defib_watches_free(ws);
+}
+
+/* An act that was decided earlier, for another database or another claim by now. */
+static void a_late_act_is_only_for_what_was_meant(void **state)
+{
+	static const char *const jobs[] = {"1", "2", "3"};
+	struct rig *g = with_jobs(state);
+	defib_watches *ws = watch_jobs(g);
+	defib_act_options o = DEFIB_ACT_OPTIONS_INIT;
+	defib_result r = DEFIB_RESULT_INIT;
+	defib_message m;
+	char id[64];
+	/* The first gave no sign of life, the second just now, the third long ago. */
+	rig_sql(g, g->engine == STORE_POSTGRES
+	               ? "UPDATE jobs SET beat_at = CASE id WHEN 2 THEN extract(epoch FROM "
+	                 "clock_timestamp())::bigint WHEN 3 THEN 1000 END"
+	               : "UPDATE jobs SET beat_at = CASE id WHEN 2 THEN CAST(strftime('%s', 'now') AS "
+	                 "INTEGER) WHEN 3 THEN 1000 END");
+	expect(defib_database(ws, "jobs", id, &m), DEFIB_OK, &m);
+	o.fix = 1;
+	o.override_guard = 1;
+	o.quiet_ms = 3600 * 1000;
+	o.database = "another";
+	expect(defib_act(ws, "jobs", "fail", jobs, 3, &o, &r, &m), DEFIB_REFUSED, &m);
+	assert_int_equal(in_status(g, "running"), 3);
+	o.database = id;
+	expect(defib_act(ws, "jobs", "fail", jobs, 3, &o, &r, &m), DEFIB_OK, &m);
+	assert_int_equal(r.refused, 2);
+	assert_int_equal(number(g->other, "SELECT id FROM jobs WHERE status = 'failed'"), 3);
+	o.quiet_ms = -1;
+	expect(defib_act(ws, "jobs", "fail", jobs, 3, &o, &r, &m), DEFIB_USAGE, &m);
 	defib_watches_free(ws);
 }
 
@@ -470,6 +506,7 @@ int main(void)
 		BOTH(a_remedy_that_is_none_is_refused),
 		BOTH(a_job_is_explained_stuck_or_not),
 		BOTH(acts_are_dry_unless_they_fix),
+		BOTH(a_late_act_is_only_for_what_was_meant),
 		BOTH(each_act_writes_what_the_watch_says),
 		BOTH(a_held_job_is_left_by_a_scan_until_it_is_released),
 		BOTH(the_startup_fails_what_was_left_past_its_threshold),

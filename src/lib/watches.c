@@ -52,7 +52,7 @@ static defib_err may_change(defib_watches *watches, struct failure *f)
 
 /* ---- the tree ---- */
 
-static void list_add(struct arena *a, struct cfg_node *list, struct cfg_node *item)
+static void lib_watches_list_add(struct arena *a, struct cfg_node *list, struct cfg_node *item)
 {
 	struct cfg_node **items = ARENA_ARRAY(a, struct cfg_node *, list->n + 1);
 	for (int i = 0; i < list->n; i++)
@@ -74,7 +74,7 @@ static void put_database(defib_watches *ws)
 	struct arena *a = &ws->tree_arena;
 	struct cfg_node *list = new_list(a), *database = cfg_map(a);
 	cfg_put(a, database, "url", cfg_scalar(a, ws->url));
-	list_add(a, list, database);
+	lib_watches_list_add(a, list, database);
 	cfg_put(a, ws->root, "databases", list);
 }
 
@@ -114,7 +114,8 @@ static defib_err read_tree(defib_watches *ws, struct failure *f)
 }
 
 /* From a file, or from a text. */
-static defib_err load(defib_watches *ws, const char *path, const char *text, defib_message *message)
+static defib_err lib_watches_load(defib_watches *ws, const char *path, const char *text,
+                                  defib_message *message)
 {
 	struct failure f = {0};
 	struct cfg_node *root = NULL;
@@ -135,13 +136,13 @@ static defib_err load(defib_watches *ws, const char *path, const char *text, def
 
 defib_err defib_watches_load_file(defib_watches *watches, const char *path, defib_message *message)
 {
-	return load(watches, path, NULL, message);
+	return lib_watches_load(watches, path, NULL, message);
 }
 
 defib_err defib_watches_load_string(defib_watches *watches, const char *yaml,
                                     defib_message *message)
 {
-	return load(watches, NULL, yaml, message);
+	return lib_watches_load(watches, NULL, yaml, message);
 }
 
 static struct cfg_node *named_watch(defib_watches *ws, const char *name)
@@ -158,7 +159,7 @@ static struct cfg_node *named_watch(defib_watches *ws, const char *name)
 	}
 	struct cfg_node *fresh = cfg_map(a);
 	cfg_put(a, fresh, "name", cfg_scalar(a, arena_strdup(a, name)));
-	list_add(a, list, fresh);
+	lib_watches_list_add(a, list, fresh);
 	return fresh;
 }
 

@@ -6,12 +6,14 @@
 #include "lib/lib.h"
 
 #include "base/log.h"
+#include "store/postgres_connect.h"
+#include "store/sqlite.h"
+#include "worker/source_queue.h"
+#include "worker/token.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
 #include <unistd.h>
-
-#define LEASE_LEAST_MS 600
 
 struct defib_job {
 	struct handler_job *inner;
@@ -73,18 +75,26 @@ const char *defib_job_payload(const defib_job *job)
 	return handler_claim(job->inner)->payload;
 }
 
+/* A child that the handler forked: locks and threads are its parent's, as is the job. */
+static bool in_child(const defib_job *job)
+{
+	return lib_forked(job->pool->worker->process);
+}
+
 int defib_job_should_stop(defib_job *job)
 {
-	return handler_should_stop(job->inner);
+	return in_child(job) || handler_should_stop(job->inner);
 }
 
 int defib_job_lost(defib_job *job)
 {
-	return handler_lost(job->inner);
+	return in_child(job) || handler_lost(job->inner);
 }
 
 defib_err defib_job_progress(defib_job *job, const char *step, const char *text)
 {
+	if (in_child(job))
+		return DEFIB_LEASE_LOST;
 	return handler_progress(job->inner, step, text);
 }
 
@@ -108,7 +118,8 @@ void defib_job_retry_in(defib_job *job, int64_t delay_ms)
 
 void defib_job_session(defib_job *job, int got)
 {
-	worker_served(job->pool->worker->inner, got != 0);
+	if (!in_child(job))
+		worker_served(job->pool->worker->inner, got != 0);
 }
 
 const char *defib_job_step(const defib_job *job)
@@ -142,6 +153,8 @@ static defib_err settle_within(defib_job *job, struct store *s, struct failure *
 	                         .result = handler_given_result(job->inner),
 	                         .delay_ms = -1,
 	                         .step = *handler_step_end(job->inner)};
+	if (in_child(job))
+		return fail(f, DEFIB_LEASE_LOST, "job %s is the parent's of this forked process", c->key);
 	job->own = OWN_NONE;
 	if (job->pool->given.watch)
 		return fail(f, DEFIB_USAGE, "a row of a table is settled by its worker: return an outcome");
@@ -196,7 +209,7 @@ static enum settle_as settled_as(const defib_job *job)
 }
 
 /* The pool's handler, or the function of the job's current step. */
-static defib_outcome call(defib_job *job, const defib_pool *pool)
+static defib_outcome lib_worker_call(defib_job *job, const defib_pool *pool)
 {
 	const struct workflow_step *step = handler_step(job->inner);
 	if (!step)
@@ -209,7 +222,7 @@ static defib_outcome call(defib_job *job, const defib_pool *pool)
 }
 
 /* What the worker does with an outcome; the job is released. */
-static enum settle_as conclude(defib_job *job, defib_outcome outcome)
+static enum settle_as lib_worker_conclude(defib_job *job, defib_outcome outcome)
 {
 	static const enum settle_as as[] = {SETTLE_DONE, SETTLE_FAILED, SETTLE_RETRY, SETTLE_PERMANENT,
 	                                    SETTLE_STOPPED};
@@ -235,15 +248,17 @@ enum settle_as lib_run_handler(struct handler_job *inner, void *ctx)
 	const struct lib_pool *pool = ctx;
 	defib_job *job = mem_alloc(sizeof *job);
 	*job = (defib_job){.inner = inner, .pool = pool};
-	defib_outcome outcome = call(job, &pool->given);
+	defib_outcome outcome = lib_worker_call(job, &pool->given);
 	/* If it is later, another thread may have ended it already. */
-	return outcome == DEFIB_LATER ? HANDLER_LATER : conclude(job, outcome);
+	return outcome == DEFIB_LATER ? HANDLER_LATER : lib_worker_conclude(job, outcome);
 }
 
 void defib_job_finish(defib_job *job, defib_outcome outcome)
 {
 	struct handler_job *inner = job->inner;
-	handler_finish(inner, conclude(job, outcome));
+	if (in_child(job))
+		return;
+	handler_finish(inner, lib_worker_conclude(job, outcome));
 }
 
 /* ---- a worker ---- */
@@ -260,7 +275,7 @@ static const char *kept(struct arena *a, const char *text)
 	return text ? arena_strdup(a, text) : NULL;
 }
 
-static int64_t or_default(int64_t value, int64_t otherwise)
+static int64_t lib_worker_or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;
 }
@@ -271,8 +286,8 @@ static void leave_stuck(void *ctx, const char *queue, const char *job)
 	(void)ctx, (void)queue, (void)job;
 }
 
-static defib_err read_options(struct defib_worker *w, const defib_worker_options *given,
-                              struct failure *f)
+static defib_err lib_worker_read_options(struct defib_worker *w, const defib_worker_options *given,
+                                         struct failure *f)
 {
 	defib_worker_options o;
 	enum store_engine engine;
@@ -281,16 +296,18 @@ static defib_err read_options(struct defib_worker *w, const defib_worker_options
 		return err;
 	if ((o.url || !o.watches) && !store_engine_of(o.url, &engine, f))
 		return DEFIB_CONFIG;
-	int64_t lease_ms = or_default(o.lease_ms, 15000);
-	if (lease_ms < LEASE_LEAST_MS || o.threads < 0 || o.grace_ms < 0)
-		return fail(f, DEFIB_USAGE, "a lease is at least 600 ms, and no option may be negative");
+	int64_t lease_ms = o.lease_ms ? o.lease_ms : LEASE_USUAL_MS;
+	if (lease_ms < LEASE_LEAST_MS || lease_ms > LEASE_MOST_MS)
+		return fail(f, DEFIB_USAGE, "a lease is from 600 ms to a day");
+	if (o.threads < 0 || !lib_is_time(o.grace_ms) || o.brake_ms > LIB_TIME_MOST_MS)
+		return fail(f, DEFIB_USAGE, "an option of the worker is negative, or over 100 years");
 	w->watches = o.watches;
 	w->options = (struct worker_options){
 		.name = o.name ? kept(&w->arena, o.name) : lib_default_name(&w->arena),
 		.store = {.url = kept(&w->arena, o.url)},
 		.lease = lease_rules_of(lease_ms),
 		.spool = kept(&w->arena, o.spool),
-		.grace_ms = or_default(o.grace_ms, 30000),
+		.grace_ms = lib_worker_or_default(o.grace_ms, 30000),
 		.threads = o.threads,
 		.drain = o.drain != 0,
 		.stuck = o.on_stuck || o.exit_when_stuck ? o.on_stuck : leave_stuck,
@@ -326,7 +343,8 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 	if (lib_begin(&f))
 		return lib_answer(f.code, &f, message);
 	defib_worker *w = mem_alloc(sizeof *w);
-	defib_err err = read_options(w, options, &f);
+	w->process = getpid();
+	defib_err err = lib_worker_read_options(w, options, &f);
 	if (!err)
 		err = lib_read_pools(w, pools, npools, &f);
 	if (!err && w->options.npools > 0)
@@ -347,7 +365,7 @@ defib_err defib_worker_new(const defib_worker_options *options, const defib_pool
 void defib_worker_run(defib_worker *worker)
 {
 	struct worker_counts counts;
-	if (!worker->inner)
+	if (!worker->inner || lib_forked(worker->process))
 		return;
 	worker_run(worker->inner);
 	worker_counts(worker->inner, &counts);
@@ -356,7 +374,7 @@ void defib_worker_run(defib_worker *worker)
 
 void defib_worker_stop(defib_worker *worker)
 {
-	if (!worker->inner)
+	if (!worker->inner || lib_forked(worker->process))
 		return;
 	log_event(LOG_INFO, "stopping: no new claims", LOG_STR("name", worker->options.name));
 	worker_stop(worker->inner);
@@ -364,8 +382,10 @@ void defib_worker_stop(defib_worker *worker)
 
 defib_err defib_worker_resize(defib_worker *worker, int pool, int64_t concurrency, int64_t poll_ms)
 {
+	if (lib_forked(worker->process))
+		return DEFIB_REFUSED;
 	if (pool < 0 || pool >= worker->npools || concurrency < 1 || concurrency > POOL_SLOTS_MAX ||
-	    poll_ms < 1 || worker->pools[pool].n != 1)
+	    poll_ms < 1 || !lib_is_time(poll_ms) || worker->pools[pool].n != 1)
 		return DEFIB_USAGE;
 	worker_resize(worker->inner, worker->pools[pool].first, concurrency, poll_ms);
 	return DEFIB_OK;
@@ -379,6 +399,8 @@ defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 	defib_err err = lib_options(&all, sizeof all, out, "defib_counts", &f);
 	if (err)
 		return err;
+	if (lib_forked(worker->process))
+		return DEFIB_REFUSED;
 	if (worker->inner)
 		worker_counts(worker->inner, &counts);
 	size_t given = all.size < sizeof all ? all.size : sizeof all;
@@ -390,7 +412,7 @@ defib_err defib_worker_counts(defib_worker *worker, defib_counts *out)
 
 void defib_worker_free(defib_worker *worker)
 {
-	if (!worker)
+	if (!worker || lib_forked(worker->process))
 		return;
 	if (worker->inner)
 		worker_close(worker->inner);

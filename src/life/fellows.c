@@ -91,7 +91,7 @@ static void ring(struct fellows *x, bool on)
 }
 
 /* The only place where a fellow's state changes. */
-static void become(struct fellows *x, struct fellow *w, enum fellow_state state)
+static void fellows_become(struct fellows *x, struct fellow *w, enum fellow_state state)
 {
 	int gone_before = x->in_state[FELLOW_GONE];
 	if (w->state == FELLOW_WATCHED) {
@@ -107,9 +107,9 @@ static void become(struct fellows *x, struct fellow *w, enum fellow_state state)
 		ring(x, gone_before == 0);
 }
 
-static void forget(struct fellows *x, struct fellow *w)
+static void fellows_forget(struct fellows *x, struct fellow *w)
 {
-	become(x, w, FELLOW_UNWATCHED);
+	fellows_become(x, w, FELLOW_UNWATCHED);
 	x->in_state[FELLOW_UNWATCHED]--;
 	free(w);
 }
@@ -119,7 +119,7 @@ void fellows_close(struct fellows *x)
 	if (!x)
 		return;
 	for (int i = 0; i < x->n; i++)
-		forget(x, x->all[i]);
+		fellows_forget(x, x->all[i]);
 	free(x->all);
 	if (x->epoll_fd >= 0)
 		close(x->epoll_fd);
@@ -128,13 +128,13 @@ void fellows_close(struct fellows *x)
 	free(x);
 }
 
-static void watch(struct fellows *x, struct fellow *w)
+static void fellows_watch(struct fellows *x, struct fellow *w)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = w};
 	assert(w->state == FELLOW_UNWATCHED);
 	int fd;
 	if (process_life(&w->who, &x->self, &fd) == PROCESS_GONE) {
-		become(x, w, FELLOW_GONE);
+		fellows_become(x, w, FELLOW_GONE);
 		return;
 	}
 	if (fd < 0)
@@ -144,7 +144,7 @@ static void watch(struct fellows *x, struct fellow *w)
 		close(fd);
 		return;
 	}
-	become(x, w, FELLOW_WATCHED);
+	fellows_become(x, w, FELLOW_WATCHED);
 	w->pidfd = fd;
 }
 
@@ -153,7 +153,7 @@ struct wanted {
 	const struct incarnation *who;
 };
 
-static int by_id(const void *a, const void *b)
+static int fellows_by_id(const void *a, const void *b)
 {
 	int64_t x = ((const struct wanted *)a)->id, y = ((const struct wanted *)b)->id;
 	return (x > y) - (x < y);
@@ -167,14 +167,14 @@ static int wanted_here(const struct fellows *x, const int64_t *ids, const struct
 	for (int i = 0; i < n; i++)
 		if (incarnation_same_host(&x->self, &who[i]) && who[i].pid > 0)
 			out[here++] = (struct wanted){ids[i], &who[i]};
-	qsort(out, (size_t)here, sizeof *out, by_id);
+	qsort(out, (size_t)here, sizeof *out, fellows_by_id);
 	for (int i = 0; i < here; i++)
 		if (once == 0 || out[once - 1].id != out[i].id)
 			out[once++] = out[i];
 	return once;
 }
 
-static struct fellow *meet(struct fellows *x, const struct wanted *want)
+static struct fellow *fellows_add(struct fellows *x, const struct wanted *want)
 {
 	struct fellow *w = mem_alloc(sizeof *w);
 	w->id = want->id;
@@ -198,12 +198,12 @@ static void merge(struct fellows *x, const struct wanted *want, int nwant)
 	int old = 0;
 	for (int i = 0; i < nwant; i++) {
 		while (old < x->n && x->all[old]->id <= want[i].id && !is_the_same(x->all[old], &want[i]))
-			forget(x, x->all[old++]);
+			fellows_forget(x, x->all[old++]);
 		bool known = old < x->n && x->all[old]->id == want[i].id;
-		next[i] = known ? x->all[old++] : meet(x, &want[i]);
+		next[i] = known ? x->all[old++] : fellows_add(x, &want[i]);
 	}
 	while (old < x->n)
-		forget(x, x->all[old++]);
+		fellows_forget(x, x->all[old++]);
 	free(x->all);
 	x->all = next;
 	x->n = nwant;
@@ -230,7 +230,7 @@ void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation
 	free(want);
 	for (int i = 0; i < x->n; i++)
 		if (x->all[i]->state == FELLOW_UNWATCHED)
-			watch(x, x->all[i]);
+			fellows_watch(x, x->all[i]);
 	tell_if_short(x);
 }
 
@@ -256,7 +256,7 @@ bool fellows_dead(struct fellows *x, int64_t *id, bool *seen)
 	struct fellow *w = event.data.ptr ? event.data.ptr : first_gone(x);
 	*id = w->id;
 	*seen = event.data.ptr != NULL;
-	become(x, w, FELLOW_REPORTED);
+	fellows_become(x, w, FELLOW_REPORTED);
 	return true;
 }
 

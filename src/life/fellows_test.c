@@ -238,6 +238,34 @@ static void few_descriptors_watch_some_and_kill_nobody(void **state)
 	end(pid);
 }
 
+/* Some of what it opens needs only for a moment. */
+static void without_descriptors_it_opens_as_a_whole_or_not_at_all(void **state)
+{
+	struct rlimit files, few;
+	int more = 0, opened = 0, lowest = dup(0);
+	(void)state;
+	assert_true(lowest >= 0);
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	few = files;
+	for (; !opened && more < 8; more++) {
+		struct fellows *x = NULL;
+		struct failure f = {0};
+		few.rlim_cur = (rlim_t)(lowest + more);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		defib_err err = fellows_open(&x, &f);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+		assert_true(err == DEFIB_OK || err == DEFIB_IO);
+		opened = err == DEFIB_OK;
+		assert_int_equal(x != NULL, opened);
+		if (x)
+			fellows_close(x);
+		else
+			assert_non_null(strstr(f.what, "Too many open files"));
+	}
+	assert_true(more > 3); /* also where our own descriptor is the one that is missing */
+}
+
 static void a_thousand_fellows_die_at_once(void **state)
 {
 	(void)state;
@@ -287,6 +315,7 @@ int main(void)
 		cmocka_unit_test(other_hosts_are_ignored),
 		cmocka_unit_test(one_that_left_the_set_is_not_reported),
 		cmocka_unit_test(few_descriptors_watch_some_and_kill_nobody),
+		cmocka_unit_test(without_descriptors_it_opens_as_a_whole_or_not_at_all),
 		cmocka_unit_test(a_thousand_fellows_die_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

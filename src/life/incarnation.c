@@ -120,7 +120,7 @@ static bool split(char *text, char *parts[PARTS])
 	return true;
 }
 
-static bool number(const char *text, uint64_t max, uint64_t *out)
+static bool incarnation_number(const char *text, uint64_t max, uint64_t *out)
 {
 	char *end;
 	errno = 0;
@@ -138,9 +138,10 @@ bool incarnation_parse(const char *text, struct incarnation *out)
 		return false;
 	snprintf(copy, sizeof copy, "%s", text);
 	if (!split(copy, part) || part[0][0] == '\0' || strlen(part[0]) >= sizeof out->host ||
-	    !is_boot_id(part[1]) || !number(part[2], UINT64_MAX, &out->pid_ns) ||
-	    !number(part[3], UINT64_MAX, &out->time_ns) || !number(part[4], INT_MAX, &pid) ||
-	    pid == 0 || !number(part[5], UINT64_MAX, &out->start) || !is_nonce(part[6]))
+	    !is_boot_id(part[1]) || !incarnation_number(part[2], UINT64_MAX, &out->pid_ns) ||
+	    !incarnation_number(part[3], UINT64_MAX, &out->time_ns) ||
+	    !incarnation_number(part[4], INT_MAX, &pid) || pid == 0 ||
+	    !incarnation_number(part[5], UINT64_MAX, &out->start) || !is_nonce(part[6]))
 		return false;
 	snprintf(out->host, sizeof out->host, "%s", part[0]);
 	snprintf(out->boot_id, sizeof out->boot_id, "%s", part[1]);

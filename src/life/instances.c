@@ -83,8 +83,7 @@ defib_err instances_of(struct store *s, const char *watch, int64_t self, struct 
 	bool there = false;
 	int n = 0;
 	*out = (struct instances){0};
-	/* An installation may have no workers, or be older than the column. */
-	defib_err err = dialect_own_column(s, "worker", "serves", &there, f);
+	defib_err err = dialect_own_table(s, "worker", &there, f); /* else there are no workers */
 	if (!err && there)
 		err = was_served(s, watch, &a, &out->ever, f);
 	if (!err && there)

@@ -12,11 +12,14 @@
 #include <stdint.h>
 
 struct lease_rules {
-	int64_t lease_ms; /* 15000 */
+	int64_t lease_ms; /* LEASE_USUAL_MS */
 	int64_t beat_ms;  /* 5000 */
 	int64_t retry_ms; /* 250: pause before a failed renewal is repeated */
 };
 
+#define LEASE_USUAL_MS 15000
+#define LEASE_LEAST_MS 600     /* a beat of 200 ms leaves time for its round trip */
+#define LEASE_MOST_MS 86400000 /* where only age tells, a dead worker's jobs wait so long */
 /*
  * The rules for a lease of this length: three beats per lease, and a quick retry after a failure.
  */

@@ -124,7 +124,7 @@ static void set_remote(struct life *l)
 	free(ids);
 }
 
-static void plan_look(struct life *l, int64_t now_ms)
+static void life_plan_look(struct life *l, int64_t now_ms)
 {
 	int64_t lease_ms = l->rules.lease.lease_ms;
 	int64_t longest = silence_longest(&l->silence, l->worker);
@@ -144,7 +144,7 @@ static void looked(struct life *l, const struct life_event *e, int64_t now_ms)
 	silence_look(&l->silence, e->rows, e->n, seen.whole, now_ms);
 	if (l->doing.whole)
 		l->whole_ms = now_ms + (spread_ms > lease_ms ? spread_ms : lease_ms);
-	plan_look(l, now_ms);
+	life_plan_look(l, now_ms);
 	if (seen.missed) {
 		l->look_whole = true;
 		l->look_ms = now_ms;
@@ -261,7 +261,7 @@ static void done(struct life *l, const struct life_event *e, int64_t now_ms)
 	}
 }
 
-static void failed(struct life *l, int64_t now_ms)
+static void life_failed(struct life *l, int64_t now_ms)
 {
 	int64_t retry_ms = l->rules.lease.retry_ms;
 	switch (l->doing.what) {
@@ -334,7 +334,7 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 		done(l, e, now_ms);
 		break;
 	case LIFE_FAILED:
-		failed(l, now_ms);
+		life_failed(l, now_ms);
 		break;
 	case LIFE_OPENED:
 		opened(l, e->locks, now_ms);
@@ -366,7 +366,7 @@ void life_tell(struct life *l, const struct life_event *e, int64_t now_ms)
 
 /* ---- actions ---- */
 
-static struct life_action begin(struct life *l, struct life_action a, int64_t now_ms)
+static struct life_action life_begin(struct life *l, struct life_action a, int64_t now_ms)
 {
 	l->doing = a;
 	l->doing_ms = now_ms;
@@ -374,7 +374,7 @@ static struct life_action begin(struct life *l, struct life_action a, int64_t no
 	return a;
 }
 
-#define DO(...) begin(l, (struct life_action){__VA_ARGS__}, now_ms)
+#define DO(...) life_begin(l, (struct life_action){__VA_ARGS__}, now_ms)
 
 /* Our own life first; LIFE_WAIT if there is nothing to do. */
 static struct life_action own_life(struct life *l, int64_t now_ms)
@@ -502,7 +502,7 @@ static struct life_action jobs(struct life *l, int64_t now_ms)
 	          .upkeep = first, .dead_only = !due || silence_holds(&l->silence));
 }
 
-static int64_t wait_ms(struct life *l, int64_t now_ms)
+static int64_t life_wait_ms(struct life *l, int64_t now_ms)
 {
 	int64_t until = now_ms + l->rules.lease.beat_ms;
 	bool lives = l->worker && !l->starting;
@@ -529,7 +529,7 @@ struct life_action life_next(struct life *l, int64_t now_ms)
 	if (a.what == LIFE_WAIT && lives)
 		a = jobs(l, now_ms);
 	if (a.what == LIFE_WAIT) {
-		a.wait_ms = wait_ms(l, now_ms);
+		a.wait_ms = life_wait_ms(l, now_ms);
 		l->until_ms = now_ms + a.wait_ms;
 	}
 	return a;

@@ -370,6 +370,7 @@ static void an_exit_that_could_not_be_told_is_told_later(void **state)
 	w.writes = true;
 	run(&w, 300);
 	assert_int_equal(w.ndead, 1);
+	assert_in_range(w.last_death.ago_us, 3000000, 3300000); /* when it was seen, not told */
 	life_release(&w.life);
 }
 

@@ -35,6 +35,7 @@ struct world {
 	int64_t rows_read;
 	int64_t dead[MANY];
 	const char *causes[MANY];
+	struct death last_death;
 	int ndead;
 	bool mass[MANY];
 	int nmass;
@@ -119,6 +120,7 @@ static inline struct life_event declared(struct world *w, const struct life_acti
 	struct life_event e = {.what = LIFE_DONE, .yes = alive(w, a->worker) && same && unheard};
 	if (e.yes) {
 		w->causes[w->ndead] = a->death.cause;
+		w->last_death = a->death;
 		w->dead[w->ndead++] = a->worker;
 		w->gone[a->worker - 1] = true;
 	}

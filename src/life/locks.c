@@ -34,7 +34,7 @@ static int by_nonce(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct locks_worker *find(const struct locks *x, int64_t id)
+static struct locks_worker *locks_find(const struct locks *x, int64_t id)
 {
 	struct locks_worker key = {.id = id};
 	if (x->n == 0)
@@ -48,7 +48,7 @@ void locks_set(struct locks *x, const int64_t *ids, int n)
 	struct locks_worker *next = mem_alloc(sizeof *next * (size_t)(n + 1));
 	int once = 0;
 	for (int i = 0; i < n; i++) {
-		const struct locks_worker *known = find(x, ids[i]);
+		const struct locks_worker *known = locks_find(x, ids[i]);
 		next[i] = known ? *known : (struct locks_worker){.id = ids[i]};
 	}
 	qsort(next, (size_t)n, sizeof *next, by_nonce);
@@ -90,13 +90,13 @@ static void mark_held(struct locks *x, const int64_t *held, int nheld, int64_t s
 		}
 	}
 	for (int i = 0; i < nheld; i++) {
-		struct locks_worker *w = find(x, held[i]);
+		struct locks_worker *w = locks_find(x, held[i]);
 		if (w)
 			*w = (struct locks_worker){.id = w->id, .held_once = true};
 	}
 }
 
-static bool is_over(const struct locks *x, const struct locks_worker *w, int64_t now_ms)
+static bool locks_is_over(const struct locks *x, const struct locks_worker *w, int64_t now_ms)
 {
 	return w->gone_ms != 0 && !w->reported && now_ms >= x->quiet_until_ms &&
 	       w->away_ms >= x->rules.grace_ms;
@@ -117,7 +117,7 @@ int locks_reading(struct locks *x, const int64_t *held, int nheld, int64_t now_m
 	mark_held(x, held, nheld, step, now_ms);
 	for (int i = 0; i < x->n; i++) {
 		struct locks_worker *w = &x->workers[i];
-		if (is_over(x, w, now_ms)) {
+		if (locks_is_over(x, w, now_ms)) {
 			w->reported = true;
 			gone[n++] = (struct locks_gone){w->id, w->gone_ms};
 		}

@@ -29,25 +29,25 @@ void part_self(struct part *p, int64_t id, const struct incarnation *who)
 	p->self_who = *who;
 }
 
-static int place_of(const struct part *p, int64_t id)
+static int part_place_of(const struct part *p, int64_t id)
 {
 	return place_by_id(p->members, sizeof *p->members, p->n, id);
 }
 
 bool part_knows(const struct part *p, int64_t id)
 {
-	int at = place_of(p, id);
+	int at = part_place_of(p, id);
 	return at < p->n && p->members[at].id == id;
 }
 
 const char *part_serves(const struct part *p, int64_t id)
 {
-	return part_knows(p, id) ? p->members[place_of(p, id)].serves : NULL;
+	return part_knows(p, id) ? p->members[part_place_of(p, id)].serves : NULL;
 }
 
 void part_forget(struct part *p, int64_t id)
 {
-	int at = place_of(p, id);
+	int at = part_place_of(p, id);
 	if (at == p->n || p->members[at].id != id)
 		return;
 	release_member(&p->members[at]);
@@ -55,9 +55,9 @@ void part_forget(struct part *p, int64_t id)
 	memmove(&p->members[at], &p->members[at + 1], sizeof *p->members * (size_t)(p->n - at));
 }
 
-static void meet(struct part *p, const struct registered *r)
+static void part_add_member(struct part *p, const struct registered *r)
 {
-	int at = place_of(p, r->id);
+	int at = part_place_of(p, r->id);
 	if (at < p->n && p->members[at].id == r->id)
 		return;
 	if (p->n == p->cap) {
@@ -72,7 +72,7 @@ static void meet(struct part *p, const struct registered *r)
 	p->n++;
 }
 
-static int row_of(const struct registered *rows, int n, int64_t id)
+static int part_row_of(const struct registered *rows, int n, int64_t id)
 {
 	int at = place_by_id(rows, sizeof *rows, n, id);
 	return at < n && rows[at].id == id ? at : -1;
@@ -81,7 +81,7 @@ static int row_of(const struct registered *rows, int n, int64_t id)
 /* Whether a partial reading would have included it, if it existed. */
 static bool would_show(const struct part *p, const struct registered *rows, int n, int64_t id)
 {
-	int at = row_of(rows, n, p->self);
+	int at = part_row_of(rows, n, p->self);
 	if (id <= rows[PART_SIDE - 1].id || id >= rows[n - PART_SIDE].id)
 		return true;
 	if (at < 0)
@@ -97,13 +97,13 @@ struct part_seen part_look(struct part *p, const struct registered *rows, int n,
 	seen.missed = !seen.whole && rows[n - PART_SIDE].id > p->highest;
 	for (int i = p->n - 1; i >= 0; i--) {
 		int64_t id = p->members[i].id;
-		if (row_of(rows, n, id) >= 0 || (!seen.whole && !would_show(p, rows, n, id)))
+		if (part_row_of(rows, n, id) >= 0 || (!seen.whole && !would_show(p, rows, n, id)))
 			continue;
 		seen.gone += id != p->self;
 		part_forget(p, id);
 	}
 	for (int i = 0; i < n; i++)
-		meet(p, &rows[i]);
+		part_add_member(p, &rows[i]);
 	if (n > 0 && rows[n - 1].id > p->highest && !seen.missed)
 		p->highest = rows[n - 1].id;
 	return seen;
@@ -120,7 +120,7 @@ static int next_here(const struct part *p, int at, int step)
 
 int part_fellows(const struct part *p, int64_t *ids, struct incarnation *who)
 {
-	int self = place_of(p, p->self), n = 0, here = 0;
+	int self = part_place_of(p, p->self), n = 0, here = 0;
 	for (int i = 0; i < p->n; i++)
 		here += p->members[i].here && p->members[i].id != p->self;
 	if (self == p->n || p->members[self].id != p->self || !p->members[self].here)

@@ -84,15 +84,10 @@ uint64_t process_start(pid_t pid)
 
 /* ---- a process ---- */
 
-static bool same_clock(const struct incarnation *a, const struct incarnation *b)
-{
-	return a->time_ns == b->time_ns;
-}
-
 /* The process that has the pid now: PROCESS_GONE if it is another one. */
 static enum process_life by_start(const struct incarnation *who, const struct incarnation *self)
 {
-	uint64_t start = who->start && same_clock(who, self) ? process_start(who->pid) : 0;
+	uint64_t start = who->start && who->time_ns == self->time_ns ? process_start(who->pid) : 0;
 	if (start == 0)
 		return PROCESS_UNKNOWN;
 	return start == who->start ? PROCESS_LIVES : PROCESS_GONE;

@@ -207,6 +207,25 @@ static void a_live_process_that_cannot_be_read_is_unknown_until_it_ends(void **s
 	passes_or_cannot(status);
 }
 
+/* Without all of it, another process could be taken for this one. */
+static int know_ourselves_without(const void *hidden)
+{
+	struct incarnation who;
+	struct failure f = {0};
+	if (mount("none", hidden, "tmpfs", 0, NULL) != 0)
+		return CANNOT;
+	MUST(incarnation_self(&who, &f) == DEFIB_IO && f.what[0]);
+	return 0;
+}
+
+static void an_incarnation_that_cannot_be_read_in_full_is_an_error(void **state)
+{
+	static const char *const hidden[] = {"/proc/sys/kernel/random", "/proc/self/ns", "/proc/self"};
+	(void)state;
+	for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+		passes_or_cannot(in_a_child(know_ourselves_without, hidden[i], CLONE_NEWNS));
+}
+
 /* As `nobody`, where /proc lists only processes of one's own. */
 static int judge_hidden_group(const void *ctx)
 {
@@ -353,6 +372,7 @@ int main(void)
 		cmocka_unit_test(a_start_time_that_was_never_known_proves_nothing),
 		cmocka_unit_test(of_another_host_nothing_is_known),
 		cmocka_unit_test(a_live_process_that_cannot_be_read_is_unknown_until_it_ends),
+		cmocka_unit_test(an_incarnation_that_cannot_be_read_in_full_is_an_error),
 		cmocka_unit_test(a_group_whose_members_are_hidden_is_unknown),
 		cmocka_unit_test(start_times_of_another_time_namespace_prove_nothing),
 		cmocka_unit_test(a_group_lives_until_its_last_process_ends),

@@ -109,9 +109,9 @@ static defib_err read_programs(struct store *s, const char *watch,
                                struct arena *a, struct program **out, int *n, struct failure *f)
 {
 #define M(member) ROW_MEMBER(struct program, member)
-	static const struct row_member members[] = {M(application), M(watch),   M(watcher),
-	                                            M(leader),      M(command), M(ending),
-	                                            M(clean),       M(old),     M(ended_at_us)};
+	static const struct row_member members[] = {M(application), M(watch),  M(watcher), M(leader),
+	                                            M(command),     M(ending), M(clean),   M(old),
+	                                            M(ended_at_us), M(role)};
 #undef M
 	struct incarnation self;
 	struct store_rows rows;
@@ -121,7 +121,7 @@ static defib_err read_programs(struct store *s, const char *watch,
 		dialect_exec(s,
 	                 "SELECT application, watch, watcher, leader, command, ending, clean, "
 	                 "coalesce(ended_at, started_at) < clock_timestamp() - interval '1 minute', "
-	                 "{us ended_at} FROM defib.program WHERE "
+	                 "{us ended_at}, role FROM defib.program WHERE "
 	                 "watch = $1 OR $1 IS NULL ORDER BY started_at",
 	                 &name, 1, a, &rows, f);
 	if (!err)

@@ -19,6 +19,7 @@ struct program {
 	const char *watch;
 	const char *watcher, *leader; /* incarnations */
 	const char *command;
+	const char *role;      /* that runs it */
 	const char *ending;    /* how it ended; NULL: not known */
 	bool clean;            /* with exit status 0 */
 	int64_t ended_boot_us; /* when its watcher saw its end, by the clock since boot; 0: not on this

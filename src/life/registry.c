@@ -44,8 +44,10 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	incarnation_text(who, text, sizeof text);
 	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
 	defib_err err =
-		one(s, d->has_functions ? "SELECT defib.register($1, $2, $3::integer, $4)" : insert, params,
-	        4, &found, id, f);
+		one(s,
+	        d->has_functions ? "SELECT defib.register($1::text, $2::text, $3::integer, $4::text)"
+	                         : insert,
+	        params, 4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);
 	/* A worker that misses it finds the new one a little later. */
@@ -58,7 +60,7 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 /* The row belongs to this incarnation, by the parameter after the id; NULL: not checked. */
 #define IS_OURS "($2::text IS NULL OR incarnation = $2)"
 
-static const char *text_of(const struct incarnation *who, char *text, size_t size)
+static const char *registry_text_of(const struct incarnation *who, char *text, size_t size)
 {
 	if (who)
 		incarnation_text(who, text, size);
@@ -75,7 +77,7 @@ defib_err registry_renew(struct store *s, int64_t id, const struct incarnation *
 	static const char call[] = "SELECT defib.renew(id, $3::integer, $4::jsonb) FROM defib.worker "
 							   "WHERE id = $1 AND " IS_OURS;
 	char text[256];
-	struct store_param params[] = {P_INT(id), P_TEXT(text_of(who, text, sizeof text)),
+	struct store_param params[] = {P_INT(id), P_TEXT(registry_text_of(who, text, sizeof text)),
 	                               P_INT(holding), P_TEXT(info)};
 	bool found = false, calls = store_dialect(s)->has_functions;
 	defib_err err = one(s, calls ? call : update, params, 4, &found, calls ? owned : NULL, f);
@@ -98,7 +100,7 @@ defib_err registry_leave(struct store *s, int64_t id, const struct incarnation *
 			: "UPDATE defib.worker SET state = 'left', ended_at = {now} WHERE id = $1 AND " IS_OURS
 			  " AND state = 'alive'";
 	char text[256];
-	struct store_param params[] = {P_INT(id), P_TEXT(text_of(who, text, sizeof text))};
+	struct store_param params[] = {P_INT(id), P_TEXT(registry_text_of(who, text, sizeof text))};
 	return dialect_exec(s, sql, params, 2, NULL, NULL, f);
 }
 
@@ -113,16 +115,16 @@ static const struct row_member members[] = {M(id),       M(expired), M(serves), 
                                             M(stamp_us), M(now_us),  M(lease_us)};
 #undef M
 
-static int by_id(const void *a, const void *b)
+static int registry_by_id(const void *a, const void *b)
 {
 	int64_t x = ((const struct registered *)a)->id, y = ((const struct registered *)b)->id;
 	return (x > y) - (x < y);
 }
 
 /* In the order of ids, without duplicates. */
-static defib_err read_rows(struct store *s, const char *sql, const struct store_param *params,
-                           int nparams, struct arena *a, struct registered **out, int *n,
-                           struct failure *f)
+static defib_err registry_read_rows(struct store *s, const char *sql,
+                                    const struct store_param *params, int nparams, struct arena *a,
+                                    struct registered **out, int *n, struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = dialect_exec(s, sql, params, nparams, a, &rows, f);
@@ -132,7 +134,7 @@ static defib_err read_rows(struct store *s, const char *sql, const struct store_
 		/* Workers in other languages may register any text: they belong to no host we can see. */
 		if (!incarnation_parse(row_text(&rows, i, rows.ncols - 1), &(*out)[i].who))
 			(*out)[i].who = (struct incarnation){0};
-	qsort(*out, (size_t)*n, sizeof **out, by_id);
+	qsort(*out, (size_t)*n, sizeof **out, registry_by_id);
 	for (int i = 0; i < rows.nrows; i++)
 		if (once == 0 || (*out)[once - 1].id != (*out)[i].id)
 			(*out)[once++] = (*out)[i];
@@ -143,7 +145,7 @@ static defib_err read_rows(struct store *s, const char *sql, const struct store_
 defib_err registry_alive(struct store *s, struct arena *a, struct registered **out, int *n,
                          struct failure *f)
 {
-	return read_rows(s, "SELECT " COLUMNS, NULL, 0, a, out, n, f);
+	return registry_read_rows(s, "SELECT " COLUMNS, NULL, 0, a, out, n, f);
 }
 
 defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a,
@@ -156,7 +158,7 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
 	for (int i = 0; i < 5; i++)
 		buf_addf(&sql, "%sSELECT * FROM (SELECT " COLUMNS " AND %s LIMIT $2) AS part%d",
 		         i ? " UNION ALL " : "", parts[i], i);
-	return read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
+	return registry_read_rows(s, buf_text(&sql), params, 2, a, out, n, f);
 }
 
 /*
@@ -166,8 +168,8 @@ defib_err registry_near(struct store *s, int64_t self, int side, struct arena *a
  * time longer. It is also measured to the time of the decision: the deciding process may have been
  * stopped since, and the statement delayed, while the worker came back.
  */
-static defib_err still(struct store *s, int64_t id, const struct death *d, bool *yes,
-                       struct failure *f)
+static defib_err registry_still(struct store *s, int64_t id, const struct death *d, bool *yes,
+                                struct failure *f)
 {
 	bool timed = d->unheard_ms && d->clock_us;
 	struct store_param params[] = {P_INT(id), P_INT(d->stamp_us), P_INT(d->unheard_ms),
@@ -214,7 +216,7 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 		err = one(s, "SELECT id FROM defib.worker WHERE id = $1 FOR UPDATE", &param, 1, &found,
 		          NULL, f);
 	if (!err)
-		err = still(s, id, death, &yes, f);
+		err = registry_still(s, id, death, &yes, f);
 	if (!err && yes)
 		err = write_dead(s, id, death->cause, death->ago_us, f);
 	if (!err && yes) {
@@ -261,11 +263,17 @@ defib_err registry_listen(struct store *s, struct failure *f)
 	return err;
 }
 
-/* -1 among the nonces: one of the two locks of the frequent readers is ours. */
+/*
+ * Any role that can connect may take such locks. Those of roles that cannot register a worker do
+ * not count: who held a live worker's lock and let it go would have it declared dead. The locks of
+ * the frequent readers only make others read less often. -1 among the nonces: one of these two
+ * is ours.
+ */
 static const char locks_sql[] =
-	"SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND "
-	"classid = $1::bigint::oid AND objsubid = 2 AND granted AND "
-	"database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+	"SELECT l.objid::bigint FROM pg_locks l CROSS JOIN LATERAL pg_stat_get_activity(l.pid) s "
+	"WHERE l.locktype = 'advisory' AND l.classid = $1::bigint::oid AND l.objsubid = 2 AND "
+	"l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+	"AND has_table_privilege(s.usesysid, 'defib.worker', 'INSERT')";
 static const char lead_sql[] =
 	" UNION ALL SELECT -1 WHERE CASE WHEN pg_try_advisory_lock($2::integer, 0) THEN true "
 	"ELSE pg_try_advisory_lock($2::integer, 1) END";

@@ -506,6 +506,33 @@ static void a_worker_s_lock_is_held_while_one_of_its_sessions_is(void **state)
 	arena_release(&a);
 }
 
+/* Otherwise who let it go again would have a worker without a lock of its own declared dead. */
+static void a_lock_of_a_role_that_registers_no_workers_does_not_count(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	char url[640], sql[128], role[64];
+	int64_t *ids = NULL;
+	bool held = false, leads = true;
+	int n = 0;
+	snprintf(role, sizeof role, "stranger_%d", (int)getpid());
+	snprintf(sql, sizeof sql, "CREATE ROLE %s LOGIN", role);
+	tables_script(t->store, sql);
+	snprintf(url, sizeof url, "%s%suser=%s", t->place.url, strchr(t->place.url, '?') ? "&" : "?",
+	         role);
+	struct store *stranger = open_with((struct store_options){.url = url});
+	if (registry_hold_lock(stranger, 7, &held, &f) ||
+	    registry_locks_held(t->store, &a, &ids, &n, &leads, &f))
+		fail_msg("%s", f.what);
+	store_close(stranger);
+	snprintf(sql, sizeof sql, "DROP ROLE %s", role);
+	tables_script(t->store, sql);
+	assert_true(held);
+	assert_int_equal(n, 0);
+	arena_release(&a);
+}
+
 static void two_read_the_locks_and_no_third(void **state)
 {
 	struct tables *t = tables_of(state);
@@ -586,6 +613,7 @@ int main(void)
 		BOTH(a_renewal_and_a_verdict_of_silence_never_both_succeed),
 		ON_POSTGRES(a_session_s_lock_shows_until_the_session_ends),
 		ON_POSTGRES(a_worker_s_lock_is_held_while_one_of_its_sessions_is),
+		ON_POSTGRES(a_lock_of_a_role_that_registers_no_workers_does_not_count),
 		ON_POSTGRES(two_read_the_locks_and_no_third),
 		ON_SQLITE(on_sqlite_every_lock_is_held),
 	};

@@ -3,11 +3,11 @@
 
 #include "store/dialect.h"
 
-/* The columns that `row_members` names, but for the last two, and the incarnation behind them. */
+/* The columns that `row_members` names, but for the last one, and the incarnation behind it. */
 #define COLUMNS                                                                                    \
 	"w.id, w.name, w.state, w.state = 'alive' AND w.expires_at < {now}, {us w.started_at}, {us "   \
 	"w.renewed_at}, {us w.expires_at}, CAST(w.lease_ms AS bigint) * 1000, {us w.ended_at}, "       \
-	"w.cause, w.holding, w.serves"
+	"w.cause, w.holding, w.serves, w.info"
 
 #define M(member) ROW_MEMBER(struct roster_row, member)
 static const struct row_member row_members[] = {
@@ -18,8 +18,9 @@ static const struct row_member row_members[] = {
 	M(serves),     M(info),       M(again)};
 #undef M
 
-static defib_err read_rows(struct store *s, const char *sql, int64_t first, int64_t limit,
-                           struct arena *a, struct roster_row **out, int *n, struct failure *f)
+static defib_err roster_read_rows(struct store *s, const char *sql, int64_t first, int64_t limit,
+                                  struct arena *a, struct roster_row **out, int *n,
+                                  struct failure *f)
 {
 	struct store_param params[] = {P_INT(first), P_INT(limit)};
 	struct store_rows rows;
@@ -33,33 +34,27 @@ static defib_err read_rows(struct store *s, const char *sql, int64_t first, int6
 defib_err roster_read(struct store *s, int64_t id, int64_t limit, struct arena *a,
                       struct roster_row **out, int *n, struct failure *f)
 {
-	bool has_info = false;
-	*n = 0;
-	/* A database that `defib init` has not upgraded lacks the newest column. */
-	defib_err err = dialect_own_column(s, "worker", "info", &has_info, f);
-	const char *sql = arena_printf(
-		a,
+	static const char sql[] =
 		"SELECT " COLUMNS
-		", %s, NULL, w.incarnation FROM defib.worker w WHERE $1::bigint IN (0, w.id) ORDER BY CASE "
+		", NULL, w.incarnation FROM defib.worker w WHERE $1::bigint IN (0, w.id) ORDER BY CASE "
 		"w.state WHEN 'alive' THEN 0 ELSE 1 END, CASE w.state WHEN 'alive' THEN w.id "
-		"END, w.ended_at DESC, w.id DESC LIMIT $2",
-		has_info ? "w.info" : "NULL");
-	return err ? err : read_rows(s, sql, id, limit, a, out, n, f);
+		"END, w.ended_at DESC, w.id DESC LIMIT $2";
+	*n = 0;
+	return roster_read_rows(s, sql, id, limit, a, out, n, f);
 }
 
 defib_err roster_recent(struct store *s, int64_t ended_us, int64_t limit, struct arena *a,
                         struct roster_row **out, int *n, struct failure *f)
 {
 	static const char sql[] =
-		"SELECT " COLUMNS ", w.info::text, e.first < w.id, w.incarnation FROM defib.worker w JOIN "
+		"SELECT " COLUMNS ", e.first < w.id, w.incarnation FROM defib.worker w JOIN "
 		"(SELECT name, min(id) AS first "
 		"FROM defib.worker GROUP BY name) AS e ON e.name = w.name WHERE w.state = 'alive' OR "
 		"w.ended_at > {now} - {span $1::float8} ORDER BY w.id DESC LIMIT $2";
 	bool there = false;
 	*n = 0;
-	/* A registry with the column in which workers describe themselves. */
-	defib_err err = dialect_own_column(s, "worker", "info", &there, f);
-	return err || !there ? err : read_rows(s, sql, ended_us, limit, a, out, n, f);
+	defib_err err = dialect_own_table(s, "worker", &there, f);
+	return err || !there ? err : roster_read_rows(s, sql, ended_us, limit, a, out, n, f);
 }
 
 defib_err roster_jobs(struct store *s, int64_t id, int64_t limit, struct arena *a,

@@ -49,7 +49,7 @@ struct roster_beat {
 	int64_t worker, renewed_us; /* the database's clock */
 };
 
-/* Live workers, oldest renewal first, and the database's clock; !*there: there is no registry. */
+/* The first live workers by id, and the database's clock; !*there: there is no registry. */
 MUST_CHECK defib_err roster_beats(struct store *s, int64_t limit, struct arena *a, bool *there,
                                   struct roster_beat **out, int *n, int64_t *now_us,
                                   struct failure *f);

@@ -99,6 +99,28 @@ static void the_dead_are_shown_for_a_while(void **state)
 	assert_false(listed(t->store, id, &a, &row));
 }
 
+static void beats_are_those_of_the_living_up_to_a_limit(void **state)
+{
+	struct tables *t = tables_of(state);
+	struct roster_beat *beats;
+	struct failure f = {0};
+	AUTO_ARENA a = ARENA_INIT;
+	bool there = false;
+	int n = 4711;
+	int64_t now_us = 0, ids[] = {enter(t->store, "a"), enter(t->store, "b"), enter(t->store, "c")};
+	assert_int_equal(registry_leave(t->store, ids[0], NULL, &f), DEFIB_OK);
+	for (int limit = 1; limit <= 3; limit++) {
+		assert_int_equal(roster_beats(t->store, limit, &a, &there, &beats, &n, &now_us, &f),
+		                 DEFIB_OK);
+		assert_true(there);
+		assert_int_equal(n, limit < 2 ? limit : 2);
+		for (int i = 0; i < n; i++) {
+			assert_int_equal(beats[i].worker, ids[i + 1]);
+			assert_in_range(now_us - beats[i].renewed_us, 0, TEST_HANGS_MS * 1000LL);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -110,6 +132,8 @@ int main(void)
 		ON_SQLITE(one_that_starts_again_is_known_by_its_name),
 		ON_POSTGRES(the_dead_are_shown_for_a_while),
 		ON_SQLITE(the_dead_are_shown_for_a_while),
+		ON_POSTGRES(beats_are_those_of_the_living_up_to_a_limit),
+		ON_SQLITE(beats_are_those_of_the_living_up_to_a_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

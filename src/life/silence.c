@@ -54,15 +54,16 @@ int place_by_id(const void *rows, size_t size, int n, int64_t id)
 	return low;
 }
 
-static struct heard *find(const struct silence *s, int64_t id)
+static struct heard *silence_find(const struct silence *s, int64_t id)
 {
 	int at = place_by_id(s->heard, sizeof *s->heard, s->n, id);
 	return at < s->n && s->heard[at].id == id ? &s->heard[at] : NULL;
 }
 
-static struct heard met(const struct silence *s, const struct registered *r, int64_t now_ms)
+static struct heard silence_member_now(const struct silence *s, const struct registered *r,
+                                       int64_t now_ms)
 {
-	const struct heard *old = find(s, r->id);
+	const struct heard *old = silence_find(s, r->id);
 	bool same = old && old->stamp_us == r->stamp_us;
 	bool was_late = same && old->late;
 	int64_t lease_ms = r->lease_us / 1000;
@@ -80,8 +81,8 @@ static struct heard met(const struct silence *s, const struct registered *r, int
 }
 
 /* Merge two lists by id: workers that were not read stay as they are. */
-static void take(struct silence *s, const struct registered *rows, int n, bool whole,
-                 int64_t now_ms)
+static void silence_take(struct silence *s, const struct registered *rows, int n, bool whole,
+                         int64_t now_ms)
 {
 	struct heard *next = mem_alloc(sizeof *next * (size_t)(s->n + n + 1));
 	int at = 0, old = 0;
@@ -90,7 +91,7 @@ static void take(struct silence *s, const struct registered *rows, int n, bool w
 		for (; old < s->n && s->heard[old].id < rows[i].id; old++)
 			if (!whole)
 				next[at++] = s->heard[old];
-		next[at++] = met(s, &rows[i], now_ms);
+		next[at++] = silence_member_now(s, &rows[i], now_ms);
 		old += old < s->n && s->heard[old].id == rows[i].id;
 	}
 	for (; old < s->n && !whole; old++)
@@ -127,7 +128,7 @@ static void step_brake(struct silence *s, int64_t now_ms)
 void silence_look(struct silence *s, const struct registered *rows, int n, bool whole,
                   int64_t now_ms)
 {
-	take(s, rows, n, whole, now_ms);
+	silence_take(s, rows, n, whole, now_ms);
 	if (!whole)
 		s->whole_ms = 0;
 	else if (s->whole_ms == 0)
@@ -143,7 +144,7 @@ static int64_t share_of(const struct heard *h)
 
 int64_t silence_share(const struct silence *s, int64_t id)
 {
-	return share_of(find(s, id));
+	return share_of(silence_find(s, id));
 }
 
 int64_t silence_longest(const struct silence *s, int64_t self)
@@ -156,7 +157,7 @@ int64_t silence_longest(const struct silence *s, int64_t self)
 }
 
 /* Regardless of our own renewal. */
-static bool is_over(const struct silence *s, const struct heard *h)
+static bool silence_is_over(const struct silence *s, const struct heard *h)
 {
 	char name[24];
 	snprintf(name, sizeof name, "%lld", (long long)h->id);
@@ -166,8 +167,8 @@ static bool is_over(const struct silence *s, const struct heard *h)
 
 bool silence_convicts(const struct silence *s, int64_t id, int64_t *stamp_us)
 {
-	const struct heard *h = find(s, id);
-	if (!h || !is_over(s, h) || s->renewed_ms <= h->since_ms)
+	const struct heard *h = silence_find(s, id);
+	if (!h || !silence_is_over(s, h) || s->renewed_ms <= h->since_ms)
 		return false;
 	*stamp_us = h->stamp_us;
 	return true;
@@ -177,7 +178,7 @@ bool silence_wants_proof(const struct silence *s, int64_t self)
 {
 	for (int i = 0; i < s->n; i++) {
 		const struct heard *h = &s->heard[i];
-		if (h->id != self && s->renewed_ms <= h->since_ms && is_over(s, h))
+		if (h->id != self && s->renewed_ms <= h->since_ms && silence_is_over(s, h))
 			return true;
 	}
 	return false;

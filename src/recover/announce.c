@@ -5,8 +5,9 @@
 #include "ledger/events.h"
 
 /* Not about a single job. */
-static void record(struct session *session, const struct watch *w, const struct scan_result *last,
-                   const char *rule, const char *sentence, const char *actor)
+static void announce_record(struct session *session, const struct watch *w,
+                            const struct scan_result *last, const char *rule, const char *sentence,
+                            const char *actor)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
@@ -26,30 +27,30 @@ static void record(struct session *session, const struct watch *w, const struct 
 		log_event(LOG_WARN, f.what);
 }
 
-void guard_tell(struct guard_told *told, const struct guard *g, struct session *session,
-                const struct watch *w, const struct scan_result *last, const char *actor)
+void guard_log_changes(struct guard_logged *logged, const struct guard *g, struct session *session,
+                       const struct watch *w, const struct scan_result *last, const char *actor)
 {
 	struct guard_report r;
 	guard_report(g, &r);
 	/* An outage that held back no job is only shown in the status. */
-	bool doubting = r.held[GUARD_DOUBT] > 0 || (told->doubting && r.doubting);
+	bool doubting = r.held[GUARD_DOUBT] > 0 || (logged->doubting && r.doubting);
 	const struct {
-		bool *told, is;
+		bool *logged, is;
 		const char *holds, *lets_go;           /* in the log … */
 		const char *rule_holds, *rule_lets_go; /* … and in the ledger */
 		const char *over, *because;
 	} guards[] = {
-		{&told->braking, r.braking, "the brake holds", "the brake was released", "brake-holds",
+		{&logged->braking, r.braking, "the brake holds", "the brake was released", "brake-holds",
 	     "brake-lets-go", "the brake was released: ", r.brake_ended ? r.brake_ended : ""},
-		{&told->doubting, last->failure.code ? told->doubting : doubting, "doubt holds",
+		{&logged->doubting, last->failure.code ? logged->doubting : doubting, "doubt holds",
 	     "doubt has ended", "doubt-holds", "doubt-lets-go",
 	     "doubt has ended: every live worker had time to be heard", ""},
 	};
 	for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
 		AUTO_BUF sentence = BUF_INIT;
-		if (*guards[i].told == guards[i].is)
+		if (*guards[i].logged == guards[i].is)
 			continue;
-		*guards[i].told = guards[i].is;
+		*guards[i].logged = guards[i].is;
 		if (guards[i].is)
 			guard_sentence(g, &sentence);
 		else
@@ -57,8 +58,9 @@ void guard_tell(struct guard_told *told, const struct guard *g, struct session *
 		log_event(LOG_WARN, guards[i].is ? guards[i].holds : guards[i].lets_go,
 		          LOG_STR("watch", w->name), LOG_STR("because", buf_text(&sentence)));
 		if (last->ledger)
-			record(session, w, last, guards[i].is ? guards[i].rule_holds : guards[i].rule_lets_go,
-			       buf_text(&sentence), actor);
+			announce_record(session, w, last,
+			                guards[i].is ? guards[i].rule_holds : guards[i].rule_lets_go,
+			                buf_text(&sentence), actor);
 	}
 }
 

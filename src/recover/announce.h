@@ -12,14 +12,14 @@
  * hold and once when it lets go.
  */
 
-struct guard_told {
+struct guard_logged {
 	bool braking;
 	bool doubting; /* it held back a job */
 };
 
 /* Call after a pass with this result. */
-void guard_tell(struct guard_told *told, const struct guard *g, struct session *session,
-                const struct watch *w, const struct scan_result *last, const char *actor);
+void guard_log_changes(struct guard_logged *logged, const struct guard *g, struct session *session,
+                       const struct watch *w, const struct scan_result *last, const char *actor);
 
 /* ---- groups ---- */
 

@@ -8,6 +8,7 @@
 #include "recover/apply.h"
 
 #include "base/text.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "recover/recover_test.h"
 
@@ -154,7 +155,8 @@ static void decide_on_job(struct trial *t, const char *sign, const char *rules)
 	if (singly)
 		memset(t->sql.whole, 0, sizeof t->sql.whole);
 	assert_int_equal(ledger_open(s, true, &t->ledger, &f), DEFIB_OK);
-	assert_int_equal(look_page(s, &t->sql, &t->ledger, NULL, 10, NULL, &g->arena, &facts, &n, &f),
+	assert_int_equal(look_page(&(struct look){s, &t->sql, &t->ledger, &g->arena}, NULL, 10, NULL,
+	                           &facts, &n, &f),
 	                 DEFIB_OK);
 	assert_int_equal(n, 1);
 	struct judgement j = judge(w, &facts[0]);
@@ -410,7 +412,7 @@ static void a_statement_does_not_overwrite_what_was_committed_meanwhile(void **s
 	t->store.act = "UPDATE beats SET at = 2";
 	assert_int_equal(apply_batch(&ap, &t->job, 1, &t->rig.arena, &f), DEFIB_LOCKED);
 	assert_true(t->store.fired && ap.unlocked_row);
-	assert_string_equal(f.sqlstate, "40001");
+	assert_int_equal(f.reason, REASON_SERIALIZATION);
 	assert_int_equal(number(t->rig.other, "SELECT at FROM beats"), 2);
 	assert_int_equal(rig_entries(&t->rig), 0);
 	assert_int_equal(apply_with(t, NEVER, NULL), OUTCOME_RECOVERED);

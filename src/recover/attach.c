@@ -5,6 +5,7 @@
 #include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "life/programs.h"
+#include "store/sql.h"
 
 #include <assert.h>
 
@@ -22,8 +23,8 @@ static const char *script(void)
 }
 
 /* The name that `add` writes. */
-static const char *name_of(void (*add)(const struct watch *, struct buf *), const struct watch *w,
-                           struct arena *a)
+static const char *attach_name_of(void (*add)(const struct watch *, struct buf *),
+                                  const struct watch *w, struct arena *a)
 {
 	AUTO_BUF text = BUF_INIT;
 	add(w, &text);
@@ -46,6 +47,7 @@ static const char *table_name(const struct watch *w, struct arena *a)
  */
 static const char table_sql[] =
 	"SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner), "
+	"c.relowner = to_regrole(quote_ident(session_user)), "
 	"(SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') "
 	"FROM unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) "
 	"JOIN pg_namespace p ON p.nspname = s.name WHERE s.name NOT LIKE 'pg\\_%' AND NOT EXISTS ("
@@ -77,7 +79,8 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	out->schema = row_text(&rows, 0, 0);
 	out->name = row_text(&rows, 0, 1);
 	out->owner = row_text(&rows, 0, 2);
-	out->path = row_text(&rows, 0, 3);
+	out->is_ours = row_bool(&rows, 0, 3);
+	out->path = row_text(&rows, 0, 4);
 	err = store_exec(s, foreign_sql, &table, 1, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		for (int k = 0; k < w->key.n; k++)
@@ -103,8 +106,8 @@ static const char state_sql[] =
 	"LEFT JOIN pg_proc w ON w.pronamespace = n.oid AND w.proname = $4 "
 	"WHERE p.proname = $1 AND p.pronargs = 0";
 
-static bool is_stale(const struct binding *b, const struct claim_table *t,
-                     const struct store_rows *rows)
+static bool attach_is_stale(const struct binding *b, const struct claim_table *t,
+                            const struct store_rows *rows)
 {
 	AUTO_BUF function = BUF_INIT, writer = BUF_INIT;
 	claim_function_body(b, t, &function);
@@ -120,9 +123,10 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 	struct store_rows rows;
 	struct claim_table table;
 	const struct watch *w = b->watch;
-	struct store_param params[] = {
-		P_TEXT(name_of(claim_function_name, w, &a)), P_TEXT(table_name(w, &a)),
-		P_TEXT(name_of(claim_trigger_name, w, &a)), P_TEXT(name_of(claim_writer_name, w, &a))};
+	struct store_param params[] = {P_TEXT(attach_name_of(claim_function_name, w, &a)),
+	                               P_TEXT(table_name(w, &a)),
+	                               P_TEXT(attach_name_of(claim_trigger_name, w, &a)),
+	                               P_TEXT(attach_name_of(claim_writer_name, w, &a))};
 	*out = ATTACHED_NOT;
 	defib_err err = attach_table(s, b, &a, &table, f);
 	if (!err)
@@ -131,7 +135,7 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 		*out = !row_bool(&rows, 0, 2)                ? ATTACHED_UNSAFE
 		       : !row_bool(&rows, 0, 1)              ? ATTACHED_BARE
 		       : text_eq(row_text(&rows, 0, 0), "D") ? ATTACHED_OFF
-		       : is_stale(b, &table, &rows)          ? ATTACHED_STALE
+		       : attach_is_stale(b, &table, &rows)   ? ATTACHED_STALE
 		                                             : ATTACHED_FRESH;
 	return err;
 }
@@ -171,7 +175,7 @@ void attach_print(const struct binding *b, const struct claim_table *t, struct b
 }
 
 /* Run the statements that `add` writes. */
-static defib_err run(struct store *s, struct buf *sql, struct arena *a, struct failure *f)
+static defib_err attach_run(struct store *s, struct buf *sql, struct arena *a, struct failure *f)
 {
 	defib_err err = store_exec(s, buf_text(sql), NULL, 0, a, NULL, f);
 	buf_release(sql);
@@ -196,8 +200,8 @@ static defib_err need_tables(struct store *s, struct failure *f)
 static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool everywhere,
                                 struct arena *a, bool *any, struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(name_of(claim_trigger_name, w, a)),
-	                               P_TEXT(name_of(claim_function_name, w, a)),
+	struct store_param params[] = {P_TEXT(attach_name_of(claim_trigger_name, w, a)),
+	                               P_TEXT(attach_name_of(claim_function_name, w, a)),
 	                               P_TEXT(everywhere ? "" : table_name(w, a))};
 	struct store_rows rows;
 	/* Triggers of partitions are dropped with their parent's. */
@@ -212,13 +216,49 @@ static defib_err drop_elsewhere(struct store *s, const struct watch *w, bool eve
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		struct buf sql = BUF_INIT;
 		claim_drop_trigger(w, row_text(&rows, i, 0), &sql);
-		err = run(s, &sql, a, f);
+		err = attach_run(s, &sql, a, f);
 	}
 	return err;
 }
 
-static defib_err make_trigger(struct store *s, const struct binding *b, enum attached was,
-                              struct arena *a, struct failure *f)
+/*
+ * CREATE TRIGGER on a partitioned table loads the keys of its partitions, and so folds functions of
+ * expressions in them, with our rights. Until it is created, no other table may take this one's
+ * name.
+ */
+static defib_err need_plain_partitions(struct store *s, const struct claim_table *t,
+                                       const char *table, struct arena *a, struct failure *f)
+{
+	struct store_rows rows;
+	struct store_param params[] = {P_TEXT(table), P_TEXT(t->owner)};
+	struct buf lock = BUF_INIT;
+	if (t->is_ours)
+		return DEFIB_OK;
+	buf_addf(&lock, "LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE", table);
+	defib_err err = schema_run(s, "LOCK TABLE pg_catalog.pg_namespace IN SHARE MODE", f);
+	if (err)
+		buf_release(&lock);
+	else
+		err = attach_run(s, &lock, a, f);
+	if (!err)
+		err = store_exec(s,
+		                 "SELECT c.relowner = to_regrole(quote_ident($2)) AND NOT EXISTS (SELECT 1 "
+		                 "FROM pg_partition_tree(c.oid) AS part JOIN pg_partitioned_table p ON "
+		                 "p.partrelid = part.relid WHERE p.partexprs IS NOT NULL) "
+		                 "FROM pg_class c WHERE c.oid = to_regclass($1)",
+		                 params, 2, a, &rows, f);
+	if (err || row_bool(&rows, 0, 0))
+		return err;
+	fail(f, DEFIB_REFUSED,
+	     "table %s is partitioned by an expression, whose functions would run "
+	     "with your rights",
+	     table);
+	fail_next(f, "attach as role %s, which owns the table", t->owner);
+	return DEFIB_REFUSED;
+}
+
+static defib_err make_trigger(struct store *s, const struct binding *b, const struct claim_table *t,
+                              enum attached was, struct arena *a, struct failure *f)
 {
 	struct buf sql = BUF_INIT;
 	defib_err err = DEFIB_OK;
@@ -226,40 +266,13 @@ static defib_err make_trigger(struct store *s, const struct binding *b, enum att
 	err = drop_elsewhere(s, b->watch, was == ATTACHED_OFF, a, &any, f);
 	if (err || (was != ATTACHED_NOT && was != ATTACHED_OFF))
 		return err;
+	err = need_plain_partitions(s, t, table_name(b->watch, a), a, f);
+	if (err)
+		return err;
 	claim_trigger(b, &sql);
-	err = run(s, &sql, a, f);
+	err = attach_run(s, &sql, a, f);
 	if (err == DEFIB_PERMISSION)
 		fail_next(f, "attach as the table's owner or as a superuser");
-	return err;
-}
-
-/* Whether the function will be able to read a row: as the table's owner, with its search path. */
-static defib_err try_reading(struct store *s, const struct binding *b, const struct claim_table *t,
-                             struct arena *a, struct failure *f)
-{
-	struct store_rows rows;
-	AUTO_BUF as_owner = BUF_INIT, sql = BUF_INIT;
-	struct store_param path =
-		P_TEXT(arena_printf(a, "pg_catalog, %s%spg_temp", t->path, t->path[0] ? ", " : ""));
-	buf_add(&as_owner, "SET LOCAL ROLE ");
-	sql_ident(&as_owner, t->owner);
-	claim_trial(b, t, &sql);
-	defib_err err = store_exec(s, "SELECT current_setting('search_path')", NULL, 0, a, &rows, f);
-	struct store_param was = P_TEXT(err ? "" : row_text(&rows, 0, 0));
-	if (!err)
-		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &path, 1, a, NULL, f);
-	if (!err)
-		err = run(s, &as_owner, a, f);
-	if (!err)
-		err = run(s, &sql, a, f);
-	if (err && err != DEFIB_CONNECTION)
-		fail_next(f,
-		          "the trigger reads a row as the table's owner, and finds unqualified names only "
-		          "in schemas where no other role can create objects: qualify them in the watch");
-	if (!err)
-		err = schema_run(s, "RESET ROLE", f);
-	if (!err)
-		err = store_exec(s, "SELECT set_config('search_path', $1, true)", &was, 1, a, NULL, f);
 	return err;
 }
 
@@ -270,8 +283,8 @@ static defib_err try_reading(struct store *s, const struct binding *b, const str
 static defib_err revoke_others(struct store *s, const struct watch *w, struct arena *a,
                                struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(name_of(claim_function_name, w, a)),
-	                               P_TEXT(name_of(claim_writer_name, w, a)),
+	struct store_param params[] = {P_TEXT(attach_name_of(claim_function_name, w, a)),
+	                               P_TEXT(attach_name_of(claim_writer_name, w, a)),
 	                               P_TEXT(table_name(w, a))};
 	struct store_rows rows;
 	defib_err err = store_exec(
@@ -286,33 +299,37 @@ static defib_err revoke_others(struct store *s, const struct watch *w, struct ar
 		struct buf sql = BUF_INIT;
 		buf_addf(&sql, "REVOKE ALL ON FUNCTION %s FROM %s", row_text(&rows, i, 0),
 		         row_text(&rows, i, 1));
-		err = run(s, &sql, a, f);
+		err = attach_run(s, &sql, a, f);
 	}
 	return err;
 }
 
-/* These functions must belong to the table's owner: only the owner and superusers can set that. */
+/* Functions that must belong to the table's owner: only the owner and superusers can set that. */
+static defib_err run_as_owner(struct store *s, const struct claim_table *t, const struct buf *sql,
+                              struct failure *f)
+{
+	defib_err err = schema_run(s, buf_text(sql), f);
+	if (err == DEFIB_PERMISSION)
+		fail_next(f, "attach as a superuser, or as role %s if it owns the table and schema defib",
+		          t->owner);
+	return err;
+}
+
 static defib_err make_functions(struct store *s, const struct binding *b,
                                 const struct claim_table *t, struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT;
 	claim_functions(b, t, &sql);
-	defib_err err = schema_run(s, buf_text(&sql), f);
-	if (err == DEFIB_PERMISSION)
-		fail_next(f,
-		          "attach as a superuser, or as role %s, which owns the table, with CREATE on "
-		          "schema defib",
-		          t->owner);
-	return err;
+	return run_as_owner(s, t, &sql, f);
 }
 
-static defib_err in_transaction(struct store *s, const struct binding *b, struct arena *a,
-                                struct failure *f)
+static defib_err attach_in_transaction(struct store *s, const struct binding *b, struct arena *a,
+                                       struct failure *f)
 {
 	enum attached was = ATTACHED_NOT;
 	struct claim_table table;
-	/* The same lock as for the rest of our schema: two concurrent runs would conflict. */
-	defib_err err = schema_run(s, LEDGER_LOCK, f);
+	/* Two concurrent runs would conflict. */
+	defib_err err = schema_lock(s, f);
 	if (!err)
 		err = attach_state(s, b, &was, f);
 	if (!err)
@@ -323,9 +340,49 @@ static defib_err in_transaction(struct store *s, const struct binding *b, struct
 		err = make_functions(s, b, &table, f);
 	if (!err)
 		err = revoke_others(s, b->watch, a, f);
+	return err ? err : make_trigger(s, b, &table, was, a, f);
+}
+
+/*
+ * Planning runs code of the table's owner: functions of index expressions are folded, and EXPLAIN
+ * checks privileges. So it is done by a function of the owner's, inside which the role cannot be
+ * changed; in a transaction that is rolled back, because triggers that are deferred to its end run
+ * as the session's user before PostgreSQL 18; and in a session of its own, because prepared
+ * statements survive a rollback and could have the names of ours.
+ */
+static defib_err attach_in_trial(struct store *s, const struct binding *b,
+                                 const struct claim_table *t, struct arena *a, struct failure *f)
+{
+	AUTO_BUF sql = BUF_INIT;
+	claim_trial(b, t, &sql);
+	defib_err err = run_as_owner(s, t, &sql, f);
+	if (err == DEFIB_PERMISSION)
+		return err;
 	if (!err)
-		err = try_reading(s, b, &table, a, f);
-	return err ? err : make_trigger(s, b, was, a, f);
+		err = store_exec(s, "SELECT " CLAIM_TRIAL, NULL, 0, a, NULL, f);
+	if (!err || store_unavailable(err))
+		return err;
+	fail_prefix(f, "watch %s", b->watch->name);
+	fail_next(f, "the trigger reads a row as the table's owner, and finds unqualified names only "
+	             "in schemas where no other role can create objects: qualify them in the watch");
+	return err;
+}
+
+defib_err attach_try(const struct store_options *o, const struct binding *b, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_STORE s = NULL;
+	struct claim_table table;
+	defib_err err = store_open(o, &s, f);
+	if (!err)
+		err = store_begin(s, TX_WRITE, f);
+	if (err)
+		return err;
+	err = attach_table(s, b, &a, &table, f);
+	if (!err)
+		err = attach_in_trial(s, b, &table, &a, f);
+	store_rollback(s);
+	return err;
 }
 
 static void say_busy(const char *table, struct failure *f)
@@ -339,12 +396,12 @@ defib_err attach_make(struct store *s, const struct binding *b, struct failure *
 	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
-		err = in_transaction(s, b, &a, f);
+		err = attach_in_transaction(s, b, &a, f);
 		err = store_end(s, err, f);
 	}
-	if (err == DEFIB_LOCKED)
+	if (err == DEFIB_LOCKED || err == DEFIB_CONSTRAINT) /* or another run created our schema */
 		say_busy(b->watch->table, f);
-	return err;
+	return err == DEFIB_CONSTRAINT ? DEFIB_LOCKED : err;
 }
 
 /* ---- detach ---- */
@@ -367,7 +424,7 @@ void detach_print(const struct watch *w, struct buf *out)
 static defib_err drop_function(struct store *s, const struct watch *w, struct arena *a, bool *was,
                                struct failure *f)
 {
-	struct store_param name = P_TEXT(name_of(claim_function_name, w, a));
+	struct store_param name = P_TEXT(attach_name_of(claim_function_name, w, a));
 	struct store_rows rows;
 	struct buf sql = BUF_INIT;
 	defib_err err = store_exec(s,
@@ -378,7 +435,7 @@ static defib_err drop_function(struct store *s, const struct watch *w, struct ar
 	if (err || !*was)
 		return err;
 	claim_drop_functions(w, &sql);
-	return run(s, &sql, a, f);
+	return attach_run(s, &sql, a, f);
 }
 
 static defib_err drop_rows(struct store *s, const struct watch *w, struct arena *a, int64_t *n,
@@ -406,7 +463,10 @@ static defib_err drop_tables(struct store *s, struct arena *a, struct detached *
 	                           NULL, 0, a, &rows, f);
 	if (err || row_bool(&rows, 0, 0))
 		return err;
-	err = schema_run(s, "DROP TABLE defib.claimed_by; DROP TABLE defib.program", f);
+	err = schema_run(s,
+	                 "DROP TABLE defib.claimed_by; DROP TABLE defib.program; DROP FUNCTION "
+	                 "IF EXISTS defib.program_ordered()",
+	                 f);
 	out->tables = !err;
 	if (!err)
 		err = store_exec(s,
@@ -421,9 +481,7 @@ static defib_err remove_all(struct store *s, const struct watch *w, struct arena
                             struct detached *out, struct failure *f)
 {
 	bool tables = false;
-	defib_err err = schema_run(s, LEDGER_LOCK, f);
-	if (!err)
-		err = schema_has(s, "claimed_by", &tables, f);
+	defib_err err = schema_has(s, "claimed_by", &tables, f);
 	if (!err)
 		err = drop_elsewhere(s, w, true, a, &out->trigger, f);
 	if (!err)
@@ -442,7 +500,8 @@ defib_err attach_remove(struct store *s, const struct watch *w, struct detached 
 	*out = (struct detached){0};
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (!err) {
-		err = remove_all(s, w, &a, out, f);
+		err = schema_refuse_shared(s, f);
+		err = err ? err : remove_all(s, w, &a, out, f);
 		err = store_end(s, err, f);
 	}
 	if (err == DEFIB_LOCKED)

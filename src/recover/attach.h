@@ -27,7 +27,11 @@ enum attached {
 };
 extern const char *const attached_texts[];
 
-/* Whether a watch is attached; PostgreSQL only. */
+/*
+ * Whoever attaches may have more rights than the table's owner, so nothing here lets the owner's
+ * code run with them: no statement reads or plans the table, and of a binding only `watch` and
+ * `engine` are used. Whether a watch is attached; PostgreSQL only.
+ */
 MUST_CHECK defib_err attach_state(struct store *s, const struct binding *b, enum attached *out,
                                   struct failure *f);
 
@@ -40,6 +44,12 @@ MUST_CHECK defib_err attach_table(struct store *s, const struct binding *b, stru
 /* The statements, for psql. */
 void attach_print(const struct binding *b, const struct claim_table *t, struct buf *out);
 void detach_print(const struct watch *w, struct buf *out);
+/*
+ * Whether the trigger will be able to read a row: as the table's owner, with its search path.
+ * Opens a session for it and changes nothing. Code of the owner runs only with the owner's rights.
+ */
+MUST_CHECK defib_err attach_try(const struct store_options *o, const struct binding *b,
+                                struct failure *f);
 /*
  * One transaction; parts that already exist and are correct are left alone. The lock on the user's
  * table is requested last and only briefly, because other sessions queue behind a waiting lock

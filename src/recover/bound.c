@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/bound.h"
 
+#include "watch/compile_write.h"
+
 defib_err bound_open(struct bound *b, struct session *session, const struct watch *w,
                      enum bound_ledger ledger, struct failure *f)
 {
@@ -26,18 +28,16 @@ void bound_release(struct bound *b)
 	arena_release(&b->arena);
 }
 
-/* Acts that need no configuration: they are stored in our tables, or change nothing. */
-static bool is_ours(const struct watch *w, int act)
+/* A hold that the row records does not end by our tables alone. */
+static bool needs_how(const struct watch *w, int act)
 {
-	bool release_follows_hold = act == ACT_RELEASE && w->actions[REMEDY_HOLD].form == ACTION_NONE;
-	return act == REMEDY_REPORT || act == REMEDY_HOLD || release_follows_hold || act == ACT_LIFT ||
-	       act == ACT_UNDO;
+	return act_has(act, ACT_NEEDS_HOW) || (act == ACT_RELEASE && watch_writes_hold(w));
 }
 
 defib_err bound_can(const struct watch *w, int act, struct failure *f)
 {
 	int how = act == ACT_RELEASE ? watch_releases_by(w) : act;
-	if (is_ours(w, act) || w->actions[how].form != ACTION_NONE)
+	if (!needs_how(w, act) || w->actions[how].form != ACTION_NONE)
 		return DEFIB_OK;
 	fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, act_name(act));
 	fail_next(f, "add %s: to the watch", act_name(act));

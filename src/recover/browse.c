@@ -7,6 +7,8 @@
 #include "ledger/jobs.h"
 #include "ledger/retries.h"
 #include "recover/held.h"
+#include "recover/judge.h"
+#include "recover/masked.h"
 
 #include <assert.h>
 
@@ -16,7 +18,7 @@
 #define SORTED_ROWS 10000
 
 /* A reading under way. */
-struct reading {
+struct browse_reading {
 	struct store *store;
 	const struct watch_sql *sql;
 	const struct ledger *ledger;
@@ -83,7 +85,7 @@ static bool holds(const struct watch *w, const struct term *t, const struct brow
 	}
 }
 
-static bool wanted(const struct reading *r, const struct browsed *row)
+static bool wanted(const struct browse_reading *r, const struct browsed *row)
 {
 	const struct watch *w = r->sql->binding->watch;
 	if (r->facts && !row->facts.job)
@@ -94,7 +96,7 @@ static bool wanted(const struct reading *r, const struct browsed *row)
 	return true;
 }
 
-static void keep(struct reading *r, const struct browsed *row)
+static void browse_keep(struct browse_reading *r, const struct browsed *row)
 {
 	if (r->n == r->room) {
 		struct browsed *old = r->rows;
@@ -106,7 +108,7 @@ static void keep(struct reading *r, const struct browsed *row)
 	r->rows[r->n++] = *row;
 }
 
-static bool full(const struct reading *r)
+static bool full(const struct browse_reading *r)
 {
 	return r->ask->limit > 0 && r->n > r->ask->limit;
 }
@@ -126,7 +128,7 @@ static void decode(const struct watch *w, const struct store_rows *rows, int row
 }
 
 /* Facts and pending retries of a page; a row that disappeared in between has none. */
-static defib_err add_facts(struct reading *r, struct browsed *page, int n, struct failure *f)
+static defib_err add_facts(struct browse_reading *r, struct browsed *page, int n, struct failure *f)
 {
 	const struct watch *w = r->sql->binding->watch;
 	const char **jobs = JOBS_OF(page, job, n, r->arena);
@@ -134,7 +136,8 @@ static defib_err add_facts(struct reading *r, struct browsed *page, int n, struc
 	struct pending_retry *pending = NULL;
 	struct job_index index;
 	int npending = 0;
-	defib_err err = look_each(r->store, r->sql, r->ledger, jobs, n, r->arena, &facts, f);
+	defib_err err =
+		look_each(&(struct look){r->store, r->sql, r->ledger, r->arena}, jobs, n, &facts, f);
 	if (!err && r->ledger->ready)
 		err = ledger_retries_of(r->store, w->name, jobs, n, r->arena, &pending, &npending, f);
 	for (int i = 0; !err && i < n; i++)
@@ -153,26 +156,21 @@ static defib_err add_facts(struct reading *r, struct browsed *page, int n, struc
 
 /* ---- time ---- */
 
-static bool time_is_over(const struct reading *r)
-{
-	return r->until_us && clock_boot_us() >= r->until_us;
-}
-
 /* Another attempt can read less at a time; a session that is lost cannot. */
-static bool timed_out(const struct reading *r, defib_err err)
+static bool timed_out(const struct browse_reading *r, defib_err err)
 {
 	return err == DEFIB_TIMEOUT && !r->store->lost;
 }
 
 /* Whether the page can end here, with what was read so far, instead of with an error. */
-static bool can_end(const struct reading *r)
+static bool can_end(const struct browse_reading *r)
 {
 	return r->until_us && r->examined > 0;
 }
 
 /* ---- a page of a statement ---- */
 
-static void go_on(struct list_query *l, const struct browse_position *at)
+static void browse_go_on(struct list_query *l, const struct browse_position *at)
 {
 	l->after = true;
 	l->after_sort = at->sort;
@@ -181,7 +179,8 @@ static void go_on(struct list_query *l, const struct browse_position *at)
 }
 
 /* Where the list is. */
-static struct browse_position position(const struct reading *r, const struct list_query *l)
+static struct browse_position browse_place(const struct browse_reading *r,
+                                           const struct list_query *l)
 {
 	struct browse_position at = {.sort = l->after_sort, .by_key = l->by_key, .rest_of = r->rest_of};
 	for (int k = 0; l->after && k < WATCH_KEYS_MAX; k++)
@@ -190,7 +189,7 @@ static struct browse_position position(const struct reading *r, const struct lis
 }
 
 /* Facts of a part of a page: all of it, or as many rows as can be read in time. */
-static defib_err add_some_facts(struct reading *r, struct browsed *page, int n, int *added,
+static defib_err add_some_facts(struct browse_reading *r, struct browsed *page, int n, int *added,
                                 struct failure *f)
 {
 	defib_err err;
@@ -204,8 +203,8 @@ static defib_err add_some_facts(struct reading *r, struct browsed *page, int n, 
 }
 
 /* Keep the wanted rows of a page. After an error the list continues after those that were kept. */
-static defib_err keep_page(struct reading *r, struct list_query *l, const struct store_rows *rows,
-                           struct failure *f)
+static defib_err keep_page(struct browse_reading *r, struct list_query *l,
+                           const struct store_rows *rows, struct failure *f)
 {
 	struct browsed *page = ARENA_ARRAY(r->arena, struct browsed, rows->nrows);
 	defib_err err = DEFIB_OK;
@@ -216,19 +215,19 @@ static defib_err keep_page(struct reading *r, struct list_query *l, const struct
 		if (r->facts)
 			err = add_some_facts(r, page + at, rows->nrows - at, &n, f);
 		for (int i = at; i < at + n && !full(r) && !err; i++) {
-			go_on(l, &page[i].at);
-			page[i].at = position(r, l);
+			browse_go_on(l, &page[i].at);
+			page[i].at = browse_place(r, l);
 			r->examined++;
 			if (wanted(r, &page[i]))
-				keep(r, &page[i]);
+				browse_keep(r, &page[i]);
 		}
 	}
 	return err;
 }
 
 /* One statement of ours; within_ms 0: as long as the session allows. */
-static defib_err ask(struct reading *r, struct list_statement *s, int64_t within_ms,
-                     struct store_rows *rows, struct failure *f)
+static defib_err browse_ask(struct browse_reading *r, struct list_statement *s, int64_t within_ms,
+                            struct store_rows *rows, struct failure *f)
 {
 	defib_err err =
 		within_ms ? store_begin_within(r->store, within_ms, f) : store_begin(r->store, TX_READ, f);
@@ -236,6 +235,7 @@ static defib_err ask(struct reading *r, struct list_statement *s, int64_t within
 		err = store_exec(r->store, buf_text(&s->sql), s->params, s->nparams, r->arena, rows, f);
 		store_rollback(r->store); /* nothing was written */
 	}
+	masked_failure(r->sql->binding->watch, f);
 	buf_release(&s->sql);
 	return err;
 }
@@ -250,8 +250,8 @@ static int64_t patience_ms(const struct browse *o)
 }
 
 /* All pages of one part: with a sort value, or without. */
-static defib_err read_part(struct reading *r, struct list_query *l, int64_t within_ms,
-                           struct failure *f)
+static defib_err browse_read_part(struct browse_reading *r, struct list_query *l, int64_t within_ms,
+                                  struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	struct store_rows rows = {0};
@@ -259,26 +259,26 @@ static defib_err read_part(struct reading *r, struct list_query *l, int64_t with
 	while (!err && more && !r->cut) {
 		struct list_statement s;
 		list_sql(r->sql->binding, l, &s);
-		err = ask(r, &s, within_ms, &rows, f);
+		err = browse_ask(r, &s, within_ms, &rows, f);
 		if (!err)
 			err = keep_page(r, l, &rows, f);
 		more = !l->keys && rows.nrows == l->limit && !full(r);
-		r->cut = !err && more && time_is_over(r);
+		r->cut = !err && more && r->until_us && clock_boot_us() >= r->until_us;
 		count_tell(&r->ask->on_count, r->n);
 	}
 	return err;
 }
 
-static defib_err read_whole(struct reading *r, struct list_query *l, int64_t within_ms,
+static defib_err read_whole(struct browse_reading *r, struct list_query *l, int64_t within_ms,
                             struct failure *f)
 {
 	bool parts = l->sort != LIST_BY_KEY && !l->unsorted;
-	defib_err err = read_part(r, l, within_ms, f);
+	defib_err err = browse_read_part(r, l, within_ms, f);
 	if (!err && parts && !full(r) && !r->cut) {
 		const struct list_query sorted = *l;
 		l->unsorted = true;
 		l->after = false;
-		err = read_part(r, l, within_ms, f);
+		err = browse_read_part(r, l, within_ms, f);
 		if (err && !l->after)
 			*l = sorted;
 	}
@@ -291,12 +291,12 @@ static defib_err read_whole(struct reading *r, struct list_query *l, int64_t wit
  * Continue in key order; what was read in the other order is left out. The oldest jobs usually have
  * the smallest keys.
  */
-static void sort_by_key(struct reading *r, struct list_query *l)
+static void sort_by_key(struct browse_reading *r, struct list_query *l)
 {
 	if (l->after) {
 		struct browse_position *rest = ARENA_NEW(r->arena, struct browse_position);
 		struct list_query *other = ARENA_NEW(r->arena, struct list_query);
-		*rest = position(r, l);
+		*rest = browse_place(r, l);
 		r->rest_of = rest;
 		*other = *l;
 		l->rest_of = other;
@@ -308,8 +308,8 @@ static void sort_by_key(struct reading *r, struct list_query *l)
 }
 
 /* The rows after the list's position; *last: no rows come after them. */
-static defib_err read_window(struct reading *r, struct list_query *l, int64_t rows, bool *last,
-                             struct failure *f)
+static defib_err browse_read_window(struct browse_reading *r, struct list_query *l, int64_t rows,
+                                    bool *last, struct failure *f)
 {
 	const struct browse_bound *bound = r->ask->bound;
 	int64_t within_ms = bound && rows > 1 ? bound->for_ms * WINDOW_PATIENCE : 0;
@@ -318,29 +318,30 @@ static defib_err read_window(struct reading *r, struct list_query *l, int64_t ro
 	struct list_statement s;
 	struct store_rows found;
 	list_window_sql(r->sql->binding, l, rows, &s);
-	defib_err err = ask(r, &s, within_ms, &found, f);
+	defib_err err = browse_ask(r, &s, within_ms, &found, f);
 	if (err)
 		return err;
 	*last = found.nrows < 2;
 	for (int k = 0; k < r->sql->binding->watch->key.n; k++)
 		end.key[k] = row_text(&found, 0, k);
 	l->window = *last ? NULL : end.key;
-	err = read_part(r, l, within_ms, f);
+	err = browse_read_part(r, l, within_ms, f);
 	l->window = NULL;
 	if (!err && !*last && !full(r) && !r->cut) {
-		go_on(l, &end);
+		browse_go_on(l, &end);
 		r->examined = before + rows;
 	}
 	return err;
 }
 
-static defib_err read_windows(struct reading *r, struct list_query *l, struct failure *f)
+static defib_err browse_read_windows(struct browse_reading *r, struct list_query *l,
+                                     struct failure *f)
 {
 	int64_t rows = WINDOW_FIRST;
 	bool last = false;
 	while (!last && !full(r) && !r->cut) {
 		int64_t begun_us = clock_boot_us();
-		defib_err err = read_window(r, l, rows, &last, f);
+		defib_err err = browse_read_window(r, l, rows, &last, f);
 		int64_t now_us = clock_boot_us(), left_us = r->until_us ? r->until_us - now_us : WINDOW_US;
 		if (timed_out(r, err) && (rows > 1 || can_end(r))) {
 			fail_clear(f);
@@ -361,17 +362,17 @@ static defib_err read_windows(struct reading *r, struct list_query *l, struct fa
 }
 
 /* Whether the table has few rows; not if that takes long to find out. */
-static bool is_small(struct reading *r, const struct list_query *l)
+static bool is_small(struct browse_reading *r, const struct list_query *l)
 {
 	struct failure ignored = {0};
 	struct list_statement s;
 	struct store_rows rows;
 	list_window_sql(r->sql->binding, l, SORTED_ROWS, &s);
-	return !ask(r, &s, r->ask->bound->for_ms, &rows, &ignored) && rows.nrows < 2;
+	return !browse_ask(r, &s, r->ask->bound->for_ms, &rows, &ignored) && rows.nrows < 2;
 }
 
 /* By one statement if that is fast enough, else by windows. */
-static defib_err read_list(struct reading *r, struct list_query *l, struct failure *f)
+static defib_err browse_read_list(struct browse_reading *r, struct list_query *l, struct failure *f)
 {
 	const struct browse_bound *bound = r->ask->bound;
 	bool at_once = bound && bound->at_once;
@@ -385,24 +386,25 @@ static defib_err read_list(struct reading *r, struct list_query *l, struct failu
 	fail_clear(f);
 	if (l->sort != LIST_BY_KEY)
 		sort_by_key(r, l);
-	return read_windows(r, l, f);
+	return browse_read_windows(r, l, f);
 }
 
 /* A page that continues in key order leaves out what earlier pages read in the other order. */
-static void begin_after(struct reading *r, struct list_query *l, const struct browse_position *at)
+static void begin_after(struct browse_reading *r, struct list_query *l,
+                        const struct browse_position *at)
 {
 	if (at->by_key && at->rest_of) {
-		go_on(l, at->rest_of);
+		browse_go_on(l, at->rest_of);
 		l->unsorted = !at->rest_of->sort;
 	}
 	if (at->by_key)
 		sort_by_key(r, l);
 	l->unsorted = l->sort != LIST_BY_KEY && !at->sort;
 	if (at->key[0]) /* else from the start, in key order */
-		go_on(l, at);
+		browse_go_on(l, at);
 }
 
-static defib_err read_parts(struct reading *r, const struct store_param *keys, int nkeys,
+static defib_err read_parts(struct browse_reading *r, const struct store_param *keys, int nkeys,
                             struct failure *f)
 {
 	const struct browse *o = r->ask;
@@ -422,24 +424,25 @@ static defib_err read_parts(struct reading *r, const struct store_param *keys, i
 		.recovered = arena_strdup(r->arena, buf_text(&recovered)),
 		.limit = PAGE_ROWS,
 	};
+	assert(o->limit >= 0 && o->limit <= INT32_MAX);
 	/* One more than requested shows whether there are more; a few of the judged ones drop out. */
 	int64_t enough = o->limit + (judged(o) ? o->limit / 4 + 16 : 1);
 	if (o->limit > 0 && enough < PAGE_ROWS && !keys)
 		l.limit = enough;
 	if (o->after)
 		begin_after(r, &l, o->after);
-	defib_err err = keys ? read_whole(r, &l, 0, f) : read_list(r, &l, f);
+	defib_err err = keys ? read_whole(r, &l, 0, f) : browse_read_list(r, &l, f);
 	if (o->bound && !err) {
 		o->bound->by_key = l.by_key;
 		o->bound->cut = r->cut;
 		o->bound->examined = r->examined;
-		o->bound->end = position(r, &l);
+		o->bound->end = browse_place(r, &l);
 	}
 	return err;
 }
 
 /* Jobs by name, a limited number at a time. */
-static defib_err read_named(struct reading *r, struct failure *f)
+static defib_err read_named(struct browse_reading *r, struct failure *f)
 {
 	const struct browse *o = r->ask;
 	defib_err err = DEFIB_OK;
@@ -464,17 +467,16 @@ static defib_err read_named(struct reading *r, struct failure *f)
 	return err;
 }
 
-defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                      const struct browse *o, struct arena *a, struct browsed **out, int *n,
+defib_err browse_jobs(const struct look *l, const struct browse *o, struct browsed **out, int *n,
                       bool *more, struct failure *f)
 {
-	struct reading r = {.store = s,
-	                    .sql = q,
-	                    .ledger = l,
-	                    .ask = o,
-	                    .facts = o->facts || judged(o),
-	                    .arena = a,
-	                    .facts_at_a_time = PAGE_ROWS};
+	struct browse_reading r = {.store = l->store,
+	                           .sql = l->sql,
+	                           .ledger = l->ledger,
+	                           .ask = o,
+	                           .facts = o->facts || judged(o),
+	                           .arena = l->arena,
+	                           .facts_at_a_time = PAGE_ROWS};
 	assert(!o->jobs || (!o->after && !o->bound));
 	assert(!o->up_to || (o->sort == LIST_BY_KEY && !o->desc));
 	if (o->bound) {

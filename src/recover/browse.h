@@ -76,8 +76,7 @@ struct browsed {
 };
 
 /* `more` is true if the limit left jobs out; whether the time did, is in `bound`. */
-MUST_CHECK defib_err browse_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                                 const struct browse *o, struct arena *a, struct browsed **out,
+MUST_CHECK defib_err browse_jobs(const struct look *l, const struct browse *o, struct browsed **out,
                                  int *n, bool *more, struct failure *f);
 
 #endif

@@ -117,8 +117,8 @@ static defib_err page(struct browsing *x, const struct browse *ask, struct brows
 {
 	struct failure f = {0};
 	machine.window = 0;
-	return browse_jobs(x->store, &x->bound.sql, &x->bound.ledger, ask, &x->arena, rows, n, more,
-	                   &f);
+	return browse_jobs(&(struct look){x->store, &x->bound.sql, &x->bound.ledger, &x->arena}, ask,
+	                   rows, n, more, &f);
 }
 
 /* All pages: each job exactly once; returns how many pages there were. */

@@ -29,7 +29,7 @@ static int list(struct rig *g, const struct browse *o, int first, bool *more)
 	assert_int_equal(watch_bind(w, g->other, &g->arena, &binding, &f), DEFIB_OK);
 	assert_int_equal(watch_compile(&binding, &g->arena, &sql, &f), DEFIB_OK);
 	assert_int_equal(ledger_open(g->other, false, &ledger, &f), DEFIB_OK);
-	if (browse_jobs(g->other, &sql, &ledger, o, &g->arena, &rows, &n, more, &f))
+	if (browse_jobs(&(struct look){g->other, &sql, &ledger, &g->arena}, o, &rows, &n, more, &f))
 		fail_msg("%s", f.what);
 	for (int i = 0; i < n; i++)
 		assert_int_equal(strtol(rows[i].job, NULL, 10), first + i);

@@ -6,6 +6,7 @@
 #include "ledger/jobs.h"
 #include "recover/carry.h"
 #include "recover/evidence.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "recover/masked.h"
 
@@ -26,19 +27,13 @@ struct hands {
  * A retry by hand does not wait: it applies the second half at once, or a requeue if no retry is
  * configured.
  */
-static int really(const struct watch *w, int act)
+static int by_hand_act(const struct watch *w, int act)
 {
-	if (act != REMEDY_RETRY)
+	if (!act_has(act, ACT_WAITS))
 		return act;
 	if (w->actions[ACT_THEN].form != ACTION_NONE)
 		return ACT_THEN;
-	return w->actions[REMEDY_RETRY].form != ACTION_NONE ? REMEDY_RETRY : REMEDY_REQUEUE;
-}
-
-static bool takes_from_worker(int act)
-{
-	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == ACT_THEN || act == REMEDY_FAIL ||
-	       act == REMEDY_ROLLBACK;
+	return w->actions[act].form != ACTION_NONE ? act : REMEDY_REQUEUE;
 }
 
 static bool uses_step(const struct hands *h)
@@ -48,13 +43,6 @@ static bool uses_step(const struct hands *h)
 		if (q->writes[h->act][i].uses[STUCK_STEP])
 			return true;
 	return false;
-}
-
-static void refuse(struct candidate *c, const char *why)
-{
-	c->outcome = OUTCOME_REFUSED;
-	c->refusal = why;
-	c->decision.act = false;
 }
 
 /*
@@ -71,7 +59,7 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 	struct ledger_row *rows;
 	int n = 0;
 	*held = hold_in_force(f->hold);
-	if (*held || h->watch->actions[REMEDY_HOLD].form == ACTION_NONE || !h->bound->ledger.ready)
+	if (*held || !watch_writes_hold(h->watch) || !h->bound->ledger.ready)
 		return DEFIB_OK;
 	defib_err err = ledger_read(h->session->store, &filter, &h->arena, &rows, &n, fail);
 	struct column_set written = {h->bound->sql.before, h->bound->sql.nbefore};
@@ -82,24 +70,6 @@ static defib_err is_held(struct hands *h, const struct facts *f, bool *held, str
 }
 
 /* ---- steps that a foreign worker has finished ---- */
-
-static bool gives_back(int act)
-{
-	return act == REMEDY_REQUEUE || act == REMEDY_RETRY || act == ACT_THEN || act == ACT_RELEASE ||
-	       act == REMEDY_ROLLBACK;
-}
-
-static void refuse_unknown(struct hands *h, struct candidate *c)
-{
-	const char *ways = h->act == ACT_RELEASE || h->act == REMEDY_ROLLBACK
-	                       ? "add steps_done: to the watch, or retry the job with --from-step"
-	                       : "add steps_done: to the watch; --override-guard runs it anyway, from "
-	                         "--from-step or else from its first step";
-	refuse(c, arena_printf(&h->arena,
-	                       "it is unknown which steps of workflow %s another worker has finished, "
-	                       "and they must not run again: %s",
-	                       work_workflow(&h->watch->work, c->facts.kind)->name, ways));
-}
 
 /* Steps of foreign workers that would run again, from the chosen one on. */
 static defib_err guard_again(struct hands *h, const struct workflow *w, int from,
@@ -125,10 +95,7 @@ static defib_err guard_again(struct hands *h, const struct workflow *w, int from
 			buf_addf(&names, "%s%s", names.len ? ", " : "", w->steps[at].name);
 	}
 	if (names.len && !h->options->override_guard)
-		refuse(c, arena_printf(&h->arena,
-		                       "another worker has finished %s: it would run again and overwrite "
-		                       "its output; --override-guard runs it anyway",
-		                       buf_text(&names)));
+		refuse_job(c, REFUSAL_STEPS_AGAIN, arena_strdup(&h->arena, buf_text(&names)));
 	return err;
 }
 
@@ -144,10 +111,10 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 	int n = 0, from = w && o->step ? workflow_position(w, o->step) : -1;
 	bool ours = false;
 	bool other_hold = h->act == ACT_RELEASE && !text_eq(c->facts.hold_cause, HOLD_STEPS);
-	if (!w || !gives_back(h->act) || !c->decision.act || other_hold)
+	if (!w || !act_has(h->act, ACT_RUNS_STEPS) || !c->decision.act || other_hold)
 		return DEFIB_OK;
 	if (o->step && from < 0) {
-		refuse(c, "its workflow has no step of that name");
+		refuse_job(c, REFUSAL_NO_STEP_OF_WORKFLOW, NULL);
 		return DEFIB_OK;
 	}
 	bool said = steps_done_parse(w, c->facts.steps_done, &h->arena, &done, &n);
@@ -155,9 +122,9 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 		steps_ours(h->session->store, h->watch->name, c->facts.job, &h->arena, &ours, f);
 	if (err)
 		return err;
-	bool over = o->override_guard && h->act != ACT_RELEASE && h->act != REMEDY_ROLLBACK;
+	bool over = o->override_guard && act_has(h->act, ACT_RUNS_AGAIN);
 	if (!said && !ours && !over) {
-		refuse_unknown(h, c);
+		refuse_job(c, REFUSAL_STEPS_UNKNOWN, w->name);
 		return DEFIB_OK;
 	}
 	c->known = ARENA_ARRAY(&h->arena, struct step_known, n + w->nsteps + 1);
@@ -170,6 +137,44 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 	return o->step ? guard_again(h, w, from, c, f) : DEFIB_OK;
 }
 
+/*
+ * Whether the condition of the act holds for the job, and its state; *there is false if there is no
+ * such row.
+ */
+static defib_err may_act(struct session *session, const struct watch_sql *q, int act,
+                         const char *job, struct arena *keep, bool *there, bool *may,
+                         const char **in, struct failure *f)
+{
+	const struct watch *w = q->binding->watch;
+	struct store_param params[WATCH_KEYS_MAX];
+	const char *key[WATCH_KEYS_MAX];
+	AUTO_ARENA a = ARENA_INIT;
+	struct store_rows rows = {0};
+	defib_err err = DEFIB_OK;
+	*there = *may = false;
+	if (job_key(job, w->key.n, &a, key)) {
+		for (int k = 0; k < w->key.n; k++)
+			params[k] = P_TEXT(key[k]);
+		err = store_exec(session->store, q->may[act], params, w->key.n, &a, &rows, f);
+		*there = !err && rows.nrows > 0;
+		*may = *there && row_bool(&rows, 0, 0);
+		*in = *there && row_text(&rows, 0, 1) ? arena_strdup(keep, row_text(&rows, 0, 1)) : NULL;
+	}
+	return err;
+}
+
+/* Whether its last sign of life is older than this. A deadline is none. */
+static bool is_quiet(const struct watch *w, const struct facts *f, int64_t quiet_us)
+{
+	int64_t least_us = -1;
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		int64_t ago_us = f->now_us - f->sign_us[s];
+		if (watch_sign(w, (enum sign)s)->text && f->has_sign[s] && !sign_kinds[s].deadline)
+			least_us = least_us < 0 || ago_us < least_us ? ago_us : least_us;
+	}
+	return least_us >= quiet_us;
+}
+
 /* What an operator may not do to this job, or not in this way. */
 static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 {
@@ -178,21 +183,30 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 	bool good = false;
 	defib_err err = DEFIB_OK;
 	bool lives = c->facts.running && c->judgement.verdict == VERDICT_NONE;
-	if (lives && takes_from_worker(h->act) && !o->override_guard) {
-		buf_add(&why, "it is running and not stuck: ");
+	if (lives && act_has(h->act, ACT_TAKES) && !o->override_guard) {
 		evidence_sentence(&c->judgement, &why);
-		buf_add(&why, "; --override-guard does it anyway");
-		refuse(c, arena_strdup(&h->arena, buf_text(&why)));
+		refuse_job(c, REFUSAL_LIVES, arena_strdup(&h->arena, buf_text(&why)));
 	}
 	if (o->running_only && !c->facts.running)
-		refuse(c, "it is no longer running");
-	if (h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
-		refuse(c, "it is not on hold");
+		refuse_job(c, REFUSAL_NOT_RUNNING, NULL);
+	else if (o->quiet_us > 0 && !is_quiet(h->watch, &c->facts, o->quiet_us))
+		refuse_job(c, REFUSAL_HEARD_OF, NULL);
+	/* end_job() has asked, and asks again after a race. */
+	if (h->bound->sql.may[h->act] && act_kinds[h->act].by_hand == BY_HAND_MANY) {
+		const char *in = NULL;
+		bool there = false;
+		err = may_act(h->session, &h->bound->sql, h->act, c->facts.job, &h->arena, &there, &good,
+		              &in, f);
+		if (!err && !good)
+			refuse_job(c, REFUSAL_CANCEL_WHEN, in ? in : "past that");
+	}
+	if (!err && h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
+		refuse_job(c, REFUSAL_NOT_HELD, NULL);
 	if (!err && o->step && !uses_step(h)) {
 		err = steps_has(h->session->store, h->watch->name, c->facts.job, o->step, &h->arena, &good,
 		                f);
 		if (!err && !good)
-			refuse(c, "it has no step of that name");
+			refuse_job(c, REFUSAL_NO_STEP, NULL);
 	}
 	return err ? err : guard_steps(h, c, f);
 }
@@ -267,13 +281,31 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	c->warning = h->act == ACT_RELEASE ? release_warning(h, c) : NULL;
 }
 
+/*
+ * The jobs by their names. A single one may be spelled otherwise than the database spells it: 007,
+ * a UUID in capitals, a key of two columns with spaces.
+ */
+static defib_err look_named(struct hands *h, const char *const *jobs, int n, struct facts **facts,
+                            struct failure *f)
+{
+	const struct bound *b = h->bound;
+	int found = 0;
+	if (n > 1)
+		return look_each(&(struct look){h->session->store, &b->sql, &b->ledger, &h->arena}, jobs, n,
+		                 facts, f);
+	defib_err err = look_jobs(&(struct look){h->session->store, &b->sql, &b->ledger, &h->arena},
+	                          jobs, n, facts, &found, f);
+	if (!err && found == 0)
+		*facts = ARENA_ARRAY(&h->arena, struct facts, n);
+	return err;
+}
+
 /* Candidates in the order in which they were named; jobs that do not exist are missing. */
-static defib_err look(struct hands *h, const char *const *jobs, int n, struct candidate *out,
-                      struct failure *f)
+static defib_err by_hand_look(struct hands *h, const char *const *jobs, int n,
+                              struct candidate *out, struct failure *f)
 {
 	struct facts *facts;
-	defib_err err = look_each(h->session->store, &h->bound->sql, &h->bound->ledger, jobs, n,
-	                          &h->arena, &facts, f);
+	defib_err err = look_named(h, jobs, n, &facts, f);
 	for (int i = 0; !err && i < n; i++) {
 		out[i] = (struct candidate){.facts = {.job = jobs[i]}, .outcome = OUTCOME_MISSING};
 		if (!facts[i].job)
@@ -284,7 +316,7 @@ static defib_err look(struct hands *h, const char *const *jobs, int n, struct ca
 	return err;
 }
 
-static void tell(struct hands *h, const struct candidate *batch, int n)
+static void by_hand_tell(struct hands *h, const struct candidate *batch, int n)
 {
 	for (int i = 0; i < n; i++) {
 		h->result->outcomes[batch[i].outcome]++;
@@ -296,14 +328,14 @@ static void tell(struct hands *h, const struct candidate *batch, int n)
 static defib_err do_batch(struct hands *h, const char *const *jobs, int n, struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&h->arena, struct candidate, n);
-	defib_err err = look(h, jobs, n, batch, f);
+	defib_err err = by_hand_look(h, jobs, n, batch, f);
 	if (!err && !h->options->dry_run) {
 		int acting = acting_first(batch, n, &h->arena);
 		if (acting)
 			err = carry(&h->carrier, batch, acting, &h->arena, f);
 	}
 	if (!err)
-		tell(h, batch, n);
+		by_hand_tell(h, batch, n);
 	arena_clear(&h->carrier.arena);
 	arena_clear(&h->arena);
 	return err;
@@ -321,8 +353,8 @@ static defib_err set_up(struct hands *h, struct failure *f)
 	if (!err)
 		err = bound_open(h->bound, h->session, h->watch, ledger_for(o), f);
 	h->result->ledger = h->bound->ledger.ready;
-	if (!err && h->act == REMEDY_HOLD && !h->bound->ledger.ready && !o->dry_run &&
-	    h->watch->actions[REMEDY_HOLD].form == ACTION_NONE) {
+	if (!err && act_has(h->act, ACT_STORED) && watch_act_is_kept(h->watch, h->act) &&
+	    !h->bound->ledger.ready && !o->dry_run) {
 		fail(f, DEFIB_REFUSED,
 		     "watch %s: a hold is stored in defib's own tables, which are off (%s)", h->watch->name,
 		     h->bound->ledger.off_because);
@@ -340,8 +372,11 @@ static defib_err set_up(struct hands *h, struct failure *f)
 defib_err by_hand(struct session *session, const struct watch *w, const struct by_hand_options *o,
                   const char *const *jobs, int n, struct by_hand_result *result)
 {
-	struct hands h = {
-		.session = session, .watch = w, .options = o, .result = result, .act = really(w, o->act)};
+	struct hands h = {.session = session,
+	                  .watch = w,
+	                  .options = o,
+	                  .result = result,
+	                  .act = by_hand_act(w, o->act)};
 	struct failure *f = &result->failure;
 	*result = (struct by_hand_result){0};
 	h.bound = o->bound ? o->bound : &h.own;
@@ -364,33 +399,10 @@ defib_err by_hand(struct session *session, const struct watch *w, const struct b
 
 /* ---- what an operator may do ---- */
 
-static const struct act_kind kinds[] = {
-	{"retry", "set to run again", REMEDY_RETRY, OUTCOME_RECOVERED, "status = 'queued'"},
-	{"requeue", "requeued", REMEDY_REQUEUE, OUTCOME_RECOVERED, "status = 'queued'"},
-	{"fail", "failed", REMEDY_FAIL, OUTCOME_RECOVERED, "status = 'failed', error = :reason"},
-	{"hold", "held", REMEDY_HOLD, OUTCOME_HELD, NULL},
-	{"release", "released", ACT_RELEASE, OUTCOME_RECOVERED, NULL},
-	{"rollback", "set to roll back", REMEDY_ROLLBACK, OUTCOME_RECOVERED, "status = 'rolling_back'"},
-	{"cancel", "cancelled", ACT_CANCEL, OUTCOME_RECOVERED, "status = 'cancelling'"},
-	{"end", "ended", ACT_END, OUTCOME_RECOVERED, "status = 'ending'"},
-	{NULL, NULL, 0, OUTCOME_LEFT, NULL},
-};
-
-const struct act_kind *act_kind_named(const char *verb)
-{
-	const struct act_kind *k = kinds;
-	while (k->verb && !text_eq(k->verb, verb))
-		k++;
-	return k->verb ? k : NULL;
-}
-
 defib_err act_configured(const struct act_kind *kind, const struct watch *w, struct failure *f)
 {
-	bool how = !kind->example || w->actions[kind->act].form != ACTION_NONE;
-	if (kind->act == REMEDY_RETRY)
-		how = how || w->actions[ACT_THEN].form != ACTION_NONE ||
-		      w->actions[REMEDY_REQUEUE].form != ACTION_NONE;
-	if (how)
+	if (!act_has(kind->act, ACT_NEEDS_HOW) ||
+	    w->actions[by_hand_act(w, kind->act)].form != ACTION_NONE)
 		return DEFIB_OK;
 	fail(f, DEFIB_CONFIG, "watch %s does not say how to %s", w->name, kind->verb);
 	fail_next(f, "add to the watch, in terms of its table: %s: %s", kind->verb, kind->example);
@@ -412,39 +424,20 @@ defib_err act_configured(const struct act_kind *kind, const struct watch *w, str
 #define WAIT_MS 3000 /* for another transaction on the row */
 #define PAUSE_MS 5
 
-/* Is end_when true? *there is false if there is no such row. */
-static defib_err may_end(struct session *session, const struct watch_sql *q, const char *job,
-                         bool *there, bool *may, struct failure *f)
-{
-	const struct watch *w = q->binding->watch;
-	struct store_param params[WATCH_KEYS_MAX];
-	const char *key[WATCH_KEYS_MAX];
-	AUTO_ARENA a = ARENA_INIT;
-	struct store_rows rows = {0};
-	defib_err err = DEFIB_OK;
-	*there = *may = false;
-	if (job_key(job, w->key.n, &a, key)) {
-		for (int k = 0; k < w->key.n; k++)
-			params[k] = P_TEXT(key[k]);
-		err = store_exec(session->store, q->may_end, params, w->key.n, &a, &rows, f);
-		*there = !err && rows.nrows > 0;
-		*may = *there && row_bool(&rows, 0, 0);
-	}
-	return err;
-}
-
 /* What by_hand() reported about the job. */
 struct said {
 	enum outcome outcome;
 	char refusal[256];
 };
 
-static void hear(void *ctx, const struct watch *w, const struct candidate *c)
+static void by_hand_hear(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct said *said = ctx;
 	(void)w;
 	said->outcome = c->outcome;
-	snprintf(said->refusal, sizeof said->refusal, "%s", c->refusal ? c->refusal : "");
+	AUTO_BUF why = BUF_INIT;
+	refusal_sentence(c, &why);
+	snprintf(said->refusal, sizeof said->refusal, "%s", buf_text(&why));
 }
 
 static defib_err try_end(struct session *session, const struct watch *w,
@@ -456,11 +449,13 @@ static defib_err try_end(struct session *session, const struct watch *w,
 	                                    .actor = o->actor,
 	                                    .ledger_off = o->ledger_off,
 	                                    .bound = bound,
-	                                    .job = hear,
+	                                    .job = by_hand_hear,
 	                                    .ctx = said};
 	struct by_hand_result result;
 	bool there, may, refused = said->outcome == OUTCOME_REFUSED;
-	defib_err err = may_end(session, &bound->sql, o->job, &there, &may, f);
+	AUTO_ARENA a = ARENA_INIT;
+	const char *in = NULL;
+	defib_err err = may_act(session, &bound->sql, ACT_END, o->job, &a, &there, &may, &in, f);
 	if (err || !may) {
 		*out = there ? ENDING_PAST : ENDING_MISSING;
 		return err;

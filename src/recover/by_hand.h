@@ -20,6 +20,7 @@ struct by_hand_options {
 	bool dry_run;        /* write nothing: outcomes are what would be done (LEFT) or why not */
 	bool override_guard; /* also jobs of live workers */
 	bool running_only;   /* not jobs that have ended or wait: the caller had it, and may be late */
+	int64_t quiet_us;    /* not jobs that gave a sign of life within this time, or none; 0: any */
 	bool ledger_off;
 	struct bound *bound; /* a prepared one that the caller keeps; NULL: prepared for this call */
 	const char *batch;   /* continue this one, after so many transactions; NULL: a new one */
@@ -40,27 +41,10 @@ struct by_hand_result {
 /*
  * Act on `n` jobs, named by their texts (facts.h): a key, or a JSON array of its parts. Returns
  * result->failure.code, which is about the whole call. A problem with one job is its outcome, with
- * the reason in `refusal`.
+ * the reason in `refused` and `refusal`.
  */
 defib_err by_hand(struct session *session, const struct watch *w, const struct by_hand_options *o,
                   const char *const *jobs, int n, struct by_hand_result *result);
-
-/*
- * Undo remedies: those of a batch ("20261115-084500-1a2b3c4d", or one part of it with ".2"), or the
- * latest one of a job. If a job was claimed or changed since, its outcome is CHANGED or REFUSED
- * with the reason. Undone jobs are put on hold, so that no scan recovers them again until their
- * owner or sign of life changes or an operator releases them.
- */
-struct undo_options {
-	const char *batch; /* or … */
-	const char *job;   /* … of this watch */
-	const char *reason, *actor;
-	bool dry_run;
-	void (*done)(void *ctx, const struct watch *w, const struct candidate *c);
-	void *ctx;
-};
-defib_err undo(struct session *session, const struct watch *w, const struct undo_options *o,
-               struct by_hand_result *result);
 
 /* The result of ending a job. */
 enum ending {
@@ -83,20 +67,6 @@ MUST_CHECK defib_err end_job(struct session *session, const struct watch *w,
 
 /* ---- what an operator may do ---- */
 
-/*
- * What an operator may do to a job, as a table: its verb, what it writes, and how a watch
- * configures it. Command line and HTTP offer the same acts under the same names.
- */
-
-struct act_kind {
-	const char *verb, *done; /* "requeue", "requeued" */
-	int act;                 /* of by_hand_options */
-	enum outcome good;       /* the outcome of a job if the act succeeded */
-	const char *example;     /* of a SET list; NULL: needs no configuration */
-};
-
-/* By verb; NULL: there is no such act. */
-const struct act_kind *act_kind_named(const char *verb);
 /*
  * Whether the watch defines the act, checked before anything else: hold and release need no
  * configuration, and a retry can be a requeue. DEFIB_CONFIG with the line to add.

@@ -77,9 +77,40 @@ static void a_statement_that_fails_is_never_a_success_without_outcomes(void **st
 		}
 }
 
+/* A key of two columns: what is no such key is no job, like a key that nobody has. */
+static void only_a_job_that_may_end_is_ended_and_only_once(void **state)
+{
+	static const char *const keys[] = {"id", "kind"};
+	static const struct {
+		const char *job;
+		enum ending ending;
+	} rows[] = {
+		{"[1, \"a\"]", ENDING_MARKED},  {"[\"1\",\"a\"]", ENDING_PAST},
+		{"[7, \"a\"]", ENDING_MISSING}, {"[2, \"b\"]", ENDING_MISSING},
+		{"[2]", ENDING_MISSING},        {"2", ENDING_MISSING},
+		{"{}", ENDING_MISSING},         {"", ENDING_MISSING},
+	};
+	struct rig *g = rig_of(state);
+	struct watch w = *rig_watch(
+		g, "beat_at", RIG_REQUEUE "    end: status = 'ending'\n    end_when: status = 'running'\n");
+	w.key = (struct text_list){2, (const char **)keys};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct end_options o = {.job = rows[i].job, .actor = "test", .reason = "enough"};
+		struct session session = rig_session(g);
+		struct failure f = {0};
+		enum ending ending = ENDING_LOCKED;
+		if (end_job(&session, &w, &o, &ending, &f))
+			fail_msg("%s: %s", rows[i].job, f.what);
+		assert_int_equal(ending, rows[i].ending);
+		session_close(&session);
+	}
+	assert_int_equal(number(g->other, "SELECT count(*) FROM jobs WHERE status = 'ending'"), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		BOTH(only_a_job_that_may_end_is_ended_and_only_once),
 		BOTH(a_statement_that_fails_is_never_a_success_without_outcomes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

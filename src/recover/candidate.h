@@ -8,6 +8,7 @@
 #include "guard/guard.h"
 #include "ledger/retries.h"
 #include "recover/decide.h"
+#include "recover/refusal.h"
 
 /* X(enum, name) */
 #define OUTCOME_LIST(X)                                                                            \
@@ -27,6 +28,8 @@ enum outcome {
 		OUTCOME_COUNT
 };
 extern const char *const outcome_names[];
+/* The outcome of a job to which the act was done. */
+enum outcome act_outcome(int act);
 
 /* In what the ledger keeps of a row: the hold that the act ended. */
 #define BEFORE_HOLD ":hold"
@@ -58,8 +61,9 @@ struct candidate {
 	const char *barred; /* why later tries of this batch must not write it; NULL: they may */
 	const char *before, *after;     /* JSON of what the ledger keeps of the row (kept_columns()) */
 	int64_t blocker_pid, blocker_s; /* who holds the row, since when; 0: not known */
-	const char *refusal;            /* the database's message */
-	const char *warning;            /* of an operator's act: a side effect to report; or NULL */
+	enum refusal refused;           /* why an act left it alone, … */
+	const char *refusal; /* … and the fact that belongs to it; NULL: it was not refused */
+	const char *warning; /* of an operator's act: a side effect to report; or NULL */
 };
 
 #endif

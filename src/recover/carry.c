@@ -5,6 +5,7 @@
 #include "ledger/jobs.h"
 #include "ledger/orders.h"
 #include "recover/look.h"
+#include "recover/masked.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -60,12 +61,6 @@ static defib_err was_committed(struct carrier *c, const char *batch, bool *done,
 	return ledger_has_batch(c->session->store, batch, done, f);
 }
 
-/* Whether the failure says that a row changed, and not that it is locked. */
-static bool is_changed(const struct failure *f)
-{
-	return text_eq(f->sqlstate, "40001");
-}
-
 /* One try. `unsure` names a batch that may have been committed, "" if there is none. */
 static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
                             char unsure[BATCH_NAME], struct tries *t, struct failure *f)
@@ -102,6 +97,12 @@ static defib_err apply_once(struct carrier *c, struct candidate *batch, int n,
 	return err;
 }
 
+/* Whether the failure says that a row changed, and not that it is locked. */
+static bool is_changed(const struct failure *f)
+{
+	return f->reason == REASON_SERIALIZATION;
+}
+
 /*
  * A row that a stable batch could not write. If it changed, the next reading shows it, or another
  * transaction was faster on a row that many of them write. If it is locked, other recoveries may
@@ -134,11 +135,30 @@ static defib_err apply_with_tries(struct carrier *c, struct candidate *batch, in
 	return err;
 }
 
-static void leave(struct candidate *batch, int n, enum outcome outcome)
+static void carry_leave(struct candidate *batch, int n, enum outcome outcome)
 {
 	for (int i = 0; i < n; i++)
 		if (batch[i].decision.act && batch[i].outcome == OUTCOME_LEFT)
 			batch[i].outcome = outcome;
+}
+
+/* By the names that the databases give it, in whatever language. */
+static bool is_unique_key_of_queue(const struct failure *f)
+{
+	return strstr(f->what, "job_unique") || strstr(f->what, "defib_job.unique_key");
+}
+
+/* What the database says about a row that its own table refuses; the row names the database. */
+static const char *refusal_of(const struct failure *f, const char *database, struct arena *a)
+{
+	size_t n = strlen(database);
+	const char *said =
+		text_starts(f->what, database) && f->what[n] == ':' ? f->what + n + 2 : f->what;
+	if (f->reason != REASON_TAKEN)
+		return arena_printf(a, "the table refuses it: %s", said);
+	if (is_unique_key_of_queue(f))
+		return "another job of its queue with the same unique key waits or runs";
+	return arena_printf(a, "another row has a value that only one may have: %s", said);
 }
 
 /* One bad row must not delay the others. */
@@ -151,13 +171,15 @@ static defib_err carry_part(struct carrier *c, struct candidate *batch, int n, b
 		return err;
 	/* Each locked row costs a wait: the rest is for the next pass. */
 	if (unlocked_row && (n == 1 || clock_boot_ms() > end_ms)) {
-		leave(batch, n, n == 1 && is_changed(f) ? OUTCOME_CHANGED : OUTCOME_LOCKED);
+		carry_leave(batch, n, n == 1 && is_changed(f) ? OUTCOME_CHANGED : OUTCOME_LOCKED);
 		fail_clear(f);
 		return DEFIB_OK;
 	}
 	if (n == 1) {
 		batch->outcome = OUTCOME_REFUSED;
-		batch->refusal = arena_strdup(keep, f->what);
+		masked_failure(c->sql->binding->watch, f);
+		batch->refusal =
+			refusal_of(f, c->session->options.name ? c->session->options.name : "", keep);
 		fail_clear(f);
 		return DEFIB_OK;
 	}
@@ -194,9 +216,9 @@ static defib_err read_jobs(struct carrier *c, const struct pending_retry *due, i
                            struct arena *a, struct candidate *out, struct failure *f)
 {
 	struct facts *facts;
-	defib_err err =
-		look_each(c->session->store, c->sql, c->ledger, JOBS_OF(due, job, n, a), n, a, &facts, f);
-	for (int i = 0; i < n; i++) {
+	defib_err err = look_each(&(struct look){c->session->store, c->sql, c->ledger, a},
+	                          JOBS_OF(due, job, n, a), n, &facts, f);
+	for (int i = 0; i < n && !err; i++) {
 		out[i].facts = facts[i];
 		if (facts[i].job)
 			continue;
@@ -244,7 +266,7 @@ static defib_err leave_out_refused(struct carrier *c, struct pending_retry *due,
 	return DEFIB_OK;
 }
 
-static void prepare(const struct pending_retry *due, struct candidate *c)
+static void carry_prepare(const struct pending_retry *due, struct candidate *c)
 {
 	c->decision = (struct decision){.remedy = REMEDY_RETRY, .act = true, .why = "its wait is over"};
 	snprintf(c->decision.rule, sizeof c->decision.rule, "backoff-over");
@@ -254,14 +276,33 @@ static void prepare(const struct pending_retry *due, struct candidate *c)
 	c->evidence = "{}";
 }
 
-static defib_err fire(struct carrier *c, const struct pending_retry *due, int n, struct arena *a,
-                      int64_t *fired, struct failure *f)
+static defib_err carry_fire(struct carrier *c, const struct pending_retry *due, int n,
+                            struct arena *a, int64_t *fired, struct failure *f);
+
+/* A name that is no key of this table fails the statement that reads all of them. */
+static defib_err fire_readable(struct carrier *c, const struct pending_retry *due, int n,
+                               struct arena *a, int64_t *fired, struct failure *f)
+{
+	if (n == 1) {
+		row_set_aside("defib.retry", due->job, f->what);
+		fail_clear(f);
+		return DEFIB_OK;
+	}
+	fail_clear(f);
+	defib_err err = carry_fire(c, due, n / 2, a, fired, f);
+	return err ? err : carry_fire(c, due + n / 2, n - n / 2, a, fired, f);
+}
+
+static defib_err carry_fire(struct carrier *c, const struct pending_retry *due, int n,
+                            struct arena *a, int64_t *fired, struct failure *f)
 {
 	const struct watch *w = c->sql->binding->watch;
 	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n);
 	defib_err err = read_jobs(c, due, n, a, batch, f);
-	for (int i = 0; i < n; i++)
-		prepare(&due[i], &batch[i]);
+	if (err && store_blames_rows(f))
+		return fire_readable(c, due, n, a, fired, f);
+	for (int i = 0; i < n && !err; i++)
+		carry_prepare(&due[i], &batch[i]);
 	if (!err)
 		err = carry(c, batch, n, a, f);
 	for (int i = 0; !err && i < n; i++) {
@@ -276,7 +317,8 @@ static defib_err fire(struct carrier *c, const struct pending_retry *due, int n,
 }
 
 /* The place behind which the next page begins; `job` keeps its text. */
-static void last_of(const struct pending_retry *due, struct buf *job, struct pending_retry *last)
+static void carry_last_of(const struct pending_retry *due, struct buf *job,
+                          struct pending_retry *last)
 {
 	buf_clear(job);
 	buf_add(job, due->job);
@@ -307,9 +349,9 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 		if (!err && n > 0)
 			err = leave_out_refused(c, due, &acting, page, f);
 		if (!err && acting > 0)
-			err = fire(c, due, acting, page, fired, f);
+			err = carry_fire(c, due, acting, page, fired, f);
 		if (!err && n > 0)
-			last_of(&end, &job, &last);
+			carry_last_of(&end, &job, &last);
 		/*
 		 * A full result means that there may be more. Locked or refused jobs wait for the next
 		 * pass: queried again now, they would fill the result forever.
@@ -324,7 +366,7 @@ defib_err retries_fire(struct carrier *c, struct arena *page, int64_t *fired, st
 #define LANES 2
 #define UNDER_WAY_MAX (2 * LANES) /* for each lane one being written, and one waiting */
 
-struct lane {
+struct carry_lane {
 	struct lanes *all;
 	struct session session;
 	struct carrier carrier;
@@ -334,7 +376,7 @@ struct lane {
 struct lanes {
 	pthread_mutex_t mutex;
 	pthread_cond_t moved; /* a batch arrived, or is done, or all must end */
-	struct lane lanes[LANES];
+	struct carry_lane lanes[LANES];
 	int n, under_way;
 	struct lane_job *first, *last; /* in the order of put, until they are taken */
 	struct lane_job *waits;        /* the first of them without a lane */
@@ -370,7 +412,7 @@ static struct lane_job *next_job(struct lanes *l)
 
 static void *lane_main(void *arg)
 {
-	struct lane *own = arg;
+	struct carry_lane *own = arg;
 	struct lanes *l = own->all;
 	for (struct lane_job *j = next_job(l); j; j = next_job(l)) {
 		own->carrier.first = j->first;
@@ -389,8 +431,8 @@ static void *lane_main(void *arg)
 static bool lane_open(struct lanes *l, const struct session *like, struct carrier *chief)
 {
 	struct failure f = {0};
-	struct lane *own = &l->lanes[l->n];
-	*own = (struct lane){.all = l, .session = {.options = like->options, .open = like->open}};
+	struct carry_lane *own = &l->lanes[l->n];
+	*own = (struct carry_lane){.all = l, .session = {.options = like->options, .open = like->open}};
 	if (session_ready(&own->session, &f)) {
 		log_event(LOG_DEBUG, "cannot open another session for writing", LOG_STR("because", f.what));
 		return false;

@@ -5,6 +5,7 @@
 #include "recover/carry.h"
 
 #include "recover/recover_test.h"
+#include "store/fault_test.h"
 
 #define TWO_PHASES                                                                                 \
 	"    remedies: [{do: retry}]\n    backoff: {base: 1h}\n    retry: {now: \"status = "           \
@@ -41,14 +42,39 @@ static void prepare(struct rig *g)
 
 RIG(prepare)
 
-static int64_t pass(struct rig *g, const struct watch *w)
+/* Tests do not wait for the pauses between tries. */
+int usleep(useconds_t us)
+{
+	(void)us;
+	return 0;
+}
+
+static struct fault_plan *plan;
+
+static defib_err open_faulty(const struct store_options *options, struct store **out,
+                             struct failure *f)
+{
+	defib_err err = store_open(options, out, f);
+	if (!err && plan)
+		*out = fault_wrap(*out, plan);
+	return err;
+}
+
+static defib_err try_pass(struct rig *g, const struct watch *w, struct scan_result *r)
 {
 	static const struct scan_options o = {.fix = true, .actor = "test"};
 	struct session session = rig_session(g);
-	struct scan_result r;
-	if (scan_watch(&session, w, &o, &r))
-		fail_msg("%s", r.failure.what);
+	session.open = open_faulty;
+	defib_err err = scan_watch(&session, w, &o, r);
 	session_close(&session);
+	return err;
+}
+
+static int64_t pass(struct rig *g, const struct watch *w)
+{
+	struct scan_result r;
+	if (try_pass(g, w, &r))
+		fail_msg("%s", r.failure.what);
 	return r.retried;
 }
 
@@ -92,11 +118,34 @@ static void a_retry_is_cancelled_if_the_old_worker_went_on_after_all(void **stat
 	assert_int_equal(pass(g, w), 0);
 }
 
+/* Whichever statement of the pass fails: a job that is due is written, or the pass says why not. */
+static void a_retry_that_cannot_be_written_is_an_error(void **state)
+{
+	struct rig *g = rig_of(state);
+	const struct watch *w = rig_watch(g, "beat_at", TWO_PHASES "    crash_budget: off\n");
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan p = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct scan_result r;
+		do {
+			rig_sql(g, "UPDATE jobs SET status = 'running' WHERE status = 'queued'");
+			(void)pass(g, w);
+		} while (in_state(g, "waits") < 2);
+		rig_run(g, &due);
+		plan = &p;
+		defib_err err = try_pass(g, w, &r);
+		plan = NULL;
+		fired = p.fired;
+		assert_true(err || in_state(g, "queued") == 2);
+		assert_true(fired || !err);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BOTH(a_job_that_ended_while_its_retry_waited_is_left_alone),
 		BOTH(a_retry_is_cancelled_if_the_old_worker_went_on_after_all),
+		BOTH(a_retry_that_cannot_be_written_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "ledger/counts.h"
 #include "recover/look.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lease_sql.h"
 #include "watch/timesql.h"
 

@@ -4,6 +4,8 @@
  */
 #include "recover/census.h"
 
+#include "base/clock.h"
+#include "recover/bound.h"
 #include "recover/recover_test.h"
 #include "store/fault_test.h"
 
@@ -56,6 +58,38 @@ static void a_question_that_fails_is_an_error(void **state)
 	fails_if_its_statement_fails(rig_of(state), row_security);
 }
 
+/* What was in them before does not count. */
+static void census_with(struct rig *g, struct store *s, const char *more, struct census *out)
+{
+	struct session session = rig_session(g);
+	struct bound bound = {0};
+	struct census_sql sql = {.owners = "SELECT 1"};
+	struct failure f = {0};
+	*out = (struct census){.n = 4711};
+	if (bound_open(&bound, &session, rig_watch(g, "beat_at", more), LEDGER_NONE, &f))
+		fail_msg("%s", f.what);
+	census_compile(&bound.sql, &g->arena, &sql);
+	if (census_read(s, &sql, &g->arena, out, &f))
+		fail_msg("%s", f.what);
+	assert_true(llabs(out->now_us - clock_wall_us()) < TEST_HANGS_MS * 1000LL);
+	bound_release(&bound);
+	session_close(&session);
+}
+
+static void a_census_has_the_owners_of_a_watch_with_beats_and_no_others(void **state)
+{
+	struct rig *g = rig_of(state);
+	struct census c;
+	rig_sql(g, "INSERT INTO jobs SELECT 2, status, 'w2', kind, attempts, flag, beat_at, error "
+	           "FROM jobs");
+	census_with(g, g->other, RIG_REQUEUE "    beat: 30s\n", &c);
+	assert_int_equal(c.n, 2);
+	census_with(g, g->other, RIG_REQUEUE "    beat: 30s\n    guard: off\n", &c);
+	assert_int_equal(c.n, 0);
+	census_with(g, g->other, RIG_REQUEUE, &c);
+	assert_int_equal(c.n, 0);
+}
+
 static void a_database_in_a_file_has_no_such_locks(void **state)
 {
 	struct rig *g = rig_of(state);
@@ -67,6 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_POSTGRES(a_lock_that_keeps_workers_from_writing_is_seen),
 		ON_POSTGRES(a_question_that_fails_is_an_error),
+		BOTH(a_census_has_the_owners_of_a_watch_with_beats_and_no_others),
 		ON_SQLITE(a_database_in_a_file_has_no_such_locks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

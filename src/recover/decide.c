@@ -45,7 +45,11 @@ static bool matches(const struct rule *rule, int index, const struct facts *f,
 {
 	if (rule->verdict != VERDICT_NONE && rule->verdict != j->verdict)
 		return false;
+	if (rule->verdict == VERDICT_NONE && verdict_has(j->verdict, VERDICT_NAMED))
+		return false;
 	if (rule->kind && !text_eq(rule->kind, f->kind))
+		return false;
+	if (rule->state && !text_eq(rule->state, f->state))
 		return false;
 	if (rule->attempts != ATTEMPTS_ANY && (rule->attempts == ATTEMPTS_EXHAUSTED) != exhausted(f))
 		return false;
@@ -58,7 +62,8 @@ static struct decision by_rules(const struct watch *w, const struct facts *f,
                                 const struct judgement *j)
 {
 	if (w->nrules == 0) {
-		if (w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
+		if (w->actions[REMEDY_REQUEUE].form == ACTION_NONE ||
+		    verdict_has(j->verdict, VERDICT_NAMED))
 			return by_default(NO_RULE, REMEDY_REPORT);
 		struct decision d =
 			exhausted(f) ? by_default(EXHAUSTED, REMEDY_HOLD) : by_default(LEFT, REMEDY_REQUEUE);
@@ -80,21 +85,14 @@ static struct decision by_rules(const struct watch *w, const struct facts *f,
 
 static bool gives_back(enum remedy r)
 {
-	return r == REMEDY_REQUEUE || r == REMEDY_RETRY;
-}
-
-/* Holds that the user's table does not record, and waiting retries, are stored in our tables. */
-static bool needs_ledger(const struct watch *w, enum remedy r)
-{
-	return (r == REMEDY_HOLD && w->actions[REMEDY_HOLD].form == ACTION_NONE) ||
-	       (r == REMEDY_RETRY && w->actions[ACT_THEN].form != ACTION_NONE);
+	return act_has((int)r, ACT_RUNS_AGAIN);
 }
 
 /* A rule that matches every job without attempts left: the rules after it see only the others. */
 static bool takes_all_exhausted(const struct rule *rule)
 {
 	return rule->attempts == ATTEMPTS_EXHAUSTED && rule->verdict == VERDICT_NONE && !rule->kind &&
-	       !rule->crashes && !rule->when.text;
+	       !rule->state && !rule->crashes && !rule->when.text;
 }
 
 /* Whether a job that counts its attempts is requeued only while some are left. */
@@ -165,7 +163,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		if (d.remedy == REMEDY_HOLD && f->released)
 			d = by_default(RELEASED, decide_released(w));
 	}
-	if (d.act && !o->ledger && needs_ledger(w, d.remedy))
+	if (d.act && !o->ledger && watch_act_is_kept(w, (int)d.remedy))
 		d = by_default(NO_LEDGER, REMEDY_REPORT);
 	d.exhausted = d.act && !o->forced && !gives_back(d.remedy) && exhausted(f) &&
 	              w->actions[REMEDY_RETRY].form != ACTION_NONE;

@@ -8,11 +8,6 @@
 
 #include "watch/facts.h"
 
-/* All rules of judge(), in the order in which they are tried; ends with id NULL. */
-extern const struct judge_rule judge_rules[];
-
-struct judgement judge(const struct watch *w, const struct facts *f);
-
 struct decision {
 	enum remedy remedy;
 	char rule[24]; /* "rule-2" for a user's rule, else the id of a default */

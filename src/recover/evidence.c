@@ -2,6 +2,7 @@
 #include "recover/evidence.h"
 
 #include "base/clock.h"
+#include "watch/options.h"
 
 /* Seconds with up to three decimals, as a JSON number. */
 static void add_seconds(struct buf *out, int64_t us)
@@ -14,7 +15,7 @@ static void add_seconds(struct buf *out, int64_t us)
 	buf_addint(out, rest);
 }
 
-static void add_text(struct buf *out, const char *name, const char *value)
+static void evidence_add_text(struct buf *out, const char *name, const char *value)
 {
 	if (!value)
 		return;
@@ -28,7 +29,7 @@ static void add_time(struct buf *out, const char *name, int64_t us)
 {
 	AUTO_BUF iso = BUF_INIT;
 	time_iso(us, &iso);
-	add_text(out, name, buf_text(&iso));
+	evidence_add_text(out, name, buf_text(&iso));
 }
 
 /* The last `n` characters, or "" if that would be the whole text. */
@@ -60,7 +61,7 @@ static const char *state_name(const struct watch *w, const char *column, const c
 
 void shown_value(const struct watch *w, const char *column, const char *value, struct buf *out)
 {
-	const char *name = state_name(w, column, value);
+	const char *name = watch_hides(w, column) ? NULL : state_name(w, column, value);
 	if (name && !text_eq(name, value))
 		buf_addf(out, "%s (%s)", name, value);
 	else
@@ -69,12 +70,15 @@ void shown_value(const struct watch *w, const char *column, const char *value, s
 
 void shown_owner(const struct watch *w, const char *owner, struct buf *out)
 {
-	const char *column = w->owner.text;
-	mask_value(w, text_starts(column, "t.") ? column + 2 : column, owner, out);
+	/* For a viewer the owner is masked as a whole, by its expression. */
+	if (watch_hides(w, w->owner.text) || watch_hides_value(w, w->owner.text))
+		buf_addf(out, "****%s", last_characters(owner, 6));
+	else
+		buf_add(out, owner);
 }
 
 /* Columns that identify the job, unless the evidence already uses that name. */
-static void add_shown(const struct watch *w, const struct facts *f, struct buf *out)
+static void evidence_add_shown(const struct watch *w, const struct facts *f, struct buf *out)
 {
 	AUTO_BUF name = BUF_INIT, value = BUF_INIT;
 	for (int i = 0; i < w->show.n; i++) {
@@ -94,14 +98,16 @@ static void add_shown(const struct watch *w, const struct facts *f, struct buf *
 /* As 'lost_at' of sql_evidence(). */
 bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us)
 {
-	bool overdue = j->verdict == VERDICT_OVERDUE;
+	bool of_run = verdict_has(j->verdict, VERDICT_OF_RUN);
 	bool expired = f->has_sign[SIGN_EXPIRES] && f->sign_us[SIGN_EXPIRES] <= f->now_us;
 	bool known = true;
-	if (f->has_lost && !overdue)
+	if (of_run && j->measured)
+		*us = f->sign_us[j->sign];
+	else if (f->has_lost && !of_run)
 		*us = f->lost_us;
-	else if (f->has_sign[SIGN_ALIVE] && !overdue)
+	else if (f->has_sign[SIGN_ALIVE] && !of_run)
 		*us = f->sign_us[SIGN_ALIVE];
-	else if (expired && !overdue)
+	else if (expired && !of_run)
 		*us = f->sign_us[SIGN_EXPIRES];
 	else if (f->has_sign[SIGN_STARTED])
 		*us = f->sign_us[SIGN_STARTED];
@@ -121,7 +127,7 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 	add_time(out, "now", f->now_us);
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (f->has_sign[s])
-			add_time(out, sign_options[s], f->sign_us[s]);
+			add_time(out, sign_kinds[s].option, f->sign_us[s]);
 	int64_t lost;
 	if (lost_since(f, j, &lost))
 		add_time(out, "lost_at", lost);
@@ -130,13 +136,18 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		add_seconds(out, j->measured_us);
 		buf_add(out, ",\"limit_s\":");
 		add_seconds(out, j->limit_us);
+		AUTO_BUF origin = BUF_INIT;
+		limit_origin(&j->limit_from, &origin);
+		evidence_add_text(out, "limit_of", origin.len ? buf_text(&origin) : NULL);
 	}
 	if (f->owner) {
 		AUTO_BUF owner = BUF_INIT;
 		shown_owner(w, f->owner, &owner);
-		add_text(out, "owner", buf_text(&owner));
+		evidence_add_text(out, "owner", buf_text(&owner));
 	}
-	add_text(out, "kind", f->kind);
+	evidence_add_text(out, "kind", f->kind);
+	evidence_add_text(out, "state", f->state);
+	evidence_add_text(out, "progress", f->progress);
 	if (f->has_attempts)
 		buf_addf(out, ",\"attempt\":%lld", (long long)f->attempts);
 	if (f->has_max_attempts)
@@ -147,7 +158,7 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 		buf_add(out, ",\"mass\":true");
 	if (f->clean)
 		buf_add(out, ",\"clean\":true");
-	add_shown(w, f, out);
+	evidence_add_shown(w, f, out);
 	buf_add(out, "}");
 }
 
@@ -157,18 +168,19 @@ void evidence_sentence(const struct judgement *j, struct buf *out)
 		buf_add(out, j->rule->why);
 		return;
 	}
-	static const char *const what[] = {"no sign of life for ", "past its deadline by ",
-	                                   "running for "};
-	if (j->measured_us < 0 && j->sign == SIGN_EXPIRES) {
+	if (j->measured_us < 0 && sign_kinds[j->sign].deadline) {
 		buf_add(out, "its deadline is in ");
 		duration_text(-j->measured_us, out);
 		return;
 	}
 	bool fresh = j->verdict == VERDICT_NONE && j->sign == SIGN_ALIVE;
-	buf_add(out, fresh ? "last sign of life " : what[j->sign]);
+	if (j->value)
+		buf_addf(out, "its progress has been %s for ", j->value);
+	else
+		buf_add(out, fresh ? "last sign of life " : sign_kinds[j->sign].words);
 	duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
 	buf_add(out, fresh ? " ago (limit " : " (limit ");
-	duration_text(j->limit_us, out);
+	limit_text(j->limit_us, &j->limit_from, out);
 	buf_add(out, ")");
 }
 
@@ -177,11 +189,8 @@ const char *reason_template(const struct watch *w, enum remedy remedy)
 	const struct opt_row *row = watch_rows;
 	while (!text_eq(row->name, "reason"))
 		row++;
-	if (remedy == REMEDY_HOLD && text_eq(w->reason, row->standard))
-		return "Held for an operator by defib: {verdict} for {silent}";
-	if (remedy != REMEDY_REPORT || !text_eq(w->reason, row->standard))
-		return w->reason;
-	return "Found stuck by defib: {verdict} for {silent}; nothing was changed";
+	const char *own = act_kinds[remedy].reason;
+	return own && text_eq(w->reason, row->standard) ? own : w->reason;
 }
 
 void poison_reason_end(const struct watch *w, struct buf *out)

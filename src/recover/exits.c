@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ledger/jobs.h"
+#include "ledger/orders.h"
 #include "recover/attach.h"
 #include "recover/bound.h"
 #include "recover/carry.h"
@@ -70,7 +71,7 @@ static defib_err need_attached(struct exits *x, struct failure *f)
 	if (err || is == ATTACHED_FRESH)
 		return err;
 	fail(f, DEFIB_REFUSED, "watch %s is %s", name, attached_texts[is]);
-	fail_next(f, "run: defib attach %s", name);
+	fail_next(f, "run: defib db attach %s", name);
 	return DEFIB_REFUSED;
 }
 
@@ -141,12 +142,11 @@ static struct judgement judge_exit(const struct watch *w, const struct facts *f)
 	struct judgement j = {.verdict = exit_seen.verdict, .rule = &exit_seen};
 	enum sign s = watch_first_sign(w);
 	/* For texts like "silent for 5s"; it decides nothing. */
-	if (s != SIGN_EXPIRES && f->has_sign[s]) {
+	if (!sign_kinds[s].deadline && f->has_sign[s]) {
 		j.measured = true;
 		j.sign = s;
 		j.measured_us = f->now_us - f->sign_us[s];
-		(void)threshold_for(s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after, f->kind,
-		                    &j.limit_us);
+		(void)watch_limit_of(w, s, f, &j.limit_us, &j.limit_from);
 	}
 	return j;
 }
@@ -178,14 +178,14 @@ static void note_end(const struct program *p, struct facts *f)
 	                              : p->ended_at_us;
 }
 
-static void prepare(struct exits *x, const struct facts *f, const struct program *p,
-                    const struct held_claim *c, struct candidate *out)
+static void exits_prepare(struct exits *x, const struct facts *f, const struct program *p,
+                          const struct held_claim *c, struct candidate *out)
 {
 	struct judgement j = judge_exit(x->watch, f);
 	candidate_prepare(x->watch, f, &j, &x->how, x->bound.ledger.ready, &x->carrier.arena, out);
 	out->evidence = more_evidence(x, out->evidence, p, c);
 	out->expected = f->before;
-	if (out->decision.remedy == REMEDY_RETRY)
+	if (act_has((int)out->decision.remedy, ACT_WAITS))
 		out->retry_us = f->now_us + backoff_us(&x->watch->backoff, f->attempts,
 		                                       chance_draw(&x->carrier.chance));
 }
@@ -204,7 +204,7 @@ static bool job_waits(const struct candidate *batch, int n, const char *job)
 	return false;
 }
 
-static void count(const struct candidate *batch, int n, struct exit_result *r)
+static void exits_count(const struct candidate *batch, int n, struct exit_result *r)
 {
 	for (int i = 0; i < n; i++) {
 		r->outcomes[batch[i].outcome]++;
@@ -232,8 +232,9 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 	struct facts *facts = NULL;
 	struct held_claim *again = NULL;
 	int nfacts = 0, nagain = 0, stuck = 0;
-	defib_err err = look_jobs(x->session->store, &x->bound.sql, &x->bound.ledger, jobs, n, &x->page,
-	                          &facts, &nfacts, f);
+	defib_err err =
+		look_jobs(&(struct look){x->session->store, &x->bound.sql, &x->bound.ledger, &x->page},
+	              jobs, n, &facts, &nfacts, f);
 	if (!err)
 		err = read_claims(x, p->application, claims[0].claim - 1, claims[n - 1].claim, &again,
 		                  &nagain, f);
@@ -245,11 +246,11 @@ static defib_err do_jobs(struct exits *x, const struct program *p, const struct 
 		facts[i].clean = p->clean;
 		note_end(p, &facts[i]);
 		if (c && facts[i].running)
-			prepare(x, &facts[i], p, c, &batch[stuck++]);
+			exits_prepare(x, &facts[i], p, c, &batch[stuck++]);
 	}
 	if (stuck)
 		err = carry(&x->carrier, batch, stuck, &x->page, f);
-	count(batch, stuck, r);
+	exits_count(batch, stuck, r);
 	if (!err)
 		err = forget_claims(x, p, claims, n, batch, stuck, f);
 	arena_clear(&x->carrier.arena);
@@ -293,7 +294,8 @@ defib_err exits_release(struct exits *x, const struct program *p, bool living,
 
 /* ---- what other watchers left ---- */
 
-static defib_err finish(struct exits *x, const struct program *p, int64_t *freed, struct failure *f)
+static defib_err exits_finish(struct exits *x, const struct program *p, int64_t *freed,
+                              struct failure *f)
 {
 	struct exit_result r;
 	int64_t sessions = 0;
@@ -323,7 +325,13 @@ defib_err exits_sweep(struct exits *x, int64_t *freed, struct failure *f)
 	defib_err err = session_ready(x->session, f);
 	if (!err)
 		err = programs_gone(x->session->store, x->watch->name, &a, &gone, &n, f);
-	for (int i = 0; !err && i < n; i++)
-		err = finish(x, &gone[i], freed, f);
+	for (int i = 0; !err && i < n; i++) {
+		const char *refusal = NULL;
+		err = order_check(x->session->store, x->watch, gone[i].role, &a, &refusal, f);
+		if (refusal)
+			row_set_aside("defib.program", gone[i].application, refusal);
+		else if (!err)
+			err = exits_finish(x, &gone[i], freed, f);
+	}
 	return err;
 }

@@ -14,6 +14,7 @@
 #include "recover/guard_world_test.h"
 
 #include "base/text.h"
+#include "recover/judge.h"
 
 #include <string.h>
 

@@ -15,6 +15,7 @@
  * the row is gone.
  */
 struct holds {
+	bool of_others; /* those that other watches made for rows of the same table */
 	struct held_job *all;
 	struct facts *facts;
 	int n, seen; /* of this page, of all */
@@ -27,18 +28,19 @@ static bool more_holds(const struct holds *h)
 }
 
 /* The next page, or the first. */
-static defib_err read_holds(struct store *s, const struct watch_sql *q, struct arena *a,
-                            struct holds *out, struct failure *f)
+static defib_err held_read_holds(struct store *s, const struct watch_sql *q, struct arena *a,
+                                 struct holds *out, struct failure *f)
 {
 	const struct ledger there = {.ready = true};
+	const struct binding *b = q->binding;
 	const char *after = out->n > 0 ? out->all[out->n - 1].job : NULL;
-	defib_err err =
-		ledger_holds_page(s, q->binding->watch->name, after, HELD_PAGE, a, &out->all, &out->n, f);
+	defib_err err = ledger_holds_page(s, b->watch->name, out->of_others ? b->table_key : NULL,
+	                                  after, HELD_PAGE, a, &out->all, &out->n, f);
 	if (err || out->n == 0)
 		return err;
 	out->seen += out->n;
 	const char **jobs = JOBS_OF(out->all, job, out->n, a);
-	return look_each(s, q, &there, jobs, out->n, a, &out->facts, f);
+	return look_each(&(struct look){s, q, &there, a}, jobs, out->n, &out->facts, f);
 }
 
 bool held_now(const struct watch *w, const struct facts *f, const char *state)
@@ -62,34 +64,52 @@ static defib_err count_held_rows(struct store *s, const struct binding *b, struc
 	return err;
 }
 
-defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
-                     struct failure *f)
+/* How many of `n` holds are in force; *all without rows that say so themselves. */
+static defib_err count_in_force(struct store *s, const struct watch_sql *q, bool of_others,
+                                int64_t n, int64_t *all, int64_t *running, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct holds holds = {0};
-	int64_t said = 0, kept = 0;
-	/* Such a row is counted once, by that. */
+	struct holds holds = {.of_others = of_others};
 	bool says = q->binding->watch->stats.held.text != NULL;
-	*out = (struct held_count){0};
-	defib_err err = ledger_count_held(s, q->binding->watch->name, &kept, &out->retries, f);
-	if (!err && says)
-		err = count_held_rows(s, q->binding, &a, &said, f);
-	bool look = kept <= HELD_LOOK_MAX;
-	if (!err && !look) {
-		out->all = says ? 0 : kept;
-		out->running = kept;
+	defib_err err = DEFIB_OK;
+	*all = *running = 0;
+	if (n > HELD_LOOK_MAX) {
+		*all = says ? 0 : n;
+		*running = n;
+		return DEFIB_OK;
 	}
-	while (!err && look && kept > 0) {
-		err = read_holds(s, q, &a, &holds, f);
+	while (!err && n > 0) {
+		err = held_read_holds(s, q, &a, &holds, f);
 		for (int i = 0; !err && i < holds.n; i++) {
-			bool held = hold_in_force(holds.facts[i].hold), running = holds.facts[i].running;
-			out->all += held && !(says && !running);
-			out->running += held && running;
+			bool held = hold_in_force(holds.facts[i].hold), runs = holds.facts[i].running;
+			*all += held && !(says && !runs);
+			*running += held && runs;
 		}
 		if (!more_holds(&holds))
 			break;
 	}
+	return err;
+}
+
+defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
+                     struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const struct binding *b = q->binding;
+	struct held_rows kept;
+	int64_t said = 0, theirs = 0, running = 0;
+	*out = (struct held_count){0};
+	defib_err err = ledger_count_held(s, b->watch->name, b->table_key, &kept, f);
+	out->retries = kept.retries;
+	if (!err && b->watch->stats.held.text)
+		err = count_held_rows(s, b, &a, &said, f);
+	if (!err)
+		err = count_in_force(s, q, false, kept.own, &out->all, &out->running, f);
+	/* The watch that made them counts them; here they are only not stuck. */
+	if (!err)
+		err = count_in_force(s, q, true, kept.others, &theirs, &running, f);
 	out->all += said;
+	out->running += running;
 	return err;
 }
 
@@ -108,7 +128,7 @@ defib_err held_jobs(struct store *s, const struct watch_sql *q, int most, struct
 	defib_err err;
 	*n = 0;
 	do {
-		err = read_holds(s, q, a, &holds, f);
+		err = held_read_holds(s, q, a, &holds, f);
 		for (int i = 0; !err && i < holds.n; i++)
 			if (hold_in_force(holds.facts[i].hold))
 				all[(*n)++] = holds.all[i];
@@ -127,7 +147,7 @@ defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure 
 	if (!watch_writes_hold(q->binding->watch))
 		return DEFIB_OK;
 	do {
-		err = read_holds(s, q, &a, &holds, f);
+		err = held_read_holds(s, q, &a, &holds, f);
 		for (int i = 0; !err && i < holds.n; i++)
 			if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
 				err = ledger_hold_forget(s, &holds.all[i], &a, f);

@@ -18,8 +18,8 @@
 bool held_now(const struct watch *w, const struct facts *f, const char *state);
 
 struct held_count {
-	int64_t all;
-	int64_t running; /* of these: still running, and so also stuck */
+	int64_t all;     /* each is counted by the watch that made it */
+	int64_t running; /* rows on hold, by whichever watch, that still run and so are also stuck */
 	int64_t retries; /* in addition: retries that wait for their time */
 };
 /*

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "recover/judge.h"
+
 #include "recover/decide.h"
 
 #include <assert.h>
@@ -10,6 +12,8 @@ enum rule_id {
 	RULE_SILENT,
 	RULE_EXPIRED,
 	RULE_OVERDUE,
+	RULE_LINGERS,
+	RULE_STALLED,
 	RULE_OWNER_LIVES,
 	RULE_NO_SIGN,
 	RULE_FRESH,
@@ -23,11 +27,27 @@ const struct judge_rule judge_rules[] = {
 	[RULE_SILENT] = {"silent", VERDICT_SILENT, "its sign of life is older than stuck_after"},
 	[RULE_EXPIRED] = {"expired", VERDICT_SILENT, "its deadline passed longer ago than stuck_after"},
 	[RULE_OVERDUE] = {"overdue", VERDICT_OVERDUE, "it has run longer than overdue_after"},
+	[RULE_LINGERS] = {"lingers", VERDICT_OVERDUE,
+                      "it has been in its state longer than overdue_after allows"},
+	[RULE_STALLED] = {"stalled", VERDICT_STALLED,
+                      "its progress has not changed for longer than stalled_after"},
 	[RULE_OWNER_LIVES] = {"owner-lives", VERDICT_NONE, "owner_alive says that its worker is alive"},
 	[RULE_NO_SIGN] = {"no-sign", VERDICT_NONE, "it has no sign of life yet and is never stuck"},
 	[RULE_FRESH] = {"fresh", VERDICT_NONE, "its sign of life is fresh enough"},
 	{NULL, VERDICT_NONE, NULL},
 };
+
+static const enum rule_id sign_rules[] = {
+#define X(id, name, option, limit, deadline, refuted, states, rule, words)                         \
+	[SIGN_##id] = RULE_##rule,
+	SIGN_LIST(X)
+#undef X
+};
+
+const struct judge_rule *judge_sign_rule(enum sign s)
+{
+	return &judge_rules[sign_rules[s]];
+}
 
 static struct judgement by(enum rule_id id)
 {
@@ -35,25 +55,23 @@ static struct judgement by(enum rule_id id)
 }
 
 /* Measure one sign against its limit; false if the watch or the row has none. */
-static bool measure(const struct watch *w, const struct facts *f, enum sign s,
-                    struct judgement *out)
+static bool judge_measure(const struct watch *w, const struct facts *f, enum sign s,
+                          struct judgement *out)
 {
-	const struct threshold *t = s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
-	if (!watch_sign(w, s)->text || !f->has_sign[s])
+	if (!watch_measures(w, s) || !f->has_sign[s])
 		return false;
 	out->sign = s;
+	out->value = s == SIGN_PROGRESS ? f->progress : NULL;
 	out->measured = true;
 	out->measured_us = f->now_us - f->sign_us[s];
-	out->limit_us = 0;
-	/* A deadline without slack counts from the deadline itself. */
-	return threshold_for(t, f->kind, &out->limit_us) || s == SIGN_EXPIRES;
+	return watch_limit_of(w, s, f, &out->limit_us, &out->limit_from);
 }
 
-static bool exceeds(const struct watch *w, const struct facts *f, enum sign s, enum rule_id id,
+static bool exceeds(const struct watch *w, const struct facts *f, enum sign s,
                     struct judgement *out)
 {
-	struct judgement j = by(id);
-	if (!measure(w, f, s, &j) || j.measured_us <= j.limit_us)
+	struct judgement j = by(sign_rules[s]);
+	if (!judge_measure(w, f, s, &j) || j.measured_us <= j.limit_us)
 		return false;
 	*out = j;
 	return true;
@@ -62,7 +80,7 @@ static bool exceeds(const struct watch *w, const struct facts *f, enum sign s, e
 static bool has_any_sign(const struct watch *w, const struct facts *f)
 {
 	for (int s = 0; s < SIGN_COUNT; s++)
-		if (watch_sign(w, (enum sign)s)->text && f->has_sign[s])
+		if (watch_measures(w, (enum sign)s) && f->has_sign[s])
 			return true;
 	return false;
 }
@@ -79,17 +97,19 @@ struct judgement judge(const struct watch *w, const struct facts *f)
 	if (f->owner_alive != KNOWN_YES && w->missing == MISSING_ORPHAN &&
 	    !f->has_sign[watch_first_sign(w)])
 		return by(RULE_NO_SIGN_ORPHAN);
-	if (f->owner_alive != KNOWN_YES && (exceeds(w, f, SIGN_ALIVE, RULE_SILENT, &j) ||
-	                                    exceeds(w, f, SIGN_EXPIRES, RULE_EXPIRED, &j)))
-		return j;
-	if (exceeds(w, f, SIGN_STARTED, RULE_OVERDUE, &j))
-		return j;
+	for (int s = 0; s < SIGN_COUNT; s++)
+		if (!(sign_kinds[s].refuted && f->owner_alive == KNOWN_YES) &&
+		    exceeds(w, f, (enum sign)s, &j))
+			return j;
 	if (f->owner_alive == KNOWN_YES)
 		return by(RULE_OWNER_LIVES);
 	if (!has_any_sign(w, f))
 		return by(RULE_NO_SIGN);
 	j = by(RULE_FRESH);
-	if (!measure(w, f, SIGN_ALIVE, &j) && !measure(w, f, SIGN_EXPIRES, &j))
-		(void)measure(w, f, SIGN_STARTED, &j);
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		struct judgement measured = j;
+		if (judge_measure(w, f, (enum sign)s, &measured))
+			return measured;
+	}
 	return j;
 }

@@ -2,11 +2,12 @@
  * judge_test.c: all rules as a table, their borders to the microsecond, and what must hold for any
  * facts.
  */
-#include "recover/decide.h"
+#include "recover/evidence.h"
 
 #include "base/clock.h"
 #include "base/test.h"
 #include "base/text.h"
+#include "recover/judge.h"
 
 #include <string.h>
 
@@ -338,6 +339,70 @@ static void what_the_watch_does_not_use_changes_no_verdict(void **state)
 	}
 }
 
+/* The first of these that a row has: a limit of its state, its own, one of its kind, the default.
+ */
+static void the_limit_of_a_row_is_the_first_that_it_has(void **state)
+{
+	static const char *kinds[] = {"crawl"}, *names[] = {"cancelling"}, *values[] = {"7"};
+	static int64_t kind_us[] = {20 * US_PER_S}, state_us[] = {5 * US_PER_S};
+	static const struct {
+		const char *state, *kind;
+		bool own;
+		int64_t limit_us;
+		const char *sentence;
+	} rows[] = {
+		{"7", "crawl", true, 5 * US_PER_S, "(limit 5s of state cancelling)"},
+		{"7", NULL, false, 5 * US_PER_S, "(limit 5s of state cancelling)"},
+		{"1", "crawl", true, 9 * US_PER_S, "(limit 9s, its own time-out)"},
+		{"1", "crawl", false, 20 * US_PER_S, "(limit 20s)"},
+		{NULL, "scrape", false, 60 * US_PER_S, "(limit 1m)"},
+	};
+	struct watch w = watch_of(true, false, false);
+	(void)state;
+	w.stuck_after.n = 1;
+	w.stuck_after.kinds = kinds;
+	w.stuck_after.us = kind_us;
+	w.stuck_after.states = (struct state_limits){1, names, values, state_us};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct facts f = running();
+		AUTO_BUF sentence = BUF_INIT;
+		f.state = rows[i].state;
+		f.kind = rows[i].kind;
+		f.has_own[SIGN_ALIVE] = rows[i].own;
+		f.own_us[SIGN_ALIVE] = 9 * US_PER_S;
+		sign(&f, SIGN_ALIVE, rows[i].limit_us);
+		assert_judged(&w, &f, "fresh", VERDICT_NONE);
+		sign(&f, SIGN_ALIVE, rows[i].limit_us + 1);
+		assert_judged(&w, &f, "silent", VERDICT_SILENT);
+		struct judgement j = judge(&w, &f);
+		assert_int_equal(j.limit_us, rows[i].limit_us);
+		evidence_sentence(&j, &sentence);
+		assert_non_null(strstr(buf_text(&sentence), rows[i].sentence));
+	}
+}
+
+/* Entered a minute ago, it ran for an hour before: only the time in the state counts there. */
+static void a_limit_of_a_state_counts_from_when_the_row_entered_it(void **state)
+{
+	static const char *names[] = {"cancelling"};
+	static int64_t us[] = {120 * US_PER_S};
+	struct watch w = watch_of(false, false, true);
+	struct facts f = running();
+	(void)state;
+	w.state_since.text = "c";
+	w.overdue_after.states = (struct state_limits){1, names, names, us};
+	sign(&f, SIGN_STARTED, 3600 * US_PER_S);
+	sign(&f, SIGN_STATE, 60 * US_PER_S);
+	f.state = "cancelling";
+	assert_judged(&w, &f, "fresh", VERDICT_NONE);
+	sign(&f, SIGN_STATE, 121 * US_PER_S);
+	assert_judged(&w, &f, "lingers", VERDICT_OVERDUE);
+	f.state = "running";
+	assert_judged(&w, &f, "overdue", VERDICT_OVERDUE);
+	sign(&f, SIGN_STARTED, LONGEST);
+	assert_judged(&w, &f, "fresh", VERDICT_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +422,8 @@ int main(void)
 		cmocka_unit_test(whatever_the_facts_fresh_life_is_never_convicted),
 		cmocka_unit_test(whatever_the_facts_an_old_sign_of_an_unknown_owner_is_convicted),
 		cmocka_unit_test(what_the_watch_does_not_use_changes_no_verdict),
+		cmocka_unit_test(the_limit_of_a_row_is_the_first_that_it_has),
+		cmocka_unit_test(a_limit_of_a_state_counts_from_when_the_row_entered_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

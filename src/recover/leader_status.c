@@ -32,7 +32,7 @@ static void find_last_scan(struct leader_status *st)
 }
 
 /* A leader that has only just begun need not have finished a scan. */
-static bool is_silent(const struct leader_status *st)
+static bool leader_status_is_silent(const struct leader_status *st)
 {
 	int64_t every_us = json_integer_value(json_object_get(st->info, "every_s")) * US_PER_S;
 	int64_t led_us = st->leader->led_us;
@@ -65,7 +65,7 @@ struct leader_status leader_status_of(const struct leader_rows *rows, const char
 		st.info = json_read(st.status->info, 0);
 	find_last_scan(&st);
 	st.leads = st.leader && st.leader->leads;
-	st.silent = st.leads && is_silent(&st);
+	st.silent = st.leads && leader_status_is_silent(&st);
 	return st;
 }
 

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/look.h"
 
+#include "base/hash.h"
+#include "ledger/history.h"
 #include "ledger/jobs.h"
+#include "recover/masked.h"
+#include "recover/seen.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -60,10 +65,37 @@ static enum known known(const struct store_rows *rows, int row, int col)
 	return row_bool(rows, row, col) ? KNOWN_YES : KNOWN_NO;
 }
 
-static bool number(const struct store_rows *rows, int row, int col, int64_t *out)
+static bool read_number(const struct store_rows *rows, int row, int col, int64_t *out)
 {
 	*out = row_int(rows, row, col, 0);
 	return row_text(rows, row, col) != NULL;
+}
+
+/* What everybody's mask hides leaves the database's rows here: nothing below can show it. */
+static void mask_shown(const struct watch *w, struct arena *a, struct facts *f)
+{
+	AUTO_SECRETS secrets = {0};
+	AUTO_BUF shown = BUF_INIT;
+	if (w->mask.n == 0)
+		return;
+	secrets_facts(&secrets, w, f);
+	for (int i = 0; i < w->show.n; i++) {
+		if (!f->show[i])
+			continue;
+		buf_clear(&shown);
+		masked_text(w, &secrets, w->show.items[i], f->show[i], &shown);
+		f->show[i] = arena_strdup(a, buf_text(&shown));
+	}
+}
+
+/* A long value is not kept; that it changed shows by its hash. */
+static const char *look_seen_value(const char *value, struct arena *a)
+{
+	char hex[SHA256_HEX];
+	if (!value || strlen(value) <= SEEN_VALUE_MOST)
+		return value;
+	sha256_hex(value, strlen(value), hex);
+	return arena_printf(a, SEEN_HASH "%s", hex);
 }
 
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
@@ -85,26 +117,38 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 	};
 	for (int k = 0; k < w->key.n; k++)
 		out->key[k] = row_text(rows, row, c->key + k);
+	if (c->state >= 0)
+		out->state = row_text(rows, row, c->state);
+	if (c->progress >= 0)
+		out->progress = look_seen_value(row_text(rows, row, c->progress), a);
 	out->job = job_text(out->key, w->key.n, a);
-	out->has_attempts = number(rows, row, c->attempts, &out->attempts);
-	out->has_epoch = number(rows, row, c->epoch, &out->epoch);
-	out->has_max_attempts = number(rows, row, c->max_attempts, &out->max_attempts);
+	out->has_attempts = read_number(rows, row, c->attempts, &out->attempts);
+	out->has_epoch = read_number(rows, row, c->epoch, &out->epoch);
+	out->has_max_attempts = read_number(rows, row, c->max_attempts, &out->max_attempts);
 	for (int s = 0; s < SIGN_COUNT; s++)
-		out->has_sign[s] = number(rows, row, c->sign + s, &out->sign_us[s]);
-	out->has_lost = number(rows, row, c->lost, &out->lost_us);
+		out->has_sign[s] = read_number(rows, row, c->sign + s, &out->sign_us[s]);
+	for (int s = 0; s < SIGN_COUNT; s++)
+		out->has_own[s] = c->own[s] >= 0 && read_number(rows, row, c->own[s], &out->own_us[s]);
+	out->has_lost = read_number(rows, row, c->lost, &out->lost_us);
 	for (int i = 0; i < w->nrules; i++)
 		if (row_bool(rows, row, c->when + i))
 			out->when |= 1U << i;
+	out->nmasked = q->binding->nmasked;
+	out->masked_names = q->binding->masked;
+	out->masked = ARENA_ARRAY(a, const char *, out->nmasked + 1);
+	for (int i = 0; i < out->nmasked; i++)
+		out->masked[i] = row_text(rows, row, c->masked + i);
 	for (int i = 0; i < w->show.n; i++)
 		out->show[i] = row_text(rows, row, c->show + i);
+	mask_shown(w, a, out);
 }
 
 static enum hold_state hold_of(const struct binding *b, const struct history *h,
-                               const struct facts *f, const struct said_of *now)
+                               const struct facts *f, const struct owner_sign *now)
 {
 	const struct watch *w = b->watch;
 	return hold_state(&(struct hold_facts){
-		.kept = h->held,
+		.recorded = h->held,
 		.cause = h->hold_cause,
 		.made = {h->hold_owner, h->hold_has_sign, h->hold_sign_us},
 		.now = *now,
@@ -116,17 +160,29 @@ static enum hold_state hold_of(const struct binding *b, const struct history *h,
 	});
 }
 
+/* For this owner, and for the sign of life that was judged then. */
+static bool is_noted(const struct watch *w, const struct history *h, const struct facts *f,
+                     const struct owner_sign *now)
+{
+	struct owner_sign noted = {h->noted.owner, h->noted.has_sign, h->noted.sign_us};
+	bool same = owner_sign_same(&noted, now);
+	for (int s = 0; s < SIGN_COUNT && !same; s++)
+		if (watch_measures(w, (enum sign)s) && f->has_sign[s] && !sign_kinds[s].refuted)
+			same = owner_sign_same(&noted, &(struct owner_sign){f->owner, true, f->sign_us[s]});
+	return h->noted.is && same;
+}
+
 static void take_history(const struct binding *b, const struct history *h, struct facts *f)
 {
 	enum sign s = watch_first_sign(b->watch);
-	struct said_of now = {f->owner, f->has_sign[s], f->sign_us[s]};
-	struct said_of noted = {h->noted.owner, h->noted.has_sign, h->noted.sign_us};
-	struct said_of let_go = {h->let_go.owner, h->let_go.has_sign, h->let_go.sign_us};
+	struct owner_sign now = {f->owner, f->has_sign[s], f->sign_us[s]};
+	struct owner_sign released = {h->released.owner, h->released.has_sign, h->released.sign_us};
 	f->crashes = h->recoveries;
 	f->hold = hold_of(b, h, f, &now);
-	f->noted = h->noted.is && said_of_same(&noted, &now);
-	f->released = h->let_go.of_job && said_of_same(&let_go, &now) &&
-	              h->let_go.has_attempts == f->has_attempts && h->let_go.attempts == f->attempts;
+	f->noted = is_noted(b->watch, h, f, &now);
+	f->released = h->released.of_job && owner_sign_same(&released, &now) &&
+	              h->released.has_attempts == f->has_attempts &&
+	              h->released.attempts == f->attempts;
 	if (hold_in_force(f->hold)) {
 		f->hold_cause = h->hold_cause;
 		f->hold_reason = h->hold_reason;
@@ -145,8 +201,8 @@ static defib_err by_index(struct store *s, int n, struct failure *f)
 	return store_exec(s, store_dialect(s)->by_key, NULL, 0, NULL, NULL, f);
 }
 
-static defib_err add_history(struct store *s, const struct binding *b, const struct ledger *l,
-                             struct arena *a, struct facts *facts, int n, struct failure *f)
+static defib_err look_add_history(struct store *s, const struct binding *b, const struct ledger *l,
+                                  struct arena *a, struct facts *facts, int n, struct failure *f)
 {
 	const struct watch *w = b->watch;
 	if (!l->ready || n == 0)
@@ -163,89 +219,114 @@ static defib_err add_history(struct store *s, const struct binding *b, const str
 }
 
 /* Run a query, and read what the ledger knows about its rows, in one read-only transaction. */
-static defib_err read_facts(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                            const char *sql, const struct store_param *params, int nparams,
-                            struct arena *a, struct facts **out, int *n, struct failure *f)
+static defib_err read_facts_only(const struct look *l, const char *sql,
+                                 const struct store_param *params, int nparams, bool history,
+                                 struct facts **out, int *n, struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = store_begin(s, TX_READ, f);
+	defib_err err = store_begin(l->store, TX_READ, f);
 	if (err)
 		return err;
-	err = store_exec(s, sql, params, nparams, a, &rows, f);
+	err = store_exec(l->store, sql, params, nparams, l->arena, &rows, f);
 	if (!err) {
 		*n = rows.nrows;
-		*out = ARENA_ARRAY(a, struct facts, rows.nrows);
+		*out = ARENA_ARRAY(l->arena, struct facts, rows.nrows);
 		for (int i = 0; i < rows.nrows; i++)
-			facts_decode(q, &rows, i, a, &(*out)[i]);
-		err = add_history(s, q->binding, l, a, *out, *n, f);
+			facts_decode(l->sql, &rows, i, l->arena, &(*out)[i]);
 	}
-	store_rollback(s); /* nothing was written */
+	if (!err && history)
+		err = seen_recall(l, *out, *n, f);
+	if (!err && history)
+		err = look_add_history(l->store, l->sql->binding, l->ledger, l->arena, *out, *n, f);
+	masked_failure(l->sql->binding->watch, f);
+	store_rollback(l->store); /* nothing was written */
 	return err;
 }
 
-defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                    const char *owner, int64_t limit, const struct facts *after, struct arena *a,
-                    struct facts **out, int *n, struct failure *f)
+static defib_err read_facts(const struct look *l, const char *sql, const struct store_param *params,
+                            int nparams, struct facts **out, int *n, struct failure *f)
+{
+	return read_facts_only(l, sql, params, nparams, true, out, n, f);
+}
+
+defib_err look_seen(const struct look *l, int64_t limit, struct facts **out, int *n,
+                    struct failure *f)
+{
+	struct store_param param = P_INT(limit);
+	assert(l->sql->look_seen != NULL);
+	return read_facts_only(l, l->sql->look_seen, &param, 1, false, out, n, f);
+}
+
+defib_err look_history(const struct look *l, struct facts *facts, int n, struct failure *f)
+{
+	defib_err err = store_begin(l->store, TX_READ, f);
+	if (err)
+		return err;
+	err = look_add_history(l->store, l->sql->binding, l->ledger, l->arena, facts, n, f);
+	store_rollback(l->store);
+	return err;
+}
+
+defib_err look_page(const struct look *l, const char *owner, int64_t limit,
+                    const struct facts *after, struct facts **out, int *n, struct failure *f)
 {
 	struct store_param params[3 + WATCH_KEYS_MAX] = {P_INT(limit)};
 	int nparams = 1;
 	assert(limit > 0);
 	/* One owner has few jobs: a single page, and the rest is not read. */
 	if (owner) {
-		assert(q->look_owner != NULL);
+		assert(l->sql->look_owner != NULL);
 		*n = 0;
 		params[nparams++] = P_TEXT(owner);
-		return after ? DEFIB_OK : read_facts(s, q, l, q->look_owner, params, nparams, a, out, n, f);
+		return after ? DEFIB_OK : read_facts(l, l->sql->look_owner, params, nparams, out, n, f);
 	}
 	if (after) {
 		params[nparams++] = P_TEXT(after->position);
-		for (int k = 0; k < q->binding->watch->key.n; k++)
+		for (int k = 0; k < l->sql->binding->watch->key.n; k++)
 			params[nparams++] = P_TEXT(after->key[k]);
 	}
-	return read_facts(s, q, l, after ? q->look_next : q->look_first, params, nparams, a, out, n, f);
+	return read_facts(l, after ? l->sql->look_next : l->sql->look_first, params, nparams, out, n,
+	                  f);
 }
 
-defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                   const char *const *key, struct arena *a, struct facts *out, bool *found,
+defib_err look_one(const struct look *l, const char *const *key, struct facts *out, bool *found,
                    struct failure *f)
 {
 	struct store_param params[WATCH_KEYS_MAX];
 	struct facts *facts = NULL;
-	int n = 0, nkeys = q->binding->watch->key.n;
+	int n = 0, nkeys = l->sql->binding->watch->key.n;
 	for (int k = 0; k < nkeys; k++)
 		params[k] = P_TEXT(key[k]);
-	defib_err err = read_facts(s, q, l, q->look_one, params, nkeys, a, &facts, &n, f);
+	defib_err err = read_facts(l, l->sql->look_one, params, nkeys, &facts, &n, f);
 	*found = !err && n > 0;
 	if (*found)
 		*out = facts[0];
 	return err;
 }
 
-defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                    const char *const *jobs, int njobs, struct arena *a, struct facts **out, int *n,
-                    struct failure *f)
+defib_err look_jobs(const struct look *l, const char *const *jobs, int njobs, struct facts **out,
+                    int *n, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	AUTO_RELATION r = {0};
-	jobs_keys(q->binding, jobs, njobs, a, &r);
+	jobs_keys(l->sql->binding, jobs, njobs, l->arena, &r);
 	relation_params(&r, params);
 	*n = 0;
 	defib_err err = DEFIB_OK;
 	if (r.nrows > 0)
-		err = read_facts(s, q, l, q->reread, params, relation_nparams(&r), a, out, n, f);
+		err = read_facts(l, l->sql->reread, params, relation_nparams(&r), out, n, f);
 	return err;
 }
 
-defib_err look_each(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                    const char *const *jobs, int n, struct arena *a, struct facts **out,
+defib_err look_each(const struct look *l, const char *const *jobs, int n, struct facts **out,
                     struct failure *f)
 {
 	struct job_index index;
 	struct facts *found = NULL;
 	int nfound = 0;
-	*out = ARENA_ARRAY(a, struct facts, n + 1);
-	job_index_init(&index, jobs, n, a);
-	defib_err err = look_jobs(s, q, l, jobs, n, a, &found, &nfound, f);
+	*out = ARENA_ARRAY(l->arena, struct facts, n + 1);
+	job_index_init(&index, jobs, n, l->arena);
+	defib_err err = look_jobs(l, jobs, n, &found, &nfound, f);
 	for (int i = 0; !err && i < nfound; i++) {
 		int at = job_index_find(&index, found[i].job);
 		if (at >= 0) /* keys that are equal in the database need not be equal here */
@@ -373,7 +454,7 @@ defib_err aged_jobs(const struct binding *b, struct store *s, int64_t older_us, 
 
 /* ---- columns ---- */
 
-static const char *describe(struct arena *a, const char *name, const json_t *now)
+static const char *look_describe(struct arena *a, const char *name, const json_t *now)
 {
 	char *value = json_dumps(now, JSON_ENCODE_ANY);
 	const char *text = arena_printf(a, "%s is %s", name, value ? value : "gone");
@@ -404,7 +485,7 @@ bool columns_same(const char *expected, const char *now, const struct column_set
 			continue;
 		same = false;
 		if (first)
-			*first = describe(a, name, other);
+			*first = look_describe(a, name, other);
 	}
 	return same;
 }

@@ -18,29 +18,42 @@ void jobs_keys(const struct binding *b, const char *const *jobs, int n, struct a
 void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int row,
                   struct arena *a, struct facts *out);
 
+/* What a look reads, and where its results live. */
+struct look {
+	struct store *store;
+	const struct watch_sql *sql;
+	const struct ledger *ledger;
+	struct arena *arena;
+};
+
 /*
  * The next page of candidates: at most `limit`, oldest first, after `after` (NULL: from the start),
  * of one `owner` (NULL: of all). Runs in a read-only transaction of its own and adds what the
  * ledger knows.
  */
-MUST_CHECK defib_err look_page(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                               const char *owner, int64_t limit, const struct facts *after,
-                               struct arena *a, struct facts **out, int *n, struct failure *f);
+MUST_CHECK defib_err look_page(const struct look *l, const char *owner, int64_t limit,
+                               const struct facts *after, struct facts **out, int *n,
+                               struct failure *f);
+/*
+ * Running rows whose values are remembered, at most `limit`, stuck or not, without what was seen of
+ * them before (seen.h) and what the ledger knows; look_history() adds the latter.
+ */
+MUST_CHECK defib_err look_seen(const struct look *l, int64_t limit, struct facts **out, int *n,
+                               struct failure *f);
+MUST_CHECK defib_err look_history(const struct look *l, struct facts *facts, int n,
+                                  struct failure *f);
 /* One job by its key, stuck or not; *found is false if there is no such row. */
-MUST_CHECK defib_err look_one(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                              const char *const *key, struct arena *a, struct facts *out,
+MUST_CHECK defib_err look_one(const struct look *l, const char *const *key, struct facts *out,
                               bool *found, struct failure *f);
 /*
  * Jobs by their texts, stuck or not, with the columns that remedies write. Missing jobs are left
  * out of the result.
  */
-MUST_CHECK defib_err look_jobs(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                               const char *const *jobs, int njobs, struct arena *a,
+MUST_CHECK defib_err look_jobs(const struct look *l, const char *const *jobs, int njobs,
                                struct facts **out, int *n, struct failure *f);
 /* The same in the order of the jobs; the facts of a missing one have no job. */
-MUST_CHECK defib_err look_each(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                               const char *const *jobs, int n, struct arena *a, struct facts **out,
-                               struct failure *f);
+MUST_CHECK defib_err look_each(const struct look *l, const char *const *jobs, int n,
+                               struct facts **out, struct failure *f);
 /* A running row with a sign of life that is not a valid time. */
 struct unreadable {
 	const char *key[WATCH_KEYS_MAX];

@@ -14,12 +14,13 @@
 
 #include <jansson.h>
 
+#define SECRET_LEAST 4 /* shorter values would match in any text */
+
 /* Values that must not appear in free text either: those of masked columns, as far as known. */
-#define SECRETS_MAX 64
 struct secrets {
 	struct arena arena;
-	const char *items[SECRETS_MAX];
-	int n;
+	const char **items;
+	int n, room;
 };
 /* A column's value, if the watch masks that column. */
 void secrets_add(struct secrets *s, const struct watch *w, const char *column, const char *value);
@@ -27,7 +28,13 @@ void secrets_add(struct secrets *s, const struct watch *w, const char *column, c
 void secrets_owner(struct secrets *s, const struct watch *w, const char *owner);
 /* Every masked member of a JSON document. */
 void secrets_document(struct secrets *s, const struct watch *w, const char *text);
-/* Everything that is known about a job. */
+/* What a reader sees of an entry of the ledger; each may be NULL. */
+struct entry_texts {
+	const char *reason, *evidence, *before, *after; /* the last three are JSON */
+};
+/* Everything in an entry of the ledger; see masked_repeats(). */
+void secrets_entry(struct secrets *s, const struct watch *w, const struct entry_texts *e);
+/* Everything that is known about a job, with its masked columns. */
 void secrets_facts(struct secrets *s, const struct watch *w, const struct facts *f);
 void secrets_release(struct secrets *s);
 /* AUTO_SECRETS s = {0}; releases itself. */
@@ -48,11 +55,20 @@ void masked_exactly(const struct watch *w, const struct secrets *s, const char *
 /* Free text for people. `w` NULL: nothing is masked. */
 void masked_free_text(const struct watch *w, const struct secrets *s, const char *text,
                       struct buf *out);
-/* ,"name": the text, or null. */
-void masked_member(const struct watch *w, const struct secrets *s, const char *name,
-                   const char *text, struct buf *out);
 /* A document on one line; NULL and invalid JSON become null. `w` NULL: nothing is masked. */
 void masked_document(const struct watch *w, const struct secrets *s, const char *text,
                      struct buf *out);
+
+/*
+ * ,"masked":["error"]: the members of an entry's documents, and "reason", whose text repeats a
+ * value of a masked column. They are stored as they were, so that they can be restored, and masked
+ * when shown. Sorted; nothing is added if there are none.
+ */
+void masked_repeats(const struct facts *f, const struct entry_texts *e, struct buf *out);
+/*
+ * The database's words about a row may quote a value ("invalid input syntax for type integer:
+ * \"anna\""): without that, if the watch masks anything.
+ */
+void masked_failure(const struct watch *w, struct failure *f);
 
 #endif

@@ -4,6 +4,7 @@
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "recover/decide.h"
+#include "recover/judge.h"
 
 void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out)
 {
@@ -29,7 +30,7 @@ static defib_err ask_table(struct store *s, const struct binding *b, const struc
 	defib_err err = DEFIB_OK;
 	if (r.nrows)
 		err = store_read(s, buf_text(&sql), params, relation_nparams(&r), a, rows, f);
-	if (err == DEFIB_BAD_SQL)
+	if (store_blames_sql(err))
 		fail_prefix(f, "watch %s, late_when", b->watch->name);
 	return err;
 }
@@ -49,9 +50,10 @@ static const char *evidence_of(const struct recovered *r, struct arena *a)
 	return arena_strdup(a, buf_text(&text));
 }
 
-static defib_err note(struct store *s, const struct binding *b, const char *actor,
-                      const struct recovered *all, int n, const struct store_rows *rows,
-                      struct arena *a, int64_t *noted, struct failure *f)
+static defib_err mistakes_note_one(struct store *s, const struct binding *b, const char *actor,
+                                   const struct recovered *all, int n,
+                                   const struct store_rows *rows, struct arena *a, int64_t *noted,
+                                   struct failure *f)
 {
 	struct ledger_entry *entries = ARENA_ARRAY(a, struct ledger_entry, rows->nrows + 1);
 	struct ledger_context ctx = {b->watch->name, "late", actor};
@@ -89,22 +91,22 @@ defib_err late_check(struct store *s, const struct binding *b, const char *actor
 	if (!err && n)
 		err = ask_table(s, b, all, n, &a, &rows, f);
 	if (!err && n && rows.nrows)
-		err = note(s, b, actor, all, n, &rows, &a, noted, f);
+		err = mistakes_note_one(s, b, actor, all, n, &rows, &a, noted, f);
 	return err;
 }
 
 /* ---- near misses ---- */
 
-defib_err near_misses(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                      const struct gone_suspect *gone, int ngone, struct arena *a, int64_t *n,
+defib_err near_misses(const struct look *l, const struct gone_suspect *gone, int ngone, int64_t *n,
                       struct failure *f)
 {
 	struct facts *facts;
 	*n = 0;
 	ngone = ngone < NEAR_MISSES_MAX ? ngone : NEAR_MISSES_MAX;
-	defib_err err = look_each(s, q, l, JOBS_OF(gone, job, ngone, a), ngone, a, &facts, f);
+	defib_err err = look_each(l, JOBS_OF(gone, job, ngone, l->arena), ngone, &facts, f);
 	for (int i = 0; !err && i < ngone; i++) {
-		bool well = facts[i].running && judge(q->binding->watch, &facts[i]).verdict == VERDICT_NONE;
+		bool well =
+			facts[i].running && judge(l->sql->binding->watch, &facts[i]).verdict == VERDICT_NONE;
 		*n += well && heard_again(&gone[i], &facts[i]);
 	}
 	return err;

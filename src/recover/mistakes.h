@@ -33,8 +33,7 @@ void mistakes_text(int64_t mistakes, int64_t recoveries, struct buf *out);
  * many of the suspects that guard_end() returned; reads at most NEAR_MISSES_MAX of them.
  */
 #define NEAR_MISSES_MAX 1000
-MUST_CHECK defib_err near_misses(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                                 const struct gone_suspect *gone, int ngone, struct arena *a,
+MUST_CHECK defib_err near_misses(const struct look *l, const struct gone_suspect *gone, int ngone,
                                  int64_t *n, struct failure *f);
 
 #endif

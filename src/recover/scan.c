@@ -15,9 +15,13 @@
 #include "recover/census.h"
 #include "recover/evidence.h"
 #include "recover/held.h"
+#include "recover/judge.h"
 #include "recover/look.h"
+#include "recover/masked.h"
 #include "recover/mistakes.h"
+#include "recover/seen.h"
 #include "store/dialect.h"
+#include "watch/compile_write.h"
 #include "watch/lexer.h"
 
 #include <assert.h>
@@ -38,10 +42,12 @@ struct scanner {
 	bool seen;       /* a row was running once, or the ledger has an entry */
 	struct unseen unseen;
 	int64_t unseen_ms; /* when to check again */
+	bool by_memory;    /* these jobs were found by what was seen of them before */
+	bool barred;       /* a lock keeps workers from writing */
 	bool paced;        /* the pace, or an operator, lets nothing more through in this pass */
 };
 
-static defib_err set_up(struct scanner *p, struct failure *f)
+static defib_err scan_set_up(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
 	defib_err err = o->forced ? bound_can(p->watch, (int)o->remedy, f) : DEFIB_OK;
@@ -61,7 +67,7 @@ static defib_err set_up(struct scanner *p, struct failure *f)
 static defib_err first_reading(struct scanner *p, struct failure *f)
 {
 	struct scan_result *r = p->result;
-	defib_err err = set_up(p, f);
+	defib_err err = scan_set_up(p, f);
 	r->ledger = p->bound.ledger.ready;
 	r->ledger_made = p->bound.ledger.made;
 	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->bound.ledger.off_because);
@@ -99,7 +105,7 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 		out->evidence =
 			arena_printf(a, "%.*s,\"override_guard\":true}", (int)text.len - 1, buf_text(&text));
 	if (!out->decision.act)
-		out->outcome = out->decision.remedy == REMEDY_HOLD ? OUTCOME_HELD : OUTCOME_LEFT;
+		out->outcome = act_outcome((int)out->decision.remedy);
 }
 
 void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
@@ -174,7 +180,7 @@ static void report_to_guard(struct scanner *p, const struct candidate *batch, in
 static void read_clocks(struct scanner *p, int64_t now_us)
 {
 	struct absence *v = p->options->absence;
-	absence_timeline(v, p->session->store->timeline.number);
+	absence_state(v, p->session->states);
 	absence_read(v, p->session->opened, now_us, clock_boot_us());
 }
 
@@ -189,13 +195,14 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 		return DEFIB_OK;
 	defib_err err = census_read(p->session->store, &p->census, &p->page, &census, f);
 	if (!err && p->watch->beat_us)
-		err = census_barred(p->session->store, p->watch, &barred, f);
+		err = census_barred(p->session->store, p->bound.binding.watch, &barred, f);
 	if (err)
 		return err;
 	p->result->now_us = census.now_us;
 	read_clocks(p, census.now_us);
 	guard_begin(o->guard, &o->absence->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
 	            o->override_guard);
+	p->barred = barred;
 	if (barred)
 		guard_barred(o->guard);
 	return DEFIB_OK;
@@ -212,14 +219,15 @@ static defib_err end_guard(struct scanner *p, struct failure *f)
 	/* Only a pass that reached all jobs can tell which suspects are gone. */
 	if (!p->paced && !p->result->stopped && !p->result->limited)
 		guard_end(o->guard, &gone, &ngone);
-	defib_err err = near_misses(p->session->store, &p->bound.sql, &p->bound.ledger, gone, ngone,
-	                            &p->page, &p->result->near_misses, f);
+	defib_err err =
+		near_misses(&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page},
+	                gone, ngone, &p->result->near_misses, f);
 	if (!err && p->paced)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->left, f);
 	return err;
 }
 
-static bool goes_on(const struct scanner *p)
+static bool scan_goes_on(const struct scanner *p)
 {
 	const struct scan_options *o = p->options;
 	if (!p->result->stopped && o->go_on && !o->go_on(o->observer.ctx))
@@ -241,13 +249,14 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 	int stuck = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
-		bool doubtful =
-			p->options->dead_only && j.verdict != VERDICT_DEAD && j.verdict != VERDICT_ORPHAN;
-		if (j.verdict == VERDICT_NONE || doubtful)
+		bool doubtful = p->options->dead_only && !verdict_has(j.verdict, VERDICT_AGELESS);
+		/* Those are found by a look of their own, not also among the others. */
+		bool elsewhere = j.measured && watch_remembers(p->watch, j.sign) && !p->by_memory;
+		if (j.verdict == VERDICT_NONE || doubtful || elsewhere)
 			continue;
 		struct candidate *c = &batch[stuck++];
 		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p), a, c);
-		if (c->decision.remedy == REMEDY_RETRY)
+		if (act_has((int)c->decision.remedy, ACT_WAITS))
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
 			                                           chance_draw(&p->carrier.chance));
 		ask_guard(p, c);
@@ -256,7 +265,8 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 	return stuck;
 }
 
-static defib_err do_batch(struct scanner *p, const struct facts *facts, int n, struct failure *f)
+static defib_err scan_do_batch(struct scanner *p, const struct facts *facts, int n,
+                               struct failure *f)
 {
 	struct candidate *batch;
 	int stuck = prepare_batch(p, facts, n, &p->carrier.arena, &batch);
@@ -316,17 +326,17 @@ static void open_lanes(struct scanner *p, int n)
 		p->lanes = lanes_open(p->session, &p->carrier);
 }
 
-static defib_err do_page(struct scanner *p, struct facts *facts, int n, struct failure *f)
+static defib_err scan_do_page(struct scanner *p, struct facts *facts, int n, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	bool mass = p->options->mass || facts_mass(p->watch, facts, n);
 	for (int i = 0; i < n; i++)
 		facts[i].mass = mass;
 	open_lanes(p, n);
-	for (int at = 0; at < n && !err && goes_on(p); at += (int)p->watch->batch) {
+	for (int at = 0; at < n && !err && scan_goes_on(p); at += (int)p->watch->batch) {
 		int size = n - at < p->watch->batch ? n - at : (int)p->watch->batch;
 		err = p->lanes ? put_batch(p, facts + at, size, at + size == n, f)
-		               : do_batch(p, facts + at, size, f);
+		               : scan_do_batch(p, facts + at, size, f);
 	}
 	return err || p->result->stopped ? take_done(p, true, err, f) : err;
 }
@@ -350,8 +360,9 @@ static defib_err look_with_tries(struct scanner *p, int64_t want, const struct f
 		arena_clear(&p->page);
 		err = session_ready(p->session, f);
 		if (!err)
-			err = look_page(p->session->store, &p->bound.sql, &p->bound.ledger, p->options->owner,
-			                want, after, &p->page, facts, n, f);
+			err = look_page(
+				&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page},
+				p->options->owner, want, after, facts, n, f);
 	} while (err && try_again(&p->carrier, &t, err));
 	/* If the session was replaced meanwhile, what was read is doubtful. */
 	if (!err && *n > 0 && p->options->absence)
@@ -367,7 +378,43 @@ static int64_t goal_of(int64_t stuck, int64_t limit)
 	return stuck < ROWS_COUNT_MAX ? stuck : 0;
 }
 
-static defib_err all_pages(struct scanner *p, struct failure *f)
+/* Jobs whose time is not in their rows, but in what was seen of them before. */
+static defib_err scan_seen(struct scanner *p, struct failure *f)
+{
+	const struct scan_options *o = p->options;
+	struct seen_result *r = &p->result->seen;
+	struct seen_pass pass = {
+		.doubt = o->guard ? &o->absence->doubt : NULL, .barred = p->barred, .keep = o->fix};
+	/* A look at a part of the jobs would forget the others. */
+	if (!p->bound.sql.look_seen || o->owner || o->dead_only || p->result->stopped)
+		return DEFIB_OK;
+	r->asked = r->off = true;
+	if (o->fix || o->ledger_off)
+		snprintf(r->why, sizeof r->why, "%s", p->bound.ledger.off_because);
+	if (!p->bound.ledger.ready)
+		return DEFIB_OK;
+	arena_clear(&p->page);
+	defib_err err = seen_look_all(
+		&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page}, &pass, f);
+	*r = (struct seen_result){.asked = true,
+	                          .first = pass.first,
+	                          .off = pass.off,
+	                          .bounded = pass.bounded,
+	                          .kept = pass.kept};
+	snprintf(r->why, sizeof r->why, "%s", pass.why);
+	int64_t limit = o->limit ? o->limit : p->watch->limit;
+	int64_t room = limit ? limit - p->result->found : pass.n;
+	int n = (int)(room < pass.n ? room : pass.n);
+	p->by_memory = true;
+	if (!err && n > 0)
+		err = scan_do_page(p, pass.stuck, n, f);
+	p->by_memory = false;
+	err = take_done(p, true, err, f);
+	arena_clear(&p->page);
+	return err;
+}
+
+static defib_err scan_all_pages(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
 	int64_t limit = o->limit ? o->limit : p->watch->limit;
@@ -380,7 +427,7 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
 	if (!err)
 		p->result->goal = goal_of(p->result->stuck, limit);
-	for (int page = 0; !err && goes_on(p); page++) {
+	for (int page = 0; !err && scan_goes_on(p); page++) {
 		int64_t want = PAGE_ROWS;
 		if (limit && limit - p->result->found < want)
 			want = limit - p->result->found;
@@ -391,12 +438,14 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 			break;
 		arena_clear(&position[page % 2]);
 		keep_position(&facts[n - 1], &position[page % 2], &after);
-		err = do_page(p, facts, n, f);
+		err = scan_do_page(p, facts, n, f);
 		arena_clear(&p->page);
 		if (n < want)
 			break;
 	}
 	err = take_done(p, true, err, f);
+	if (!err)
+		err = scan_seen(p, f);
 	lanes_close(p->lanes);
 	p->lanes = NULL;
 	if (p->result->stuck < p->result->found || !limit)
@@ -411,16 +460,6 @@ static defib_err all_pages(struct scanner *p, struct failure *f)
 
 static const struct judge_rule no_time = {"unreadable", VERDICT_NONE,
                                           "its sign of life cannot be read as a time"};
-
-/* A masked column must not be shown here either. */
-static bool is_masked(const struct scanner *p, enum sign sign)
-{
-	const struct watch *w = p->watch;
-	for (int i = 0; i < w->mask.n; i++)
-		if (sql_names(watch_sign(w, sign)->text, p->bound.binding.engine, w->mask.items[i]))
-			return true;
-	return false;
-}
 
 /* One bad row is reported and set aside; the others were recovered. An error here is ignored. */
 static void report_unreadable(struct scanner *p)
@@ -440,8 +479,8 @@ static void report_unreadable(struct scanner *p)
 		                      .outcome = OUTCOME_REFUSED};
 		memcpy(c.facts.key, all[i].key, sizeof c.facts.key);
 		c.facts.job = all[i].job;
-		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_options[all[i].sign],
-		                         is_masked(p, all[i].sign) ? "****" : all[i].value);
+		c.refusal = arena_printf(&p->page, "%s is not a time: %s", sign_kinds[all[i].sign].option,
+		                         all[i].value);
 		report(p, &c, 1);
 	}
 	arena_clear(&p->page);
@@ -496,7 +535,7 @@ static void look_unseen(struct scanner *p)
 	if (p->seen || !r->running_known || p->watch->may_be_unused)
 		return;
 	if (now >= p->unseen_ms) {
-		unseen_look(p->session->store, p->watch, &p->unseen);
+		unseen_look(p->session->store, p->bound.binding.watch, &p->unseen);
 		p->seen = p->unseen.recorded;
 		p->unseen_ms = now + LATE_EVERY_MS;
 	}
@@ -535,7 +574,7 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (!err && p->options->fix && !p->options->owner)
 		err = retries_fire(&p->carrier, &p->page, &result->retried, f);
 	if (!err)
-		err = all_pages(p, f);
+		err = scan_all_pages(p, f);
 	if (!err)
 		err = end_guard(p, f);
 	if (!err)
@@ -557,6 +596,7 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	arena_clear(&p->page);
 	arena_clear(&p->carrier.arena);
 	f->code = err;
+	masked_failure(p->watch, f);
 	return err;
 }
 
@@ -565,7 +605,7 @@ defib_err scanner_attend(struct scanner *p, struct failure *f)
 	struct scan_result nobody_asks = {0};
 	assert(p->options->guard != NULL);
 	p->result = &nobody_asks;
-	defib_err err = set_up(p, f);
+	defib_err err = scan_set_up(p, f);
 	if (!err)
 		err = begin_guard(p, f);
 	arena_clear(&p->page);

@@ -7,6 +7,7 @@
 #include "recover/bound.h"
 #include "recover/browse.h"
 #include "recover/carry.h"
+#include "recover/judge.h"
 #include "watch/terms.h"
 
 #define SLICE_MS 1000 /* of reading a slow table, before asking whether to go on */
@@ -32,7 +33,7 @@ struct startup_run {
 static bool is_newer(const struct startup_run *r, const struct facts *f)
 {
 	for (int s = 0; s < SIGN_COUNT; s++)
-		if (s != SIGN_EXPIRES && f->has_sign[s] && f->sign_us[s] > r->begun_us)
+		if (!sign_kinds[s].deadline && f->has_sign[s] && f->sign_us[s] > r->begun_us)
 			return true;
 	return false;
 }
@@ -40,7 +41,8 @@ static bool is_newer(const struct startup_run *r, const struct facts *f)
 static struct judgement judge_left(const struct startup_run *r, const struct facts *f)
 {
 	struct judgement j = judge(r->watch, f);
-	bool doubtful = r->options->doubtful && !r->result->all && j.verdict != VERDICT_DEAD;
+	bool doubtful =
+		r->options->doubtful && !r->result->all && !verdict_has(j.verdict, VERDICT_SEEN);
 	/* The watch's remedy at start overrides a hold that no operator made. */
 	bool held = hold_in_force(f->hold) &&
 	            !(r->how.forced && r->result->all && f->hold != HOLD_STATE_OPERATOR);
@@ -51,14 +53,14 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 	return j;
 }
 
-static void prepare(struct startup_run *r, const struct facts *f, const struct judgement *j,
-                    struct candidate *out)
+static void startup_prepare(struct startup_run *r, const struct facts *f, const struct judgement *j,
+                            struct candidate *out)
 {
 	candidate_prepare(r->watch, f, j, &r->how, r->bound.ledger.ready, &r->carrier.arena, out);
 	snprintf(out->decision.rule, sizeof out->decision.rule, RULE_STARTUP);
 	if (r->how.forced)
 		out->decision.cause = RULE_STARTUP;
-	if (out->decision.remedy == REMEDY_RETRY)
+	if (act_has((int)out->decision.remedy, ACT_WAITS))
 		out->retry_us = f->now_us + backoff_us(&r->watch->backoff, f->attempts,
 		                                       chance_draw(&r->carrier.chance));
 }
@@ -73,7 +75,8 @@ static int64_t ran_or_silent_us(const struct browsed *b)
 	return f->now_us - since;
 }
 
-static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, struct failure *f)
+static defib_err startup_do_batch(struct startup_run *r, struct browsed *rows, int n,
+                                  struct failure *f)
 {
 	struct arena *a = &r->carrier.arena;
 	struct candidate *batch = ARENA_ARRAY(a, struct candidate, n + 1);
@@ -90,7 +93,7 @@ static defib_err do_batch(struct startup_run *r, struct browsed *rows, int n, st
 		left[i].mass = mass;
 		left[i].restart = true;
 		struct judgement j = judge_left(r, &left[i]);
-		prepare(r, &left[i], &j, &batch[i]);
+		startup_prepare(r, &left[i], &j, &batch[i]);
 	}
 	r->result->found += nleft;
 	defib_err err = nleft ? carry(&r->carrier, batch, nleft, &r->page, f) : DEFIB_OK;
@@ -122,31 +125,33 @@ static defib_err read_page(struct startup_run *r, const struct browse_position *
 		arena_clear(&r->page);
 		err = session_ready(r->session, f);
 		if (!err)
-			err = browse_jobs(r->session->store, &r->bound.sql, &r->bound.ledger, &ask, &r->page,
-			                  rows, n, more, f);
+			err = browse_jobs(
+				&(struct look){r->session->store, &r->bound.sql, &r->bound.ledger, &r->page}, &ask,
+				rows, n, more, f);
 	} while (err && try_again(&r->carrier, &t, err));
 	if (!err && *n > 0 && r->begun_us == 0)
 		r->begun_us = (*rows)[0].facts.now_us;
 	return err;
 }
 
-static bool goes_on(struct startup_run *r)
+static bool startup_goes_on(struct startup_run *r)
 {
 	const struct startup_options *o = r->options;
 	r->stopped = r->stopped || (o->go_on && !o->go_on(o->ctx));
 	return !r->stopped;
 }
 
-static defib_err do_page(struct startup_run *r, struct browsed *rows, int n, struct failure *f)
+static defib_err startup_do_page(struct startup_run *r, struct browsed *rows, int n,
+                                 struct failure *f)
 {
 	int batch = (int)r->watch->batch;
 	defib_err err = DEFIB_OK;
-	for (int at = 0; at < n && !err && goes_on(r); at += batch)
-		err = do_batch(r, rows + at, n - at < batch ? n - at : batch, f);
+	for (int at = 0; at < n && !err && startup_goes_on(r); at += batch)
+		err = startup_do_batch(r, rows + at, n - at < batch ? n - at : batch, f);
 	return err;
 }
 
-static defib_err all_pages(struct startup_run *r, struct failure *f)
+static defib_err startup_all_pages(struct startup_run *r, struct failure *f)
 {
 	struct arena position[2] = {ARENA_INIT, ARENA_INIT};
 	struct browse_bound bound = {.for_ms = SLICE_MS};
@@ -162,8 +167,8 @@ static defib_err all_pages(struct startup_run *r, struct failure *f)
 		/* The next page begins after this one's last row, whose arena is cleared. */
 		arena_clear(&position[page % 2]);
 		browse_position_copy(more ? &rows[n - 1].at : &bound.end, &position[page % 2], &after);
-		err = do_page(r, rows, n, f);
-		more = (more || bound.cut) && goes_on(r);
+		err = startup_do_page(r, rows, n, f);
+		more = (more || bound.cut) && startup_goes_on(r);
 		bound.at_once = bound.by_key;
 	}
 	arena_release(&position[0]);
@@ -230,7 +235,7 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 	if (!err)
 		err = check_remedy(&r, f);
 	if (!err)
-		err = all_pages(&r, f);
+		err = startup_all_pages(&r, f);
 	startup_report_end(&r.report, w, result);
 	bound_release(&r.bound);
 	arena_release(&r.page);
@@ -240,14 +245,8 @@ defib_err startup_reconcile(struct session *session, const struct watch *w,
 
 /* ---- the log ---- */
 
-/* The outcome of a job, as a part of a field's name. */
-static const char *const done_names[] = {
-	[REMEDY_REQUEUE] = "requeued",     [REMEDY_RETRY] = "retried", [REMEDY_FAIL] = "failed",
-	[REMEDY_ROLLBACK] = "rolled_back", [REMEDY_HOLD] = "held",     [REMEDY_REPORT] = "reported",
-};
-
 /* The last place is that of all names that found no place of their own. */
-static void count(struct startup_count *all, int *n, const char *name, int64_t by)
+static void startup_count_name(struct startup_count *all, int *n, const char *name, int64_t by)
 {
 	int i = 0;
 	while (i < *n && i < STARTUP_NAMES_MAX && !text_eq(all[i].name, name))
@@ -264,9 +263,9 @@ static void count_state(struct startup_report *r, const struct watch *w, const c
 {
 	const char *named = state ? state_named(w, state) : "running";
 	char name[64];
-	snprintf(name, sizeof name, "%.40s_%s", named ? named : state, done_names[remedy]);
+	snprintf(name, sizeof name, "%.40s_%s", named ? named : state, act_kinds[remedy].count);
 	log_key(name);
-	count(r->states, &r->nstates, name, by);
+	startup_count_name(r->states, &r->nstates, name, by);
 }
 
 void startup_report_init(struct startup_report *r, const struct watch *w)
@@ -298,7 +297,7 @@ void startup_report_job(struct startup_report *r, const struct watch *w, const s
 		return;
 	snprintf(kind, sizeof kind, "%s", c->facts.kind);
 	log_key(kind);
-	count(r->kinds, &r->nkinds, kind, 1);
+	startup_count_name(r->kinds, &r->nkinds, kind, 1);
 }
 
 void startup_report_end(const struct startup_report *r, const struct watch *w,

@@ -4,17 +4,21 @@
  * The ledger has the row before and after the remedy. If the row still is as the remedy left it,
  * and was not claimed or changed since, the columns are restored in a guarded write like any other.
  */
-#include "recover/by_hand.h"
+
+#include "recover/undo.h"
 
 #include "ledger/events.h"
 #include "ledger/jobs.h"
+#include "ledger/orders.h"
+#include "recover/by_hand.h"
 #include "recover/carry.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "watch/lexer.h"
 
 #include <jansson.h>
 
-struct undoing {
+struct undo_under_way {
 	struct session *session;
 	const struct watch *watch;
 	const struct undo_options *options;
@@ -24,14 +28,7 @@ struct undoing {
 	struct arena arena;
 };
 
-static void refuse(struct candidate *c, const char *why)
-{
-	c->outcome = OUTCOME_REFUSED;
-	c->refusal = why;
-	c->decision.act = false;
-}
-
-static defib_err newest_change(struct undoing *u, const char *job, int64_t after,
+static defib_err newest_change(struct undo_under_way *u, const char *job, int64_t after,
                                struct ledger_row **out, struct failure *f)
 {
 	struct ledger_filter filter = {
@@ -47,14 +44,13 @@ static defib_err newest_change(struct undoing *u, const char *job, int64_t after
 }
 
 /* A hold in our own table wrote nothing to the row: undoing it means releasing the job. */
-static bool is_own_hold(const struct undoing *u, const struct ledger_row *row)
+static bool is_own_hold(const struct undo_under_way *u, const struct ledger_row *row)
 {
-	return text_eq(row->event, act_event(REMEDY_HOLD)) &&
-	       u->watch->actions[REMEDY_HOLD].form == ACTION_NONE;
+	return text_eq(row->event, act_event(REMEDY_HOLD)) && !watch_writes_hold(u->watch);
 }
 
 /* Whether `also` statements ran with it: as the entry says, or, for an old entry, the watch. */
-static bool had_also(const struct undoing *u, const struct ledger_row *row)
+static bool had_also(const struct undo_under_way *u, const struct ledger_row *row)
 {
 	json_auto_t *evidence = row->evidence ? json_read(row->evidence, 0) : NULL;
 	bool had = json_is_true(json_object_get(evidence, "also"));
@@ -67,7 +63,7 @@ static bool had_also(const struct undoing *u, const struct ledger_row *row)
  * The epoch after the remedy, if the entry records it: a remedy may raise it. In older entries it
  * is the judged one, unless a column of `after` is part of it.
  */
-static bool epoch_left(const struct undoing *u, const struct ledger_row *row, int64_t *epoch)
+static bool epoch_left(const struct undo_under_way *u, const struct ledger_row *row, int64_t *epoch)
 {
 	json_auto_t *after = row->after ? json_read(row->after, 0) : NULL;
 	const json_t *left = json_object_get(after, ":epoch");
@@ -89,23 +85,23 @@ static bool epoch_left(const struct undoing *u, const struct ledger_row *row, in
 }
 
 /* Refuses the job unless everything that a claim changes is as the remedy left it. */
-static void guard_claim(struct undoing *u, const struct ledger_row *row, struct candidate *c)
+static void guard_claim(struct undo_under_way *u, const struct ledger_row *row, struct candidate *c)
 {
 	static const struct column_set all;
 	const char *first = NULL;
 	int64_t epoch = 0;
 	int64_t now = c->facts.has_epoch ? c->facts.epoch : 0;
 	if (epoch_left(u, row, &epoch) && epoch != now)
-		refuse(c, arena_printf(&u->arena, "claimed since then: its epoch is %lld and was %lld",
-		                       (long long)now, (long long)epoch));
+		refuse_job(c, REFUSAL_CLAIMED_SINCE,
+		           arena_printf(&u->arena, "%lld and was %lld", (long long)now, (long long)epoch));
 	else if (row->after && !columns_same(row->after, c->facts.before, &all, &u->arena, &first)) {
-		refuse(c, first);
+		refuse_job(c, REFUSAL_CHANGED_SINCE, first);
 		c->outcome = OUTCOME_CHANGED;
 	}
 }
 
 /* The hold that the act ended, as the entry keeps it. */
-static struct hold ended_hold(struct undoing *u, const struct ledger_row *row)
+static struct hold ended_hold(struct undo_under_way *u, const struct ledger_row *row)
 {
 	json_auto_t *before = row->before ? json_read(row->before, 0) : NULL;
 	const json_t *hold = json_object_get(before, BEFORE_HOLD);
@@ -125,24 +121,25 @@ static struct hold ended_hold(struct undoing *u, const struct ledger_row *row)
 	                     .sign_us = json_integer_value(sign)};
 }
 
-static defib_err guard(struct undoing *u, const struct ledger_row *row, struct candidate *c,
-                       struct failure *f)
+static defib_err undo_guard(struct undo_under_way *u, const struct ledger_row *row,
+                            struct candidate *c, struct failure *f)
 {
 	struct ledger_row *since;
 	defib_err err = newest_change(u, row->job, row->id, &since, f);
 	if (err)
 		return err;
 	if (since)
-		refuse(c, arena_printf(&u->arena, "%s by %s since, at %s", since->event, since->actor,
-		                       since->at));
+		refuse_job(c, REFUSAL_CHANGED_SINCE,
+		           arena_printf(&u->arena, "%s by %s since, at %s", since->event, since->actor,
+		                        since->at));
 	else if (text_eq(row->event, ENTRY_UNDONE))
-		refuse(c, "it was already undone");
+		refuse_job(c, REFUSAL_UNDONE_ALREADY, NULL);
 	else if (text_eq(row->event, ENTRY_HOLD_REVERTED))
-		refuse(c, "its hold was already undone");
+		refuse_job(c, REFUSAL_HOLD_UNDONE_ALREADY, NULL);
 	else if (had_also(u, row))
-		refuse(c, "your own statements (also:) ran with it, which defib cannot undo");
+		refuse_job(c, REFUSAL_ALSO_RAN, NULL);
 	else if (!is_own_hold(u, row) && (!row->before || !row->after))
-		refuse(c, "your own statements (sql:, call:) or a release did it, which defib cannot undo");
+		refuse_job(c, REFUSAL_OWN_STATEMENTS, NULL);
 	else
 		guard_claim(u, row, c);
 	if (is_own_hold(u, row)) {
@@ -152,8 +149,8 @@ static defib_err guard(struct undoing *u, const struct ledger_row *row, struct c
 	return DEFIB_OK;
 }
 
-static defib_err prepare(struct undoing *u, const struct ledger_row *row, const struct facts *facts,
-                         struct candidate *c, struct failure *f)
+static defib_err undo_prepare(struct undo_under_way *u, const struct ledger_row *row,
+                              const struct facts *facts, struct candidate *c, struct failure *f)
 {
 	const struct undo_options *o = u->options;
 	AUTO_BUF evidence = BUF_INIT;
@@ -173,26 +170,47 @@ static defib_err prepare(struct undoing *u, const struct ledger_row *row, const 
 	buf_add_json(&evidence, row->batch);
 	buf_add(&evidence, "}");
 	c->evidence = arena_strdup(&u->arena, buf_text(&evidence));
-	return guard(u, row, c, f);
+	return undo_guard(u, row, c, f);
 }
 
-static defib_err look(struct undoing *u, const struct ledger_row *rows, int n,
-                      struct candidate *out, struct failure *f)
+/*
+ * An entry says what to write. Whoever may add entries for one watch may name another watch in
+ * them, and a batch that is there already.
+ */
+static defib_err undo_refuse_foreign(struct undo_under_way *u, const struct ledger_row *rows, int n,
+                                     struct candidate *out, struct failure *f)
 {
-	struct facts *facts;
-	defib_err err = look_each(u->session->store, &u->bound.sql, &u->bound.ledger,
-	                          JOBS_OF(rows, job, n, &u->arena), n, &u->arena, &facts, f);
+	const char **roles = NULL, *role = NULL, *refusal = NULL;
+	defib_err err = ledger_roles(u->session->store, rows, n, &u->arena, &roles, f);
 	for (int i = 0; !err && i < n; i++) {
-		out[i] = (struct candidate){.facts = {.job = rows[i].job}, .outcome = OUTCOME_MISSING};
-		if (facts[i].job)
-			err = prepare(u, &rows[i], &facts[i], &out[i], f);
+		if (i == 0 || !text_eq(role, roles[i]))
+			err = order_check_entry(u->session->store, u->watch, roles[i], &u->arena, &refusal, f);
+		role = roles[i];
+		if (refusal && out[i].outcome != OUTCOME_MISSING)
+			refuse_job(&out[i], REFUSAL_ENTRY_OF_ROLE,
+			           arena_printf(&u->arena, "role %s: %s", role, refusal));
 	}
 	return err;
 }
 
+static defib_err undo_look(struct undo_under_way *u, const struct ledger_row *rows, int n,
+                           struct candidate *out, struct failure *f)
+{
+	struct facts *facts;
+	defib_err err =
+		look_each(&(struct look){u->session->store, &u->bound.sql, &u->bound.ledger, &u->arena},
+	              JOBS_OF(rows, job, n, &u->arena), n, &facts, f);
+	for (int i = 0; !err && i < n; i++) {
+		out[i] = (struct candidate){.facts = {.job = rows[i].job}, .outcome = OUTCOME_MISSING};
+		if (facts[i].job)
+			err = undo_prepare(u, &rows[i], &facts[i], &out[i], f);
+	}
+	return err ? err : undo_refuse_foreign(u, rows, n, out, f);
+}
+
 /* The changes to undo: all of a batch, or the newest of a job. */
-static defib_err find(struct undoing *u, int64_t after, struct ledger_row **out, int *n,
-                      int64_t *last, struct failure *f)
+static defib_err undo_find(struct undo_under_way *u, int64_t after, struct ledger_row **out, int *n,
+                           int64_t *last, struct failure *f)
 {
 	const struct undo_options *o = u->options;
 	struct ledger_filter filter = {
@@ -215,7 +233,7 @@ static defib_err find(struct undoing *u, int64_t after, struct ledger_row **out,
 	return err;
 }
 
-static void tell(struct undoing *u, const struct candidate *batch, int n)
+static void undo_report_batch(struct undo_under_way *u, const struct candidate *batch, int n)
 {
 	for (int i = 0; i < n; i++) {
 		u->result->outcomes[batch[i].outcome]++;
@@ -224,21 +242,21 @@ static void tell(struct undoing *u, const struct candidate *batch, int n)
 	}
 }
 
-static defib_err undo_some(struct undoing *u, const struct ledger_row *rows, int n,
+static defib_err undo_some(struct undo_under_way *u, const struct ledger_row *rows, int n,
                            struct failure *f)
 {
 	struct candidate *batch = ARENA_ARRAY(&u->arena, struct candidate, n);
-	defib_err err = look(u, rows, n, batch, f);
+	defib_err err = undo_look(u, rows, n, batch, f);
 	int acting = err || u->options->dry_run ? 0 : acting_first(batch, n, &u->arena);
 	if (acting)
 		err = carry(&u->carrier, batch, acting, &u->arena, f);
 	if (!err)
-		tell(u, batch, n);
+		undo_report_batch(u, batch, n);
 	arena_clear(&u->carrier.arena);
 	return err;
 }
 
-static defib_err undo_all(struct undoing *u, struct failure *f)
+static defib_err undo_all(struct undo_under_way *u, struct failure *f)
 {
 	struct ledger_row *rows;
 	int64_t last = 0, after = 0;
@@ -250,7 +268,7 @@ static defib_err undo_all(struct undoing *u, struct failure *f)
 		return fail(f, DEFIB_REFUSED, "there is no ledger to undo from (%s)",
 		            u->bound.ledger.off_because);
 	while (!err) {
-		err = find(u, after, &rows, &n, &last, f);
+		err = undo_find(u, after, &rows, &n, &last, f);
 		if (err || last == 0)
 			break;
 		if (n > 0)
@@ -266,7 +284,7 @@ static defib_err undo_all(struct undoing *u, struct failure *f)
 defib_err undo(struct session *session, const struct watch *w, const struct undo_options *o,
                struct by_hand_result *result)
 {
-	struct undoing u = {.session = session, .watch = w, .options = o, .result = result};
+	struct undo_under_way u = {.session = session, .watch = w, .options = o, .result = result};
 	struct failure *f = &result->failure;
 	*result = (struct by_hand_result){0};
 	u.carrier = (struct carrier){

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* detect.c: finds the queues of a database; see propose.h. */
+
+#include "setup/detect.h"
+
 #include "setup/propose.h"
 
 #include "embedded.h"
+#include "setup/propose_lines.h"
+#include "setup/propose_try.h"
+#include "setup/trust.h"
 #include "store/dialect.h"
+#include "store/sql.h"
+#include "watch/check.h"
 #include "watch/lexer.h"
+#include "watch/options.h"
 
 /* Presets in which every queue has a table of its own: the beginning of its name. */
 static const struct {
@@ -51,8 +60,8 @@ static bool preset_watch(const struct detected *d, const char *text, enum store_
 }
 
 /* Whether it fits: its expressions exist, and its look can be prepared. */
-static defib_err fits(struct store *s, struct arena *a, const struct watch *w,
-                      struct watch_sql *sql, bool *yes, struct failure *f)
+static defib_err detect_fits(struct store *s, struct arena *a, const struct watch *w,
+                             struct watch_sql *sql, bool *yes, struct failure *f)
 {
 	struct binding *b = ARENA_NEW(a, struct binding);
 	struct store_column *cols;
@@ -83,8 +92,8 @@ static const char *state_sql(const struct binding *b, struct arena *a)
 }
 
 /* If the states are times or similar, there are too many: then none is reported. */
-static void count_states(struct store *s, const struct binding *b, struct arena *a,
-                         struct detected *d)
+static void detect_count_states(struct store *s, const struct binding *b, struct arena *a,
+                                struct detected *d)
 {
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
@@ -108,6 +117,15 @@ static void count_states(struct store *s, const struct binding *b, struct arena 
 	}
 }
 
+/* A table whose owner's code would run with our rights. */
+static defib_err detect_leave_out(struct detection *out, struct failure *f, struct arena *a)
+{
+	if (out->nleft_out++ == 0)
+		out->left_out = arena_strdup(a, f->what);
+	fail_clear(f);
+	return DEFIB_OK;
+}
+
 static defib_err try_preset(struct store *s, struct arena *a, const char *text, struct detected d,
                             struct detection *out, struct failure *f)
 {
@@ -116,12 +134,16 @@ static defib_err try_preset(struct store *s, struct arena *a, const char *text, 
 	bool yes = false;
 	if (!preset_watch(&d, text, s->engine, a, w))
 		return DEFIB_OK;
-	defib_err err = fits(s, a, w, sql, &yes, f);
+	defib_err err = trust_watch(s, w, false, f);
+	if (err == DEFIB_REFUSED)
+		return detect_leave_out(out, f, a);
+	if (!err)
+		err = detect_fits(s, a, w, sql, &yes, f);
 	if (err || !yes)
 		return err;
 	d.table = w->table;
 	watch_seen(s, sql, a, &d.seen);
-	count_states(s, sql->binding, a, &d);
+	detect_count_states(s, sql->binding, a, &d);
 	out->items[out->n++] = d;
 	return DEFIB_OK;
 }
@@ -176,7 +198,9 @@ static defib_err try_table(struct store *s, struct arena *a, const char *table,
 	struct proposal_seen seen;
 	struct failure hard = {0};
 	struct detected *d = &out->items[out->n];
-	if (table_facts_read(s, table, a, &facts, &hard)) {
+	if (trust_table(s, table, false, &hard) || table_facts_read(s, table, a, &facts, &hard)) {
+		if (hard.code == DEFIB_REFUSED)
+			return detect_leave_out(out, &hard, a);
 		*f = hard;
 		return s->lost ? f->code : DEFIB_OK;
 	}

@@ -6,10 +6,19 @@
  * A check is a row; it reports what it found, and nothing else depends on its text. Checks of a
  * watch run in order: a check that would only repeat the problem of an earlier one is skipped.
  */
+#include "embedded.h"
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
+#include "setup/doctor_plan.h"
+#include "setup/doctor_rights.h"
+#include "setup/doctor_running.h"
+#include "setup/doctor_trial.h"
+#include "setup/doctor_watch.h"
+#include "setup/propose_lines.h"
 #include "store/dialect.h"
+#include "store/sql.h"
+#include "watch/schemas.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -141,21 +150,6 @@ static void check_clock(struct examination *x)
 		      ahead > 0 ? "older than they are" : "younger than they are");
 }
 
-/* Sessions that may hold rows of a watched table: a reader's lock on it blocks none. */
-static const char idle_sql[] =
-	"SELECT a.pid, coalesce(nullif(a.application_name, ''), 'no application_name'), "
-	"extract(epoch FROM clock_timestamp() - a.state_change)::bigint, "
-	"string_agg(DISTINCT w.name, ', ') "
-	"FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.granted "
-	"JOIN (SELECT t.name, to_regclass(t.name) AS oid FROM json_array_elements_text($1::json) "
-	"AS t(name)) w ON l.relation = w.oid OR l.relation IN (SELECT relid FROM "
-	"pg_partition_tree(w.oid)) "
-	"WHERE a.state LIKE 'idle in transaction%' AND l.mode <> 'AccessShareLock' "
-	"AND a.datname = current_database() AND l.database = (SELECT oid FROM pg_database WHERE "
-	"datname = current_database()) "
-	"AND a.state_change <= clock_timestamp() - $2::bigint * interval '1 microsecond' "
-	"GROUP BY 1, 2, 3 ORDER BY 3 DESC LIMIT 20";
-
 static void watched_tables(const struct doctor *d, struct buf *out)
 {
 	AUTO_BUF table = BUF_INIT;
@@ -178,7 +172,7 @@ static void check_idle(struct examination *x)
 	AUTO_BUF tables = BUF_INIT;
 	watched_tables(x->doctor, &tables);
 	struct store_param params[] = {P_TEXT(buf_text(&tables)), P_INT(x->doctor->idle_us)};
-	bool good = asked(x, idle_sql, params, 2, &rows) &&
+	bool good = asked(x, sql_postgres_doctor_idle, params, 2, &rows) &&
 	            asked(x, "SELECT pg_has_role('pg_read_all_stats', 'USAGE')", NULL, 0, &sees);
 	if (!good)
 		return;
@@ -197,7 +191,7 @@ static void check_idle(struct examination *x)
 }
 
 /* The file must be writable, and so must its directory, where SQLite keeps the journal. */
-static void check_file(struct examination *x)
+static void doctor_check_file(struct examination *x)
 {
 	struct store_rows rows;
 	if (!asked(x, "PRAGMA database_list", NULL, 0, &rows))
@@ -283,24 +277,25 @@ static void check_watches(struct examination *x)
 
 enum { ON_SERVER = 1, ON_FILE = 2, ON_BOTH = 3 };
 
-struct check {
+struct doctor_check {
 	const char *id;
 	int engines;
-	enum stage least; /* of a watch */
+	enum examined least; /* of a watch */
 	void (*run)(struct examination *x);
 };
 
-static const struct check database_checks[] = {
+static const struct doctor_check database_checks[] = {
 	{"version", ON_BOTH, STAGE_NONE, check_version},
 	{"tls", ON_SERVER, STAGE_NONE, check_tls},
 	{"pooler", ON_SERVER, STAGE_NONE, check_pooler},
 	{"timeline", ON_SERVER, STAGE_NONE, check_timeline},
 	{"writable", ON_SERVER, STAGE_NONE, check_writable},
-	{"writable", ON_FILE, STAGE_NONE, check_file},
+	{"writable", ON_FILE, STAGE_NONE, doctor_check_file},
 	{"clock", ON_SERVER, STAGE_NONE, check_clock},
 	{"idle", ON_SERVER, STAGE_NONE, check_idle},
 	{"journal", ON_FILE, STAGE_NONE, check_journal},
 	{"integrity", ON_FILE, STAGE_NONE, check_integrity},
+	{"schema", ON_SERVER, STAGE_NONE, check_schema},
 	{"ledger", ON_BOTH, STAGE_NONE, check_ledger},
 	{"sequences", ON_SERVER, STAGE_NONE, check_sequences},
 	{"daemon", ON_SERVER, STAGE_NONE, check_daemon_tables},
@@ -308,7 +303,7 @@ static const struct check database_checks[] = {
 	{"watches", ON_BOTH, STAGE_NONE, check_watches},
 };
 
-static const struct check watch_checks[] = {
+static const struct doctor_check watch_checks[] = {
 	{"fits", ON_BOTH, STAGE_NONE, check_fits},
 	{"types", ON_BOTH, STAGE_FITS, check_types},
 	{"key", ON_BOTH, STAGE_FITS, check_key},
@@ -320,7 +315,9 @@ static const struct check watch_checks[] = {
 	{"index", ON_FILE, STAGE_READS, check_plan_sqlite},
 	{"look", ON_BOTH, STAGE_BOUNDED, check_look},
 	{"sign", ON_BOTH, STAGE_BOUNDED, check_signs},
+	{"overlap", ON_BOTH, STAGE_BOUNDED, check_overlap},
 	{"remedy", ON_BOTH, STAGE_BOUNDED, check_remedies},
+	{"lists", ON_BOTH, STAGE_BOUNDED, check_lists},
 	{"threshold", ON_BOTH, STAGE_NONE, check_threshold},
 	{"owner", ON_BOTH, STAGE_NONE, check_owner},
 	{"loop", ON_BOTH, STAGE_NONE, check_loop},
@@ -416,10 +413,10 @@ const char *bare_table(struct examination *x)
 	return name;
 }
 
-static void run_checks(struct examination *x, const struct check *checks, size_t n)
+static void run_checks(struct examination *x, const struct doctor_check *checks, size_t n)
 {
 	for (size_t i = 0; i < n && !x->store->lost; i++) {
-		const struct check *c = &checks[i];
+		const struct doctor_check *c = &checks[i];
 		if (!(c->engines & (store_dialect(x->store)->is_file ? ON_FILE : ON_SERVER)) ||
 		    x->stage < c->least)
 			continue;
@@ -431,15 +428,22 @@ static void run_checks(struct examination *x, const struct check *checks, size_t
 static void examine_watch(struct examination *x, const struct watch *w)
 {
 	AUTO_BUF table = BUF_INIT;
-	x->watch = w;
+	struct failure ignored = {0}; /* it is reported when the watch is bound */
 	x->stage = STAGE_NONE;
 	x->check = "enabled";
-	sql_table(&table, w->table);
+	if (watch_home(x->store, w, &x->arena, &x->watch, &ignored))
+		x->watch = w;
+	sql_table(&table, x->watch->table);
 	x->table = arena_strdup(&x->arena, buf_text(&table));
-	if (w->enabled)
-		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
-	else
+	if (!w->enabled)
 		found(x, FINDING_OK, NULL, "off: %s", w->off_because);
+	else if (check_code(x))
+		run_checks(x, watch_checks, sizeof watch_checks / sizeof *watch_checks);
+	if (x->stage == STAGE_BOUNDED) {
+		struct binding *b = ARENA_ARRAY(&x->arena, struct binding, 1);
+		*b = x->binding;
+		x->before[x->nbefore++] = b;
+	}
 	x->watch = NULL;
 }
 
@@ -492,6 +496,7 @@ void doctor_examine(const struct doctor *d)
 	struct examination x = {.doctor = d};
 	assert(d->store.read_only && d->found);
 	if (reach(&x)) {
+		x.before = ARENA_ARRAY(&x.arena, const struct binding *, d->nwatches + 1);
 		learn_names(&x);
 		run_checks(&x, database_checks, sizeof database_checks / sizeof *database_checks);
 		for (int i = 0; i < d->nwatches && !x.store->lost; i++)

@@ -7,9 +7,9 @@
  * Each check examines one aspect of a database or a watch and reports ok, warn or FAIL, in one
  * sentence, with the SQL or action that fixes it. Findings are data: the command line prints them,
  * the page shows them. Every statement runs in a read-only transaction of a read-only session. The
- * exceptions must be requested, and are rolled back: remedies are tried on a row, and only those
- * that do nothing that outlasts the transaction (doctor_trial.c); an index that is to be proposed
- * is tried on an empty temporary copy (doctor_plan.c).
+ * exceptions must be requested, and are rolled back: remedies and the lists of `work:` are tried on
+ * a row, and only those that do nothing that outlasts the transaction (doctor_trial.c); an index
+ * that is to be proposed is tried on an empty temporary copy (doctor_plan.c).
  */
 #ifndef SETUP_DOCTOR_H
 #define SETUP_DOCTOR_H

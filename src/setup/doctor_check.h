@@ -10,7 +10,7 @@
 #include "watch/compile.h"
 
 /* How far a watch got: checks that need more are skipped. */
-enum stage { STAGE_NONE, STAGE_FITS, STAGE_READS, STAGE_BOUNDED };
+enum examined { STAGE_NONE, STAGE_FITS, STAGE_READS, STAGE_BOUNDED };
 
 /* For tables of at least this many rows, reading the whole table is a FAIL. */
 #define LARGE_TABLE_ROWS 10000
@@ -29,7 +29,11 @@ struct examination {
 	const char *table; /* quoted */
 	struct binding binding;
 	struct watch_sql sql;
-	enum stage stage;
+	enum examined stage;
+
+	/* The watches before it whose scans are bounded, so that their conditions may be read. */
+	const struct binding **before;
+	int nbefore;
 };
 
 /* Report a finding. `fix` may be NULL. */
@@ -54,40 +58,5 @@ const char *grouped(struct examination *x, int64_t n);
 
 /* The name of the watch's table without its schema and quotes. */
 const char *bare_table(struct examination *x);
-
-/* defib's own tables (doctor_rights.c). */
-void check_ledger(struct examination *x);
-void check_sequences(struct examination *x);
-void check_daemon_tables(struct examination *x);
-void check_work_tables(struct examination *x);
-
-/* Of a watch (doctor_watch.c). */
-void check_fits(struct examination *x);
-void check_types(struct examination *x);
-void check_key(struct examination *x);
-void check_look(struct examination *x);
-void check_threshold(struct examination *x);
-void check_owner(struct examination *x);
-void check_loop(struct examination *x);
-void check_hold(struct examination *x);
-void check_signs(struct examination *x);
-/* Whether `running` matches existing rows (doctor_running.c). */
-void check_running(struct examination *x);
-/* Whether its remedies work, tried on a row (doctor_trial.c). */
-void check_remedies(struct examination *x);
-/* Which sessions claim its rows (doctor_watch.c). */
-void check_attached(struct examination *x);
-/* Its privileges (doctor_rights.c) and its plan (doctor_plan.c). */
-void check_read(struct examination *x);
-void check_write(struct examination *x);
-void check_policies(struct examination *x);
-void check_plan(struct examination *x);
-void check_plan_sqlite(struct examination *x);
-/* A statement that creates an index, as advice: not on a view, but on the table behind it. */
-const char *index_advice(struct examination *x, const char *statement);
-/* Whether an index can be built without blocking writers: PostgreSQL, not a partitioned table. */
-bool indexes_concurrently(struct examination *x);
-/* The GRANTs that a statement lacks, or NULL if they cannot be determined. */
-const char *missing_grants(struct examination *x, const char *sql);
 
 #endif

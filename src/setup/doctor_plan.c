@@ -9,6 +9,10 @@
  * An index is proposed only if the planner would use it: it is created on an empty copy of the
  * table, a temporary one, in a transaction that is rolled back.
  */
+
+#include "setup/doctor_plan.h"
+
+#include "embedded.h"
 #include "setup/doctor_check.h"
 
 #include "store/dialect.h"
@@ -31,7 +35,7 @@ struct other_scan {
 };
 
 /* What a plan does with the watched table, and which other tables it reads completely. */
-struct plan {
+struct scan_plan {
 	bool whole;
 	double matching; /* rows that the planner expects to pass the condition then */
 	int nindexes;
@@ -40,7 +44,7 @@ struct plan {
 	struct other_scan others[OTHERS_MAX];
 };
 
-static const char *text_of(const json_t *node, const char *key)
+static const char *plan_text_of(const json_t *node, const char *key)
 {
 	const char *text = json_string_value(json_object_get(node, key));
 	return text ? text : "";
@@ -49,40 +53,41 @@ static const char *text_of(const json_t *node, const char *key)
 /* The watched table is t; its partitions are t_1, t_2, … */
 static bool is_watched(const json_t *node)
 {
-	const char *alias = text_of(node, "Alias");
+	const char *alias = plan_text_of(node, "Alias");
 	if (alias[0] != 't' || !json_object_get(node, "Relation Name"))
 		return false;
 	return alias[1] == '\0' || (alias[1] == '_' && isdigit((unsigned char)alias[2]));
 }
 
 static void note_index(struct examination *x, const json_t *node, const char *schema, double cost,
-                       struct plan *p)
+                       struct scan_plan *p)
 {
 	if (p->nindexes == INDEXES_MAX)
 		return;
 	p->indexes[p->nindexes++] = (struct used_index){
 		.schema = arena_strdup(&x->arena, schema),
-		.name = arena_strdup(&x->arena, text_of(node, "Index Name")),
+		.name = arena_strdup(&x->arena, plan_text_of(node, "Index Name")),
 		.narrows = json_object_get(node, "Index Cond") != NULL,
 		.cost = cost,
 	};
 }
 
-static void note_other(struct examination *x, const json_t *node, struct plan *p)
+static void note_other(struct examination *x, const json_t *node, struct scan_plan *p)
 {
 	if (p->nothers == OTHERS_MAX)
 		return;
 	p->others[p->nothers++] = (struct other_scan){
-		.schema = arena_strdup(&x->arena, text_of(node, "Schema")),
-		.table = arena_strdup(&x->arena, text_of(node, "Relation Name")),
-		.filter = arena_strdup(&x->arena, text_of(node, "Filter")),
+		.schema = arena_strdup(&x->arena, plan_text_of(node, "Schema")),
+		.table = arena_strdup(&x->arena, plan_text_of(node, "Relation Name")),
+		.filter = arena_strdup(&x->arena, plan_text_of(node, "Filter")),
 	};
 }
 
 /* `heap` is the bitmap scan above, if any: its index nodes do not name their table. */
-static void walk(struct examination *x, const json_t *node, const json_t *heap, struct plan *p)
+static void plan_walk(struct examination *x, const json_t *node, const json_t *heap,
+                      struct scan_plan *p)
 {
-	const char *type = text_of(node, "Node Type");
+	const char *type = plan_text_of(node, "Node Type");
 	double cost = json_number_value(json_object_get(node, "Total Cost"));
 
 	if (text_eq(type, "Seq Scan") && is_watched(node)) {
@@ -91,15 +96,15 @@ static void walk(struct examination *x, const json_t *node, const json_t *heap, 
 	} else if (text_eq(type, "Seq Scan")) {
 		note_other(x, node, p);
 	} else if (text_eq(type, "Bitmap Index Scan") && heap) {
-		note_index(x, node, text_of(heap, "Schema"), cost, p);
+		note_index(x, node, plan_text_of(heap, "Schema"), cost, p);
 	} else if (is_watched(node) && json_object_get(node, "Index Name")) {
-		note_index(x, node, text_of(node, "Schema"), cost, p);
+		note_index(x, node, plan_text_of(node, "Schema"), cost, p);
 	}
 	if (text_eq(type, "Bitmap Heap Scan"))
 		heap = is_watched(node) ? node : NULL;
 	const json_t *children = json_object_get(node, "Plans");
 	for (size_t i = 0; i < json_array_size(children); i++)
-		walk(x, json_array_get(children, i), heap, p);
+		plan_walk(x, json_array_get(children, i), heap, p);
 }
 
 /*
@@ -125,8 +130,8 @@ static const json_t *explain_in(struct examination *x, struct store *s, const ch
 	return json_object_get(json_array_get(*document, 0), "Plan");
 }
 
-static const json_t *explain(struct examination *x, const char *sql, bool dear_scans,
-                             json_t **document, struct failure *f)
+static const json_t *explain_statement(struct examination *x, const char *sql, bool dear_scans,
+                                       json_t **document, struct failure *f)
 {
 	*document = NULL;
 	if (store_begin(x->store, TX_READ, f))
@@ -136,14 +141,14 @@ static const json_t *explain(struct examination *x, const char *sql, bool dear_s
 	return root;
 }
 
-static bool plan_look(struct examination *x, bool dear_scans, struct plan *p)
+static bool plan_explain_look(struct examination *x, bool dear_scans, struct scan_plan *p)
 {
 	struct failure f = {0};
 	json_auto_t *document = NULL;
-	const json_t *root = explain(x, x->sql.look_first, dear_scans, &document, &f);
-	*p = (struct plan){0};
+	const json_t *root = explain_statement(x, x->sql.look_first, dear_scans, &document, &f);
+	*p = (struct scan_plan){0};
 	if (root)
-		walk(x, root, NULL, p);
+		plan_walk(x, root, NULL, p);
 	else
 		unclear(x, &f);
 	return root != NULL;
@@ -155,7 +160,7 @@ static bool estimate(struct examination *x, int64_t *rows, double *cost)
 	struct failure f = {0};
 	json_auto_t *document = NULL;
 	const char *sql = arena_printf(&x->arena, "SELECT * FROM %s LIMIT $1::bigint", x->table);
-	const json_t *root = explain(x, sql, false, &document, &f);
+	const json_t *root = explain_statement(x, sql, false, &document, &f);
 	const json_t *scan = json_array_get(json_object_get(root, "Plans"), 0);
 	if (!root)
 		unclear(x, &f);
@@ -178,7 +183,8 @@ static bool is_partial(struct examination *x, const struct used_index *index)
 }
 
 /* Whether every index of a plan skips most of the table. */
-static bool serves(struct examination *x, const struct plan *p, double whole_cost, bool large)
+static bool plan_serves(struct examination *x, const struct scan_plan *p, double whole_cost,
+                        bool large)
 {
 	if (p->whole || p->nindexes == 0)
 		return false;
@@ -191,19 +197,14 @@ static bool serves(struct examination *x, const struct plan *p, double whole_cos
 	return true;
 }
 
-static void check_others(struct examination *x, const struct plan *p)
+static void check_others(struct examination *x, const struct scan_plan *p)
 {
 	for (int i = 0; i < p->nothers; i++) {
 		const struct other_scan *o = &p->others[i];
 		struct store_param params[] = {P_TEXT(o->schema), P_TEXT(o->table)};
 		struct store_rows rows;
-		if (!asked(x,
-		           "SELECT CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint ELSE "
-		           "pg_relation_size(c.oid) / 100 END, format('%I.%I', n.nspname, c.relname) FROM "
-		           "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-		           "WHERE n.nspname = $1 AND c.relname = $2",
-		           params, 2, &rows) ||
-		    rows.nrows == 0 || row_int(&rows, 0, 0, 0) <= LARGE_TABLE_ROWS)
+		if (!asked(x, sql_postgres_doctor_table_size, params, 2, &rows) || rows.nrows == 0 ||
+		    row_int(&rows, 0, 0, 0) <= LARGE_TABLE_ROWS)
 			continue;
 		found(x, FINDING_FAIL,
 		      arena_printf(&x->arena, "create an index on %s for %s", row_text(&rows, 0, 1),
@@ -317,10 +318,10 @@ static defib_err trial_serves(struct examination *x, struct store *s, const char
 	}
 	json_auto_t *document = NULL;
 	const json_t *root = explain_in(x, s, look, true, &document, f);
-	struct plan p = {0};
+	struct scan_plan p = {0};
 	if (!root)
 		return f->code ? f->code : DEFIB_DATABASE;
-	walk(x, root, NULL, &p);
+	plan_walk(x, root, NULL, &p);
 	*serves = !p.whole && p.nindexes > 0;
 	for (int i = 0; i < p.nindexes; i++)
 		*serves = *serves && (partial || p.indexes[i].narrows);
@@ -402,9 +403,9 @@ static const char *index_fix(struct examination *x)
 	return index_advice(x, arena_printf(&x->arena, "%s;", buf_text(&sql)));
 }
 
-static void not_served(struct examination *x, const struct plan *p, int64_t rows)
+static void not_served(struct examination *x, const struct scan_plan *p, int64_t rows)
 {
-	struct plan forced;
+	struct scan_plan forced;
 	if (rows > LARGE_TABLE_ROWS) {
 		const char *most = "no index would be used, because most rows are running and past their "
 						   "limit: recover them, or correct running: in the watch";
@@ -415,9 +416,9 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 		return;
 	}
 	x->stage = STAGE_BOUNDED;
-	if (!plan_look(x, true, &forced))
+	if (!plan_explain_look(x, true, &forced))
 		return;
-	if (serves(x, &forced, 0, false))
+	if (plan_serves(x, &forced, 0, false))
 		found(x, FINDING_OK, NULL, "the table is small; the scan uses index %s when it grows",
 		      forced.indexes[0].name);
 	else
@@ -429,15 +430,15 @@ static void not_served(struct examination *x, const struct plan *p, int64_t rows
 
 void check_plan(struct examination *x)
 {
-	struct plan p;
+	struct scan_plan p;
 	int64_t rows;
 	double whole_cost;
-	if (!plan_look(x, false, &p) || !estimate(x, &rows, &whole_cost))
+	if (!plan_explain_look(x, false, &p) || !estimate(x, &rows, &whole_cost))
 		return;
 	if (all_rows_run(x->watch)) {
 		x->stage = STAGE_BOUNDED;
 		found(x, FINDING_OK, NULL, "every row of the table is running: a scan reads them all");
-	} else if (serves(x, &p, whole_cost, rows > LARGE_TABLE_ROWS)) {
+	} else if (plan_serves(x, &p, whole_cost, rows > LARGE_TABLE_ROWS)) {
 		x->stage = STAGE_BOUNDED;
 		found(x, FINDING_OK, NULL, "the scan uses index %s", p.indexes[0].name);
 	} else {

@@ -7,47 +7,18 @@
  * plans, and planning evaluates functions; so statements that write, in which the user may call any
  * function, are only compared with the catalog.
  */
+
+#include "setup/doctor_rights.h"
+
+#include "embedded.h"
 #include "setup/doctor_check.h"
 
 #include "ledger/schema.h"
 #include "recover/census.h"
+#include "setup/trust.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lexer.h"
-
-/*
- * Relations and functions that a statement names, and the privileges on them that the role lacks.
- * $2: the database refused the statement. Then tables with privileges on some columns count too,
- * but come last: another one is more likely to be the problem. Otherwise they are taken as enough.
- */
-static const char grants_sql[] =
-	"WITH named AS (SELECT c.oid, n.nspname, c.relname, "
-	"'(\"([^\"]|\"\")+\"\\.|\\w+\\.)?(\"' || regexp_replace(replace(c.relname, '\"', '\"\"'), "
-	"'(\\W)', "
-	"'\\\\\\1', 'g') || '\"|' || regexp_replace(c.relname, '(\\W)', '\\\\\\1', 'g') || "
-	"'(?![\\w\"]))' AS pattern FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-	"WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND (pg_table_is_visible(c.oid) OR "
-	"strpos($1, n.nspname) > 0) AND strpos($1, replace(c.relname, '\"', '\"\"')) > 0), "
-	"lacks AS (SELECT nspname, relname, p.privilege, "
-	"CASE WHEN p.privilege = 'DELETE' THEN false ELSE has_any_column_privilege(oid, p.privilege) "
-	"AND ($2::bigint = 0 OR p.privilege = 'SELECT') END AS partly FROM named, "
-	"(VALUES ('SELECT', '\\m(from|join|using)\\s+(only\\s+)?' || CASE WHEN $2::bigint = 0 THEN '' "
-	"ELSE '|,\\s*' END), ('INSERT', "
-	"'\\minto\\s+'), ('UPDATE', '\\mupdate\\s+(only\\s+)?'), ('DELETE', "
-	"'\\mdelete\\s+from\\s+(only\\s+)?')) AS p(privilege, place) "
-	"WHERE $1 ~* ('(' || p.place || ')' || pattern) AND NOT has_table_privilege(oid, "
-	"p.privilege)), "
-	"grants AS (SELECT format('GRANT %s ON %I.%I TO %I;', string_agg(privilege, ', ' ORDER BY "
-	"privilege DESC), nspname, relname, current_user) AS text FROM lacks WHERE NOT partly OR "
-	"$2::bigint = 1 AND NOT EXISTS (SELECT 1 FROM lacks WHERE NOT partly) GROUP BY nspname, "
-	"relname "
-	"UNION ALL SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I;', p.oid::regprocedure, "
-	"current_user) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE NOT "
-	"has_function_privilege(p.oid, 'EXECUTE') AND (pg_function_is_visible(p.oid) OR strpos($1, "
-	"n.nspname) > 0) AND $1 ~* ('(^|[^\\w$])' || regexp_replace(p.proname, '(\\W)', '\\\\\\1', "
-	"'g') "
-	"|| '\"?\\s*\\(') AND NOT EXISTS (SELECT FROM pg_proc q WHERE q.proname = p.proname AND "
-	"q.pronamespace = p.pronamespace AND has_function_privilege(q.oid, 'EXECUTE'))) "
-	"SELECT string_agg(text, ' ') FROM grants";
 
 /* The statement without comments and the contents of strings, which only look like names. */
 static void names_of(struct examination *x, const char *sql, struct buf *out)
@@ -71,7 +42,8 @@ static const char *lacking_grants(struct examination *x, const char *sql, bool r
 	struct failure f = {0};
 	names_of(x, sql, &names);
 	struct store_param params[] = {P_TEXT(buf_text(&names)), P_INT(refused)};
-	if (!store_dialect(x->store)->has_grants || ask(x, grants_sql, params, 2, &rows, &f))
+	if (!store_dialect(x->store)->has_grants ||
+	    ask(x, sql_postgres_doctor_grants, params, 2, &rows, &f))
 		return NULL;
 	return row_text(&rows, 0, 0);
 }
@@ -82,8 +54,8 @@ const char *missing_grants(struct examination *x, const char *sql)
 }
 
 /* Check a statement's privileges; `jobs` are its parameters, released here. */
-static defib_err explain(struct examination *x, const char *sql, struct relation *jobs,
-                         struct failure *f)
+static defib_err rights_explain(struct examination *x, const char *sql, struct relation *jobs,
+                                struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX] = {P_INT(1)};
 	AUTO_BUF explained = BUF_INIT;
@@ -104,7 +76,7 @@ static defib_err explain(struct examination *x, const char *sql, struct relation
 static void refused(struct examination *x, const struct failure *f, const char *grant,
                     const char *what)
 {
-	if (f->code == DEFIB_BAD_SQL) {
+	if (store_blames_sql(f->code)) {
 		found(x, FINDING_FAIL, f->next[0] ? f->next : "correct the watch's expressions",
 		      "%s fails: %s", what, f->what);
 		return;
@@ -126,11 +98,11 @@ void check_read(struct examination *x)
 		x->stage = STAGE_READS; /* a role that can open the file may read all of it */
 		return;
 	}
-	defib_err err = explain(x, sql, NULL, &f);
+	defib_err err = rights_explain(x, sql, NULL, &f);
 	if (!err) {
 		sql = x->sql.reread;
 		keys_relation(&x->binding, &keys);
-		err = explain(x, sql, &keys, &f);
+		err = rights_explain(x, sql, &keys, &f);
 	}
 	if (err) {
 		refused(x, &f, missing_grants(x, sql), "reading the rows");
@@ -178,7 +150,7 @@ static bool may_lock(struct examination *x)
 	struct relation keys;
 	struct failure f = {0};
 	keys_relation(&x->binding, &keys);
-	if (!explain(x, x->sql.lock, &keys, &f))
+	if (!rights_explain(x, x->sql.lock, &keys, &f))
 		return true;
 	refused(x, &f, lock_grant(x), "locking the rows");
 	return false;
@@ -213,10 +185,11 @@ static void check_lock_signs(struct examination *x)
 	if (!x->sql.lock_signs)
 		return;
 	keys_relation(&x->binding, &keys);
-	if (explain(x, x->sql.lock_signs, &keys, &f) != DEFIB_PERMISSION)
+	if (rights_explain(x, x->sql.lock_signs, &keys, &f) != DEFIB_PERMISSION)
 		return;
 	const char *table = denied_table(x, &f);
-	if (x->sql.lock_states && explain(x, x->sql.lock_states, &keys, &f) == DEFIB_PERMISSION) {
+	if (x->sql.lock_states &&
+	    rights_explain(x, x->sql.lock_states, &keys, &f) == DEFIB_PERMISSION) {
 		table = denied_table(x, &f);
 		found(x, FINDING_FAIL,
 		      table ? arena_printf(&x->arena, "GRANT UPDATE ON %s TO %s;", table, x->role) : NULL,
@@ -249,7 +222,7 @@ static bool may_write(struct examination *x, int act)
 }
 
 /* Whether this watch can do anything but report. */
-static bool acts(const struct watch *w)
+static bool rights_acts(const struct watch *w)
 {
 	bool any = false;
 	for (int r = 0; r < REMEDY_COUNT; r++)
@@ -261,7 +234,7 @@ static bool acts(const struct watch *w)
 
 void check_write(struct examination *x)
 {
-	if (!acts(x->watch)) {
+	if (!rights_acts(x->watch)) {
 		found(x, FINDING_OK, NULL, "the watch only reports: nothing is written");
 		return;
 	}
@@ -282,23 +255,6 @@ void check_write(struct examination *x)
 		check_lock_signs(x);
 }
 
-/*
- * The policies that apply to this role when it reads and updates; whether it may do either at all,
- * and with every row. Reading rows in order to write them requires both.
- */
-static const char policies_sql[] =
-	"SELECT string_agg(format('%I (%s%s)', polname, CASE polcmd WHEN 'r' THEN 'SELECT' WHEN 'w' "
-	"THEN 'UPDATE' ELSE 'ALL' END, CASE WHEN polpermissive THEN '' ELSE ', restrictive' END), "
-	"', ' ORDER BY polname), coalesce(bool_or(reads AND polpermissive), false), "
-	"coalesce(bool_or(writes AND polpermissive), false), coalesce(bool_or(reads AND polpermissive "
-	"AND every) AND NOT bool_or(reads AND NOT polpermissive), false), "
-	"coalesce(bool_or(writes AND polpermissive AND every) AND NOT bool_or(writes AND NOT "
-	"polpermissive), false) FROM (SELECT p.*, polcmd IN ('r', '*') AS reads, polcmd IN ('w', '*') "
-	"AS writes, pg_get_expr(polqual, polrelid) = 'true' AND "
-	"coalesce(pg_get_expr(polwithcheck, polrelid), 'true') = 'true' AS every FROM pg_policy p "
-	"WHERE polrelid = to_regclass($1) AND polcmd IN ('r', 'w', '*') AND EXISTS (SELECT FROM "
-	"unnest(polroles) AS r(id) WHERE r.id = 0 OR pg_has_role(r.id, 'USAGE'))) AS p";
-
 /* A policy that lets the role do it with every row. */
 static const char *policy_for(struct examination *x, const char *command, const char *name)
 {
@@ -309,7 +265,7 @@ static const char *policy_for(struct examination *x, const char *command, const 
 static void report_policies(struct examination *x, const struct store_rows *rows)
 {
 	const char *names = row_text(rows, 0, 0) ? row_text(rows, 0, 0) : "none";
-	bool writes = acts(x->watch);
+	bool writes = rights_acts(x->watch);
 	bool sees = row_bool(rows, 0, 1), may_write = row_bool(rows, 0, 2) || !writes;
 	bool all = row_bool(rows, 0, 3) && (row_bool(rows, 0, 4) || !writes);
 	const char *see = policy_for(x, "SELECT", "defib_select");
@@ -344,7 +300,7 @@ void check_policies(struct examination *x)
 	bool on = false;
 	if (row_security(x->store, x->watch, &on, &f))
 		unclear(x, &f);
-	else if (on && asked(x, policies_sql, &table, 1, &rows))
+	else if (on && asked(x, sql_postgres_doctor_policies, &table, 1, &rows))
 		report_policies(x, &rows);
 }
 
@@ -359,14 +315,6 @@ void check_policies(struct examination *x)
 #define BY_A_DBA                                                                                   \
 	"have a DBA run the output of defib init --print: it creates the tables and grants this role " \
 	"its rights"
-
-/* Whether everything exists, and whether a schema may be created. */
-static const char state_sql[] =
-	"SELECT (SELECT count(*) = 3 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-	"WHERE n.nspname = 'defib' AND c.relname IN ('ledger', 'hold', 'retry')), "
-	"has_database_privilege(current_database(), 'CREATE') AND coalesce((SELECT "
-	"has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE') FROM pg_namespace "
-	"WHERE nspname = 'defib'), true)";
 
 /* What the role lacks; NULL: that could not be determined, which is reported. */
 static const char *lacking(struct examination *x, enum rights_group group)
@@ -417,7 +365,7 @@ void check_ledger(struct examination *x)
 		x->ledger_fix = "remove ledger: off from the configuration";
 		found(x, FINDING_WARN, x->ledger_fix, "the ledger is off by configuration: " WITHOUT);
 	} else if (store_dialect(x->store)->has_grants) {
-		if (asked(x, state_sql, NULL, 0, &state))
+		if (asked(x, sql_postgres_doctor_own_tables, NULL, 0, &state))
 			check_tables(x, &state);
 	} else if (ledger_open(x->store, false, &ledger, &f)) {
 		unclear(x, &f);
@@ -428,20 +376,6 @@ void check_ledger(struct examination *x)
 		                   : "the ledger does not exist yet; the first --fix creates it");
 	}
 }
-
-/* Our tables whose ids come from a sequence, and where the sequence is. Ids of workers contain a
- * nonce besides: none is ever taken. */
-static const char sequences_sql[] =
-	"SELECT quote_ident(c.relname), quote_ident(a.attname), coalesce(s.last_value, 0), "
-	"to_regclass(q.name)::text FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
-	"AND a.attnum > 0 AND NOT a.attisdropped "
-	"CROSS JOIN LATERAL (SELECT CASE c.relname WHEN 'ledger' THEN 'defib.ledger_id' ELSE "
-	"pg_get_serial_sequence('defib.' || c.relname, a.attname) END AS name) q "
-	"JOIN pg_sequences s ON to_regclass(format('%I.%I', s.schemaname, s.sequencename)) = "
-	"to_regclass(q.name) WHERE c.relnamespace = to_regnamespace('defib') AND "
-	"(c.relname, a.attname) IN (('job', 'id'), ('ledger', 'id'), ('delivery', 'seq')) AND "
-	"has_table_privilege(c.oid, 'SELECT') "
-	"AND has_sequence_privilege(to_regclass(q.name), 'USAGE, SELECT') ORDER BY 1";
 
 /* The last id of one table; false: it could not be read, which is reported. */
 static bool last_id(struct examination *x, const char *table, const char *column, int64_t *id)
@@ -464,7 +398,8 @@ void check_sequences(struct examination *x)
 	           "SELECT 1 FROM pg_namespace WHERE nspname = 'defib' AND has_schema_privilege(oid, "
 	           "'USAGE')",
 	           NULL, 0, &rows) ||
-	    rows.nrows == 0 || !asked(x, sequences_sql, NULL, 0, &rows) || rows.nrows == 0)
+	    rows.nrows == 0 || !asked(x, sql_postgres_doctor_sequences, NULL, 0, &rows) ||
+	    rows.nrows == 0)
 		return;
 	for (int i = 0; i < rows.nrows; i++) {
 		const char *table = row_text(&rows, i, 0), *column = row_text(&rows, i, 1);
@@ -549,4 +484,27 @@ void check_work_tables(struct examination *x)
 	if (is_there(x, "claimed_by", &there, &create) && there)
 		check_group(x, RIGHTS_RUN, "claimed_by",
 		            "defib run cannot recover the jobs of an ended program");
+}
+
+bool check_code(struct examination *x)
+{
+	struct failure f = {0};
+	defib_err err = trust_watch(x->store, x->watch, true, &f);
+	x->check = "code";
+	if (err == DEFIB_REFUSED)
+		found(x, FINDING_FAIL, f.next, "%s; so nothing else was checked", f.what);
+	return !err;
+}
+
+/* Functions of ours are called with the rights of workers and daemons. */
+void check_schema(struct examination *x)
+{
+	struct store_rows rows;
+	if (!asked(x, store_dialect(x->store)->ask.own_schema, NULL, 0, &rows) || rows.nrows == 0)
+		return;
+	if (row_text(&rows, 0, 0))
+		found(x, FINDING_FAIL, row_text(&rows, 0, 1), "%s", row_text(&rows, 0, 0));
+	else
+		found(x, FINDING_OK, NULL, "only its owner, role %s, can create in schema defib",
+		      row_text(&rows, 0, 2));
 }

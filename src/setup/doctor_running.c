@@ -2,11 +2,15 @@
  * doctor_running.c: checks on running rows. If `running` matches no row, it lists the values in the
  * columns that it names, with the one nearest to what it compares with.
  */
+
+#include "setup/doctor_running.h"
+
 #include "setup/doctor_check.h"
 
 #include "recover/census.h"
 #include "recover/masked.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lexer.h"
 
 #define SAMPLE_ROWS 10000 /* whose values are counted */
@@ -24,7 +28,7 @@ struct named {
 };
 
 /* Reading a predicate from left to right. */
-struct reading {
+struct predicate_reading {
 	struct examination *x;
 	struct named named[NAMED_MAX];
 	int n;
@@ -34,7 +38,7 @@ struct reading {
 	const char *punct; /* the last one, for those of two characters */
 };
 
-static const char *unquoted(struct examination *x, struct sql_token k)
+static const char *running_unquoted(struct examination *x, struct sql_token k)
 {
 	char *text = arena_printf(&x->arena, "%.*s", (int)k.len, k.text), *to = text;
 	char quote = *text;
@@ -48,7 +52,7 @@ static const char *unquoted(struct examination *x, struct sql_token k)
 	return text;
 }
 
-static void read_value(struct reading *r, const char *value)
+static void running_read_value(struct predicate_reading *r, const char *value)
 {
 	struct named *c = r->left;
 	if (!c)
@@ -57,7 +61,7 @@ static void read_value(struct reading *r, const char *value)
 		c->asked[c->nasked++] = value;
 }
 
-static void read_column(struct reading *r, const char *column)
+static void read_column(struct predicate_reading *r, const char *column)
 {
 	struct named *c = NULL;
 	for (int i = 0; i < r->n; i++)
@@ -69,18 +73,18 @@ static void read_column(struct reading *r, const char *column)
 	}
 	r->left = c;
 	if (c && r->waiting)
-		read_value(r, r->waiting);
+		running_read_value(r, r->waiting);
 	r->waiting = NULL;
 }
 
-static bool is_word(const char *word, const char *const *words)
+static bool running_is_word(const char *word, const char *const *words)
 {
 	while (*words && strcasecmp(word, *words) != 0)
 		words++;
 	return *words != NULL;
 }
 
-static void read_word(struct reading *r, const char *word, bool bare)
+static void read_word(struct predicate_reading *r, const char *word, bool bare)
 {
 	static const char *const joins[] = {"and", "or", "case", "when", "then", "else", NULL};
 	static const char *const others[] = {"like", "ilike", "similar", "between", "is", "glob", NULL};
@@ -94,8 +98,8 @@ static void read_word(struct reading *r, const char *word, bool bare)
 		}
 	}
 	if (bare && *word >= '0' && *word <= '9') {
-		read_value(r, word);
-	} else if (bare && is_word(word, joins)) {
+		running_read_value(r, word);
+	} else if (bare && running_is_word(word, joins)) {
 		r->left = NULL;
 		r->waiting = NULL;
 		r->equal = r->negated = false;
@@ -103,12 +107,12 @@ static void read_word(struct reading *r, const char *word, bool bare)
 		r->negated = true;
 	} else if (bare && strcasecmp(word, "in") == 0) {
 		r->equal = !r->negated;
-	} else if (bare && is_word(word, others)) {
+	} else if (bare && running_is_word(word, others)) {
 		r->equal = false;
 	}
 }
 
-static void read_punct(struct reading *r, const char *at)
+static void read_punct(struct predicate_reading *r, const char *at)
 {
 	bool second = r->punct && r->punct + 1 == at && strchr("<>!", *r->punct);
 	if (*at == '=')
@@ -118,7 +122,7 @@ static void read_punct(struct reading *r, const char *at)
 	r->punct = at;
 }
 
-static void read_predicate(struct reading *r)
+static void read_predicate(struct predicate_reading *r)
 {
 	struct sql_lexer lx;
 	sql_lexer_init(&lx, r->x->watch->running.text, r->x->store->engine);
@@ -128,15 +132,16 @@ static void read_predicate(struct reading *r)
 		if (k.type == SQL_END || k.type == SQL_OPEN_ENDED)
 			return;
 		if (name && *lx.at != '.' && (*lx.at != '(' || strncasecmp(k.text, "in", 2) == 0))
-			read_word(r, unquoted(r->x, k), k.type == SQL_WORD);
+			read_word(r, running_unquoted(r->x, k), k.type == SQL_WORD);
 		else if (k.type == SQL_STRING && *k.text == '\'')
-			read_value(r, unquoted(r->x, k));
+			running_read_value(r, running_unquoted(r->x, k));
 		else if (k.type == SQL_PUNCT)
 			read_punct(r, k.text);
 	}
 }
 
-static bool read_values(struct examination *x, const struct named *c, struct store_rows *rows)
+static bool running_read_values(struct examination *x, const struct named *c,
+                                struct store_rows *rows)
 {
 	AUTO_BUF sql = BUF_INIT;
 	struct failure f = {0};
@@ -205,7 +210,7 @@ static bool report_column(struct examination *x, const struct named *c, struct b
 		buf_addf(out, "; %s is masked, so its values are not shown", c->column);
 		return false;
 	}
-	if (!read_values(x, c, &rows))
+	if (!running_read_values(x, c, &rows))
 		return false;
 	if (rows.nrows > VALUES_MAX) {
 		buf_addf(out, "; %s has more than %d values", c->column, VALUES_MAX);
@@ -228,7 +233,7 @@ static bool report_column(struct examination *x, const struct named *c, struct b
 
 static void report_unmatched(struct examination *x, const struct unseen *u, bool sure)
 {
-	struct reading r = {.x = x};
+	struct predicate_reading r = {.x = x};
 	AUTO_BUF text = BUF_INIT;
 	bool slip = false;
 	if (sure)

@@ -7,6 +7,7 @@
 
 #include "base/test.h"
 #include "base/text.h"
+#include "setup/propose_lines.h"
 
 #define KEPT_MAX 64
 
@@ -90,7 +91,9 @@ static void keep(void *ctx, const struct finding *f)
 
 static void examine(enum store_engine engine, int64_t version, struct kept *k)
 {
-	static const struct watch jobs = {.name = "jobs", .table = "jobs", .enabled = true};
+	static const char *key[] = {"id"};
+	static const struct watch jobs = {
+		.name = "jobs", .table = "jobs", .key = {1, key}, .enabled = true};
 	static const struct watch *const watches[] = {&jobs, &jobs};
 	struct database database = {.name = "main", .engine = engine};
 	struct doctor d = {.database = &database,

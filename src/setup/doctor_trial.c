@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * doctor_trial.c: whether the remedies work, tried on a row in a transaction that is rolled back.
+ * doctor_trial.c: whether the remedies, and the lists of `work:`, do what their names say, tried on
+ * a row in a transaction that is rolled back.
  *
  * A rollback does not take back everything: a function can end sessions, draw numbers from a
  * sequence, write files, or run statements on another server. So nothing is executed but UPDATEs
@@ -10,32 +11,44 @@
  * statements of the watch (watch_prepare). What was not tried is reported, and a person can ask for
  * it.
  */
-#include "setup/doctor_check.h"
+
+#include "setup/doctor_trial.h"
 
 #include "recover/apply.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "recover/scan.h"
+#include "setup/doctor_check.h"
 #include "store/dialect.h"
 #include "watch/lexer.h"
+#include "worker/work_trial.h"
 
 #define REASONS_SHOWN 3
 
-/* ---- what executing a remedy could do beyond its transaction ---- */
+/* ---- what a trial could do beyond its transaction ---- */
+
+/* What a trial executes: statements, the SET lists in them, and the columns that these assign. */
+struct executed {
+	const char *const *statements;
+	const char *const *sets;
+	const char *const *columns;
+	int nstatements, nsets, ncolumns;
+};
 
 /* The names in the statements that a trial runs, as JSON lists. */
-struct names {
+struct trial_names {
 	struct buf called; /* those that can be functions */
 	struct buf all;    /* those, and those of tables and types */
 	int ncalled, nall;
 };
 
-static void add_name(struct buf *list, int *n, const char *name)
+static void trial_add_name(struct buf *list, int *n, const char *name)
 {
 	buf_add(list, (*n)++ ? "," : "[");
 	buf_add_json(list, name);
 }
 
-static bool is_column(struct examination *x, const char *name)
+static bool trial_is_column(struct examination *x, const char *name)
 {
 	for (int i = 0; i < x->binding.ncolumns; i++)
 		if (strcasecmp(x->binding.columns[i].name, name) == 0)
@@ -47,7 +60,7 @@ static bool is_column(struct examination *x, const char *name)
  * A function is called by `name(…)`, but also as if it were a column of a row: `row.name`. A column
  * of the table hides a function of the same name there.
  */
-static void add_names(struct examination *x, const char *sql, struct names *out)
+static void trial_add_names(struct examination *x, const char *sql, struct trial_names *out)
 {
 	struct sql_lexer lx;
 	bool dotted = false;
@@ -64,44 +77,42 @@ static void add_names(struct examination *x, const char *sql, struct names *out)
 			struct sql_token next = sql_next(&ahead);
 			if (next.type == SQL_SPACE)
 				next = sql_next(&ahead);
-			add_name(&out->all, &out->nall, name);
-			if (sql_is_mark(next, '(') || (dotted && !is_column(x, name)))
-				add_name(&out->called, &out->ncalled, name);
+			trial_add_name(&out->all, &out->nall, name);
+			if (sql_is_mark(next, '(') || (dotted && !trial_is_column(x, name)))
+				trial_add_name(&out->called, &out->ncalled, name);
 		}
 		dotted = sql_is_mark(t, '.');
 	}
 }
 
-/* Those of the second reading and of the remedy's UPDATEs. */
-static void collect_names(struct examination *x, int remedy, struct names *out)
+static void collect_names(struct examination *x, const struct executed *e, struct trial_names *out)
 {
-	add_names(x, x->sql.reread, out);
-	for (int i = 0; i < x->sql.nwrites[remedy]; i++)
-		add_names(x, x->sql.writes[remedy][i].sql, out);
+	for (int i = 0; i < e->nstatements; i++)
+		trial_add_names(x, e->statements[i], out);
 	buf_add(&out->called, out->ncalled ? "]" : "[]");
 	buf_add(&out->all, out->nall ? "]" : "[]");
 }
 
-static void written_columns(struct examination *x, struct buf *out)
+static void written_columns(const struct executed *e, struct buf *out)
 {
 	buf_add(out, "[");
-	for (int i = 0; i < x->sql.nbefore; i++) {
+	for (int i = 0; i < e->ncolumns; i++) {
 		buf_add(out, i ? "," : "");
-		buf_add_json(out, x->sql.before[i]);
+		buf_add_json(out, e->columns[i]);
 	}
 	buf_add(out, "]");
 }
 
 /* What the catalog has against executing it: "trigger audit, function next_number()"; NULL:
  * nothing. */
-static const char *catalog_reasons(struct examination *x, int remedy)
+static const char *catalog_reasons(struct examination *x, const struct executed *e)
 {
-	struct names names = {.called = BUF_INIT, .all = BUF_INIT};
+	struct trial_names names = {.called = BUF_INIT, .all = BUF_INIT};
 	AUTO_BUF table = BUF_INIT, written = BUF_INIT, text = BUF_INIT;
 	struct store_rows rows;
 	struct failure f = {0};
-	collect_names(x, remedy, &names);
-	written_columns(x, &written);
+	collect_names(x, e, &names);
+	written_columns(e, &written);
 	store_dialect(x->store)->catalog_name(&table, x->watch->table);
 	struct store_param params[] = {P_TEXT(buf_text(&table)), P_TEXT(buf_text(&names.called)),
 	                               P_TEXT(buf_text(&names.all)), P_TEXT(buf_text(&written))};
@@ -117,23 +128,41 @@ static const char *catalog_reasons(struct examination *x, int remedy)
 	return rows.nrows ? arena_strdup(&x->arena, buf_text(&text)) : NULL;
 }
 
-/* Why executing a remedy could do what a rollback does not take back; NULL: it cannot. */
-static const char *why_untried(struct examination *x, int remedy)
+/* Why executing this could do what a rollback does not take back; NULL: it cannot. */
+static const char *why_untried(struct examination *x, const struct executed *e)
 {
-	for (int i = 0; i < x->sql.nwrites[remedy]; i++) {
-		const struct write_sql *w = &x->sql.writes[remedy][i];
-		if (!w->set)
+	for (int i = 0; i < e->nsets; i++) {
+		if (!e->sets[i])
 			return "the watch's own SQL (sql:, call: or also:)";
-		if (sql_names(w->set, x->store->engine, "default"))
+		if (sql_names(e->sets[i], x->store->engine, "default"))
 			return "a column's DEFAULT";
 	}
-	return catalog_reasons(x, remedy);
+	return catalog_reasons(x, e);
 }
 
-/* ---- the trial ---- */
+/* The second reading, and the remedy's UPDATEs. */
+static const char *why_remedy_untried(struct examination *x, int remedy)
+{
+	int n = x->sql.nwrites[remedy];
+	const char **statements = ARENA_ARRAY(&x->arena, const char *, n + 1);
+	const char **sets = ARENA_ARRAY(&x->arena, const char *, n);
+	statements[0] = x->sql.reread;
+	for (int i = 0; i < n; i++) {
+		statements[i + 1] = x->sql.writes[remedy][i].sql;
+		sets[i] = x->sql.writes[remedy][i].set;
+	}
+	return why_untried(x, &(struct executed){.statements = statements,
+	                                         .nstatements = n + 1,
+	                                         .sets = sets,
+	                                         .nsets = n,
+	                                         .columns = x->sql.before,
+	                                         .ncolumns = x->sql.nbefore});
+}
+
+/* ---- remedies ---- */
 
 /* The row that a remedy is tried on, and the result. */
-struct sample {
+struct remedy_trial {
 	struct store *store; /* a session that may write */
 	struct facts facts;
 	struct buf tried; /* the remedies that help */
@@ -154,7 +183,8 @@ static defib_err look_running_one(struct examination *x, struct store *s, struct
 	*there = !err && rows.nrows > 0;
 	for (int k = 0; *there && k < x->watch->key.n; k++)
 		key[k] = row_text(&rows, 0, k);
-	return *there ? look_one(s, &x->sql, &none, key, &x->arena, out, there, f) : err;
+	return *there ? look_one(&(struct look){s, &x->sql, &none, &x->arena}, key, out, there, f)
+	              : err;
 }
 
 /* A stuck row if there is one: no live worker should find its row locked, however briefly. */
@@ -164,7 +194,8 @@ static defib_err find_sample(struct examination *x, struct store *s, struct fact
 	static const struct ledger none;
 	struct facts *stuck = NULL;
 	int n = 0;
-	defib_err err = look_page(s, &x->sql, &none, NULL, 1, NULL, &x->arena, &stuck, &n, f);
+	defib_err err =
+		look_page(&(struct look){s, &x->sql, &none, &x->arena}, NULL, 1, NULL, &stuck, &n, f);
 	*there = !err && n > 0;
 	if (*there)
 		*out = stuck[0];
@@ -173,14 +204,14 @@ static defib_err find_sample(struct examination *x, struct store *s, struct fact
 
 static const char *advice(struct examination *x, int remedy)
 {
-	bool back = remedy == REMEDY_REQUEUE || remedy == REMEDY_RETRY;
+	bool back = act_has(remedy, ACT_RUNS_AGAIN);
 	return arena_printf(&x->arena, "make %s change a column that running tests (%s)%s",
 	                    remedy_names[remedy], x->watch->running.text,
 	                    back ? ", or write stays_running: true if waiting rows match it too" : "");
 }
 
 /* Whether to continue with the next remedy. */
-static bool try_remedy(struct examination *x, struct sample *s, int remedy)
+static bool try_remedy(struct examination *x, struct remedy_trial *s, int remedy)
 {
 	static const struct ledger none;
 	struct scan_options how = {.fix = true, .forced = true, .remedy = (enum remedy)remedy};
@@ -209,7 +240,7 @@ static bool try_remedy(struct examination *x, struct sample *s, int remedy)
 	return !s->store->lost && c.outcome != OUTCOME_LOCKED && c.outcome != OUTCOME_CHANGED;
 }
 
-static void try_all(struct examination *x, struct sample *s, const bool *tried)
+static void try_all(struct examination *x, struct remedy_trial *s, const bool *tried)
 {
 	for (int r = 0; r < REMEDY_COUNT; r++)
 		if (tried[r] && !try_remedy(x, s, r))
@@ -219,15 +250,23 @@ static void try_all(struct examination *x, struct sample *s, const bool *tried)
 		      buf_text(&s->tried), s->facts.job, x->watch->stays_running ? "stuck" : "running");
 }
 
-static void try_on_a_row(struct examination *x, const bool *tried)
+/* A session that may write; NULL: none can be opened, which other checks report. */
+static struct store *open_to_write(struct examination *x)
 {
 	struct store_options options = x->doctor->store;
-	struct sample s = {.tried = BUF_INIT};
+	struct store *s = NULL;
 	struct failure f = {0};
-	bool there = false;
 	options.read_only = false;
 	options.create = false;
-	if (x->doctor->open(&options, &s.store, &f))
+	return x->doctor->open(&options, &s, &f) ? NULL : s;
+}
+
+static void try_on_a_row(struct examination *x, const bool *tried)
+{
+	struct remedy_trial s = {.store = open_to_write(x), .tried = BUF_INIT};
+	struct failure f = {0};
+	bool there = false;
+	if (!s.store)
 		return;
 	defib_err err = find_sample(x, s.store, &s.facts, &there, &f);
 	if (there)
@@ -238,24 +277,24 @@ static void try_on_a_row(struct examination *x, const bool *tried)
 	buf_release(&s.tried);
 }
 
-/* One finding for all remedies that have the same reason. */
-static void report_untried(struct examination *x, const char *const why[REMEDY_COUNT])
+/* One finding for all that have the same reason; `why` NULL: it was tried. */
+static void report_untried(struct examination *x, const char *const *names, const char *const *whys,
+                           int n)
 {
-	for (int r = 0; r < REMEDY_COUNT; r++) {
-		AUTO_BUF names = BUF_INIT;
+	for (int i = 0; i < n; i++) {
+		AUTO_BUF same = BUF_INIT;
 		bool told = false;
-		int n = 0;
-		for (int q = 0; q < r; q++)
-			told = told || text_eq(why[q], why[r]);
-		if (!why[r] || told)
+		for (int k = 0; k < i; k++)
+			told = told || text_eq(whys[k], whys[i]);
+		if (!whys[i] || told)
 			continue;
-		for (int q = r; q < REMEDY_COUNT; q++)
-			if (text_eq(why[q], why[r]))
-				buf_addf(&names, "%s%s", n++ ? ", " : "", remedy_names[q]);
+		for (int k = i; k < n; k++)
+			if (text_eq(whys[k], whys[i]))
+				buf_addf(&same, "%s%s", same.len ? ", " : "", names[k]);
 		found(x, FINDING_OK, NULL,
 		      "%s: prepared, but not tried on a row, because a rollback may not take back all "
-		      "effects of %s; `defib doctor %s --try` runs and rolls back every remedy",
-		      buf_text(&names), why[r], x->watch->name);
+		      "effects of %s; `defib doctor %s --try` runs and rolls back all of them",
+		      buf_text(&same), whys[i], x->watch->name);
 	}
 }
 
@@ -268,7 +307,7 @@ void check_remedies(struct examination *x)
 	for (int r = 0; r < REMEDY_COUNT && !x->store->lost; r++) {
 		if (x->sql.nwrites[r] == 0)
 			continue;
-		why[r] = x->doctor->trial == TRIAL_ALL ? NULL : why_untried(x, r);
+		why[r] = x->doctor->trial == TRIAL_ALL ? NULL : why_remedy_untried(x, r);
 		tried[r] = !why[r];
 		any = any || tried[r];
 	}
@@ -276,5 +315,127 @@ void check_remedies(struct examination *x)
 		return;
 	if (any)
 		try_on_a_row(x, tried);
-	report_untried(x, why);
+	report_untried(x, remedy_names, why, REMEDY_COUNT);
+}
+
+/* ---- the lists of work ---- */
+
+struct lists {
+	struct examination *x;
+	struct work_trial *trial;
+	struct store *store;     /* a session that may write */
+	const char **names;      /* of each list; NULL: the watch does not have it */
+	const char **whys;       /* why it was not tried, for the catalog's sake */
+	bool claims;             /* a claim may be tried, and does what it says */
+	struct buf tried, empty; /* the lists that do what they say; those without a row */
+	const char *job;         /* the last one that was used */
+};
+
+static const char *why_list_untried(struct lists *l, int list, bool claims)
+{
+	struct work_trial_reads r;
+	struct executed e = {0};
+	if (l->x->doctor->trial == TRIAL_ALL)
+		return NULL;
+	work_trial_reads(l->trial, list, claims, &l->x->arena, &r);
+	e = (struct executed){
+		.statements = r.statements, .sets = r.sets, .columns = r.columns, .ncolumns = r.ncolumns};
+	while (r.statements[e.nstatements])
+		e.nstatements++;
+	while (e.nsets < 2 && r.sets[e.nsets])
+		e.nsets++;
+	return why_untried(l->x, &e);
+}
+
+/* Without what the finding's heading says. */
+static const char *without_watch(struct examination *x, const char *what)
+{
+	const char *prefix = arena_printf(&x->arena, "watch %s: ", x->watch->name);
+	return text_starts(what, prefix) ? what + strlen(prefix) : what;
+}
+
+/* Whether a row was found for it. */
+static bool try_list(struct lists *l, int list, bool claims)
+{
+	struct examination *x = l->x;
+	struct failure f = {0};
+	enum work_tried as;
+	const char *job;
+	defib_err err = work_trial_try(l->trial, l->store, list, claims, &x->arena, &as, &job, &f);
+	/* Other checks report these. */
+	if (err == DEFIB_PERMISSION || err == DEFIB_READ_ONLY || err == DEFIB_LOCKED)
+		return true;
+	l->job = job ? job : l->job;
+	if (err) {
+		found(x, FINDING_WARN, NULL,
+		      "%s was tried on job %s and rolled back: the database refuses "
+		      "it: %s",
+		      l->names[list], job ? job : "", f.what);
+		return true;
+	}
+	if (as == WORK_WRONG)
+		found(x, FINDING_FAIL, f.next, "tried on job %s and rolled back: %s", job,
+		      without_watch(x, f.what));
+	else if (as == WORK_TRIED)
+		buf_addf(&l->tried, "%s%s", l->tried.len ? ", " : "", l->names[list]);
+	if (as == WORK_TRIED && list == WORK_TRIAL_CLAIM)
+		l->claims = true;
+	return as != WORK_NO_ROW;
+}
+
+/* After a claim if there is a row to claim, else on a row that runs. */
+static void trial_list(struct lists *l, int list)
+{
+	bool is_claim = list == WORK_TRIAL_CLAIM, found_row = false;
+	for (int claims = 1; claims >= 0 && !found_row && !l->store->lost; claims--) {
+		/* Without a claim list, what is ready runs. */
+		if (claims && !is_claim && l->names[WORK_TRIAL_CLAIM] && !l->claims)
+			continue;
+		if (!claims && is_claim)
+			continue;
+		l->whys[list] = why_list_untried(l, list, claims);
+		if (!l->whys[list])
+			found_row = try_list(l, list, claims);
+	}
+	if (!found_row && !l->whys[list])
+		buf_addf(&l->empty, "%s%s", l->empty.len ? ", " : "", l->names[list]);
+}
+
+static void check_all_lists(struct lists *l)
+{
+	struct examination *x = l->x;
+	int n = work_trial_count();
+	l->names = ARENA_ARRAY(&x->arena, const char *, n);
+	l->whys = ARENA_ARRAY(&x->arena, const char *, n);
+	for (int i = 0; i < n; i++)
+		l->names[i] = work_trial_option(l->trial, i);
+	for (int i = 0; i < n; i++)
+		if (l->names[i])
+			trial_list(l, i);
+	if (l->tried.len)
+		found(x, FINDING_OK, NULL, "%s: tried on job %s and rolled back; each does what it says",
+		      buf_text(&l->tried), l->job);
+	if (l->empty.len)
+		found(x, FINDING_OK, NULL, "%s: prepared, but no row could be used to try it",
+		      buf_text(&l->empty));
+	report_untried(x, l->names, l->whys, n);
+}
+
+void check_lists(struct examination *x)
+{
+	struct lists l = {.x = x, .tried = BUF_INIT, .empty = BUF_INIT};
+	struct failure f = {0};
+	if (x->doctor->trial == TRIAL_NONE || !x->watch->work.given)
+		return;
+	defib_err err = work_trial_open(x->watch, x->store, &l.trial, &f);
+	if (err == DEFIB_CONFIG && !x->binding.leases)
+		found(x, FINDING_OK, NULL, "not tried, because %s", without_watch(x, f.what));
+	else if (err)
+		found(x, FINDING_FAIL, f.next[0] ? f.next : NULL, "%s", without_watch(x, f.what));
+	else if ((l.store = open_to_write(x)))
+		check_all_lists(&l);
+	store_close(l.store);
+	work_trial_close(l.trial);
+	buf_release(&l.tried);
+	buf_release(&l.empty);
 }

@@ -3,13 +3,20 @@
  * read as they were written, its key identifies one row, its thresholds leave room, and its
  * remedies end.
  */
+
+#include "setup/doctor_watch.h"
+
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
 #include "recover/attach.h"
 #include "recover/decide.h"
+#include "setup/doctor_plan.h"
+#include "setup/doctor_rights.h"
 #include "setup/table_facts.h"
 #include "store/dialect.h"
+#include "store/sql.h"
+#include "watch/compile_write.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -161,7 +168,7 @@ static void try_round_trip(struct examination *x, enum sign sign, const char *co
 			found(x, FINDING_FAIL,
 			      "name the column alone, and give its zone as time_zone: in the watch",
 			      "the value that :now writes to %s is read by %s as a time %s too %s", column,
-			      sign_options[sign], buf_text(&by), off < 0 ? "old" : "young");
+			      sign_kinds[sign].option, buf_text(&by), off < 0 ? "old" : "young");
 	}
 }
 
@@ -193,7 +200,7 @@ static void check_round_trip(struct examination *x, enum sign sign)
 static void check_type(struct examination *x, enum sign sign)
 {
 	check_round_trip(x, sign);
-	const char *type = x->binding.sign_type[sign], *option = sign_options[sign];
+	const char *type = x->binding.sign_type[sign], *option = sign_kinds[sign].option;
 	enum time_type time = x->binding.sign_time[sign];
 	bool guessed = x->watch->time_type == TIME_TYPE_AUTO;
 	bool typed = store_dialect(x->store)->has_time_types;
@@ -239,7 +246,7 @@ static const char *key_index_name(struct examination *x)
 	return arena_strdup(&x->arena, buf_text(&name));
 }
 
-static const char *key_index(struct examination *x, const char *columns)
+static const char *doctor_watch_key_index(struct examination *x, const char *columns)
 {
 	const char *how = store_dialect(x->store)->names_indexes
 	                      ? arena_printf(&x->arena, "%s ", key_index_name(x))
@@ -272,7 +279,7 @@ static const char *key_fix(struct examination *x, const char *columns)
 	                 x->table, columns);
 	if (!ask_within(x, sql, &rows, &f) && rows.nrows > 0)
 		return "use unique columns as key: rows that are not running share one";
-	return key_index(x, columns);
+	return doctor_watch_key_index(x, columns);
 }
 
 static void report_shared(struct examination *x, const char *columns)
@@ -323,7 +330,7 @@ void check_look(struct examination *x)
 		      "a scan of the rows fails: %s", f.what);
 }
 
-static void check_beat(struct examination *x)
+static void doctor_watch_beat(struct examination *x)
 {
 	const struct watch *w = x->watch;
 	int64_t least = threshold_least(&w->stuck_after);
@@ -344,7 +351,7 @@ void check_threshold(struct examination *x)
 	const struct watch *w = x->watch;
 	const struct threshold *t = w->alive_at.text ? &w->stuck_after : &w->overdue_after;
 	if (w->alive_at.text && w->beat_us && w->stuck_after.given)
-		check_beat(x);
+		doctor_watch_beat(x);
 	else if (!w->owner_alive.text && (w->alive_at.text || w->started_at.text) && t->given)
 		found(x, FINDING_OK, NULL, "only age decides: %s %s must exceed the longest normal run",
 		      w->alive_at.text ? "stuck_after" : "overdue_after", span(x, threshold_least(t)));
@@ -460,7 +467,7 @@ static void check_sign(struct examination *x, enum sign sign)
 {
 	AUTO_BUF sql = BUF_INIT;
 	struct store_rows rows;
-	const char *option = sign_options[sign];
+	const char *option = sign_kinds[sign].option;
 	sign_query(x, sign, &sql);
 	bool good = asked(x, buf_text(&sql), NULL, 0, &rows);
 	if (!good)
@@ -479,7 +486,7 @@ static void check_sign(struct examination *x, enum sign sign)
 		      "%s running row%s no %s and are never stuck because of it", grouped(x, nulls),
 		      nulls == 1 ? " has" : "s have", option);
 	/* A deadline is in the future; a sign of life must not be. */
-	bool ahead = future > 0 && sign != SIGN_EXPIRES;
+	bool ahead = future > 0 && !sign_kinds[sign].deadline;
 	if (ahead)
 		found(x, FINDING_WARN,
 		      "set the clocks of the workers' hosts, and check the column's time zone (time_type:)",
@@ -495,6 +502,47 @@ void check_signs(struct examination *x)
 	for (int sign = 0; sign < SIGN_COUNT; sign++)
 		if (watch_sign(x->watch, (enum sign)sign)->text)
 			check_sign(x, (enum sign)sign);
+}
+
+/* ---- overlap: are its rows also those of another watch? ---- */
+
+#define OVERLAP_MOST 1000
+
+static void check_overlap_with(struct examination *x, const struct binding *other)
+{
+	const char *name = other->watch->name;
+	bool same_key = text_eq(x->binding.table_key, other->table_key);
+	struct store_rows rows;
+	struct failure f = {0};
+	const char *sql = arena_printf(
+		&x->arena,
+		"SELECT count(*) FROM (SELECT 1 FROM %s AS t WHERE (%s) AND (%s) LIMIT %d) AS defib_n",
+		x->table, x->watch->running.text, other->watch->running.text, OVERLAP_MOST);
+	if (ask_within(x, sql, &rows, &f)) {
+		unclear(x, &f);
+		return;
+	}
+	int64_t n = row_int(&rows, 0, 0, 0);
+	if (n == 0)
+		found(x, FINDING_OK, NULL, "no running row is one of watch %s too", name);
+	else
+		found(x, FINDING_WARN,
+		      "let each row match running in one of them only, or make one watch of them: it can "
+		      "have several signs of life, thresholds by kind, and rules",
+		      "%s%s running row%s also of watch %s: each of the two lists, counts and recovers "
+		      "them%s",
+		      n < OVERLAP_MOST ? "" : "at least ", grouped(x, n), n == 1 ? " is one" : "s are",
+		      name,
+		      same_key ? ""
+		               : ", and because their keys differ, neither knows of the other's "
+		                 "holds");
+}
+
+void check_overlap(struct examination *x)
+{
+	for (int i = 0; i < x->nbefore && !x->store->lost; i++)
+		if (text_eq(x->binding.same_table, x->before[i]->same_table))
+			check_overlap_with(x, x->before[i]);
 }
 
 /* ---- attached: does the table record which session claims a row? Only `defib run` needs that ----
@@ -533,7 +581,7 @@ void check_attached(struct examination *x)
 {
 	struct failure f = {0};
 	enum attached is = ATTACHED_NOT;
-	const char *fix = arena_printf(&x->arena, "run defib attach %s", x->watch->name);
+	const char *fix = arena_printf(&x->arena, "run defib db attach %s", x->watch->name);
 	defib_err err = store_begin(x->store, TX_READ, &f);
 	if (!err) {
 		err = attach_state(x->store, &x->binding, &is, &f);

@@ -4,17 +4,24 @@
  * Each stage is a query over the one before it, as in the pipeline: facts, law, history, rule,
  * remedy. Stages are in FROM and not in WITH, so that the outer limit reaches look and its index.
  */
-#include "setup/install_sql.h"
+
+#include "setup/judge_sql.h"
 
 #include "base/clock.h"
 #include "ledger/events.h"
+#include "ledger/history.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/evidence.h"
+#include "recover/judge.h"
+#include "recover/masked.h"
 #include "recover/scan.h"
+#include "setup/install_sql.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/facts.h"
 #include "watch/lease_sql.h"
+#include "watch/limit_sql.h"
 
 #include <assert.h>
 
@@ -30,6 +37,7 @@ static const struct {
 	{offsetof(struct fact_columns, attempts), "attempts", "bigint", true},
 	{offsetof(struct fact_columns, max_attempts), "max_attempts", "bigint", true},
 	{offsetof(struct fact_columns, epoch), "epoch", "bigint", true},
+	{offsetof(struct fact_columns, state), "state", "text", true},
 	{offsetof(struct fact_columns, lost), "lost_us", "bigint", false},
 	{offsetof(struct fact_columns, now), "now_us", "bigint", false},
 	{offsetof(struct fact_columns, running), "running", "boolean", true},
@@ -37,7 +45,17 @@ static const struct {
 	{offsetof(struct fact_columns, before), "before", "jsonb", false},
 };
 
-static const char *const sign_names[] = {"alive_us", "expires_us", "started_us"};
+static const char *const sign_names[] = {
+#define X(id, name, ...) #name "_us",
+	SIGN_LIST(X)
+#undef X
+};
+
+static const char *const own_names[] = {
+#define X(id, name, ...) #name "_own_us",
+	SIGN_LIST(X)
+#undef X
+};
 
 struct fact {
 	char name[24];
@@ -50,6 +68,13 @@ static struct fact fact_at(const struct watch_sql *q, int column)
 	const struct watch *w = q->binding->watch;
 	const struct fact_columns *c = &q->cols;
 	struct fact f = {.type = "text"};
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (c->own[sign] == column) {
+			snprintf(f.name, sizeof f.name, "%s", own_names[sign]);
+			f.type = "bigint";
+			f.judged = true;
+			return f;
+		}
 	for (size_t i = 0; i < sizeof plain_facts / sizeof *plain_facts; i++)
 		if (*(const int *)((const char *)c + plain_facts[i].column) == column) {
 			snprintf(f.name, sizeof f.name, "%s", plain_facts[i].name);
@@ -69,6 +94,8 @@ static struct fact fact_at(const struct watch_sql *q, int column)
 		f.judged = true;
 	} else if (column >= c->show && column < c->show + w->show.n) {
 		snprintf(f.name, sizeof f.name, "show_%d", column - c->show + 1);
+	} else if (column >= c->masked && column < c->masked + q->binding->nmasked) {
+		snprintf(f.name, sizeof f.name, "masked_%d", column - c->masked + 1);
 	} else {
 		snprintf(f.name, sizeof f.name, "column_%d", column + 1);
 	}
@@ -107,51 +134,41 @@ static const struct judge_rule *law(const char *id)
 	return rule;
 }
 
-/* The laws that measure a sign of life against a limit. */
-static const struct measure {
-	const char *law;
-	enum sign sign;
-	bool life_speaks_against; /* a worker that is known to be alive is not silent, but can be
-	                             overdue */
-} measures[] = {
-	{"silent", SIGN_ALIVE, true},
-	{"expired", SIGN_EXPIRES, true},
-	{"overdue", SIGN_STARTED, false},
-};
-enum { MEASURES = sizeof measures / sizeof *measures };
-
-static void add_limit(const struct watch *w, const struct measure *m, struct buf *out)
+static void add_limit(const struct binding *b, enum sign s, struct buf *out)
 {
-	const struct threshold *t = m->sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
-	/* A deadline without slack counts from the deadline itself. */
-	int64_t standard = t->given ? t->standard_us : 0;
-	if (!t->n) {
-		buf_addf(out, "%lld", (long long)standard);
-		return;
-	}
-	buf_add(out, "CASE kind");
-	for (int i = 0; i < t->n; i++) {
-		buf_add(out, " WHEN ");
-		sql_literal(out, t->kinds[i]);
-		buf_addf(out, " THEN %lld", (long long)t->us[i]);
-	}
-	buf_addf(out, " ELSE %lld END", (long long)standard);
+	const char *own = b->own[s] ? own_names[s] : NULL;
+	sql_limit_us(b->watch, s, &(struct limit_sql){b->state ? "state" : NULL, "kind", own}, out);
 }
 
-static void add_law(const struct watch *w, struct buf *out)
+/* As limit_origin(). */
+static void add_limit_origin(const struct binding *b, enum sign s, struct buf *out)
 {
+	const struct threshold *t = watch_limit(b->watch, s);
+	buf_add(out, "coalesce(");
+	if (t->states.n) {
+		buf_add(out, "'state ' || ");
+		sql_limit_state(t, "state", out);
+		buf_add(out, ", ");
+	}
+	if (b->own[s])
+		buf_addf(out, "CASE WHEN %s IS NOT NULL THEN 'its own time-out' END, ", own_names[s]);
+	buf_add(out, "NULL)");
+}
+
+static void add_law(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
 	buf_addf(out, "CASE WHEN owner_alive IS FALSE THEN '%s'", law("owner-gone")->id);
 	if (w->missing == MISSING_ORPHAN)
 		buf_addf(out, "\n    WHEN owner_alive IS NOT TRUE AND %s IS NULL THEN '%s'",
 		         sign_names[watch_first_sign(w)], law("no-sign-orphan")->id);
-	for (int i = 0; i < MEASURES; i++) {
-		const struct measure *m = &measures[i];
-		if (!watch_sign(w, m->sign)->text)
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		if (!watch_sign(w, (enum sign)s)->text)
 			continue;
 		buf_addf(out, "\n    WHEN %snow_us - %s > ",
-		         m->life_speaks_against ? "owner_alive IS NOT TRUE AND " : "", sign_names[m->sign]);
-		add_limit(w, m, out);
-		buf_addf(out, " THEN '%s'", law(m->law)->id);
+		         sign_kinds[s].refuted ? "owner_alive IS NOT TRUE AND " : "", sign_names[s]);
+		add_limit(b, (enum sign)s, out);
+		buf_addf(out, " THEN '%s'", judge_sign_rule((enum sign)s)->id);
 	}
 	buf_add(out, " END AS law");
 }
@@ -159,27 +176,33 @@ static void add_law(const struct watch *w, struct buf *out)
 void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out)
 {
 	buf_add(out, "SELECT *, ");
-	add_law(q->binding->watch, out);
+	add_law(q->binding, out);
 	buf_add(out, "\nFROM (");
 	sql_facts(q, reading, out);
 	buf_add(out, ") AS f");
 }
 
-static void add_verdict(const struct watch *w, struct buf *out)
+static void add_verdict(const struct binding *b, struct buf *out)
 {
 	buf_add(out, "CASE law");
 	for (const struct judge_rule *rule = judge_rules; rule->id; rule++)
 		if (rule->verdict != VERDICT_NONE)
 			buf_addf(out, " WHEN '%s' THEN '%s'", rule->id, verdict_names[rule->verdict]);
 	buf_add(out, " END AS verdict,\n  CASE law");
-	for (int i = 0; i < MEASURES; i++)
-		buf_addf(out, " WHEN '%s' THEN now_us - %s", measures[i].law, sign_names[measures[i].sign]);
+	for (int s = 0; s < SIGN_COUNT; s++)
+		buf_addf(out, " WHEN '%s' THEN now_us - %s", judge_sign_rule((enum sign)s)->id,
+		         sign_names[s]);
 	buf_add(out, " END AS measured_us,\n  CASE law");
-	for (int i = 0; i < MEASURES; i++) {
-		buf_addf(out, " WHEN '%s' THEN ", measures[i].law);
-		add_limit(w, &measures[i], out);
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		buf_addf(out, " WHEN '%s' THEN ", judge_sign_rule((enum sign)s)->id);
+		add_limit(b, (enum sign)s, out);
 	}
-	buf_add(out, " END AS limit_us");
+	buf_add(out, " END AS limit_us,\n  CASE law");
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		buf_addf(out, " WHEN '%s' THEN ", judge_sign_rule((enum sign)s)->id);
+		add_limit_origin(b, (enum sign)s, out);
+	}
+	buf_add(out, " END AS limit_of");
 }
 
 #define WITHIN 3 /* the parameter with the crash budget's time */
@@ -197,7 +220,7 @@ static void add_counted(const struct watch *w, const char *job, struct buf *out)
  * As ledger_history(): an entry about a job is valid for the owner and sign of life it was made
  * for.
  */
-static void add_history(const struct binding *b, struct buf *out)
+static void judge_sql_add_history(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	const char *sign = sql_sign_name(w);
@@ -248,7 +271,7 @@ static void add_mass(const struct watch_sql *q, struct buf *out)
 }
 
 /* One possible result of decide(). */
-struct choice {
+struct sql_choice {
 	char rule[24];
 	enum remedy remedy;
 	const char *cause;
@@ -257,14 +280,30 @@ struct choice {
 
 static const char exhausted[] = "coalesce(attempts >= max_attempts, false)";
 
+/* Whether a rule that names no verdict applies: others need one that names them. */
+static void any_rule(struct buf *out)
+{
+	buf_add(out, "verdict NOT IN (");
+	verdict_list_sql(out, VERDICT_NAMED);
+	buf_add(out, ")");
+}
+
 static void rule_condition(const struct rule *rule, int index, struct buf *out)
 {
 	buf_add(out, "true");
 	if (rule->verdict != VERDICT_NONE)
 		buf_addf(out, " AND verdict = '%s'", verdict_names[rule->verdict]);
+	if (rule->verdict == VERDICT_NONE) {
+		buf_add(out, " AND ");
+		any_rule(out);
+	}
 	if (rule->kind) {
 		buf_add(out, " AND kind IS NOT DISTINCT FROM ");
 		sql_literal(out, rule->kind);
+	}
+	if (rule->state) {
+		buf_add(out, " AND state IS NOT DISTINCT FROM ");
+		sql_literal(out, rule->state);
 	}
 	if (rule->attempts != ATTEMPTS_ANY)
 		buf_addf(out, " AND %s%s", rule->attempts == ATTEMPTS_LEFT ? "NOT " : "", exhausted);
@@ -275,38 +314,40 @@ static void rule_condition(const struct rule *rule, int index, struct buf *out)
 }
 
 /* The possible results, in the order of the rules; returns how many. */
-static int choices_of(const struct watch *w, struct choice *out)
+static int choices_of(const struct watch *w, struct sql_choice *out)
 {
 	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
 		return 0;
 	if (w->nrules == 0) {
-		out[0] = (struct choice){"attempts-exhausted", REMEDY_HOLD, "attempts", BUF_INIT};
-		buf_add(&out[0].when, exhausted);
-		out[1] = (struct choice){"attempts-left", REMEDY_REQUEUE, "attempts", BUF_INIT};
-		buf_add(&out[1].when, "true");
+		out[0] = (struct sql_choice){"attempts-exhausted", REMEDY_HOLD, "attempts", BUF_INIT};
+		buf_addf(&out[0].when, "%s AND ", exhausted);
+		any_rule(&out[0].when);
+		out[1] = (struct sql_choice){"attempts-left", REMEDY_REQUEUE, "attempts", BUF_INIT};
+		any_rule(&out[1].when);
 		return 2;
 	}
 	for (int i = 0; i < w->nrules; i++) {
-		out[i] = (struct choice){"", w->rules[i].remedy, "rule", BUF_INIT};
+		out[i] = (struct sql_choice){"", w->rules[i].remedy, "rule", BUF_INIT};
 		snprintf(out[i].rule, sizeof out[i].rule, "rule-%d", i + 1);
 		rule_condition(&w->rules[i], i, &out[i].when);
 	}
 	return w->nrules;
 }
 
-static const struct choice poison = {"crash-budget", REMEDY_HOLD, HOLD_POISON, BUF_INIT};
+static const struct sql_choice poison = {"crash-budget", REMEDY_HOLD, HOLD_POISON, BUF_INIT};
 /* Replaces any hold that an operator has ended. */
 static const char released[] = "released-by-hand";
-static const struct choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
+static const struct sql_choice no_rule = {"no-rule", REMEDY_REPORT, NULL, BUF_INIT};
 
-static void add_when(const char *when, const char *also, const struct choice *c, struct buf *out)
+static void add_when(const char *when, const char *also, const struct sql_choice *c,
+                     struct buf *out)
 {
 	if (c->remedy == REMEDY_HOLD)
 		buf_addf(out, "\n    WHEN %s%s AND released THEN '%s'", when, also, released);
 	buf_addf(out, "\n    WHEN %s%s THEN '%s'", when, also, c->rule);
 }
 
-static void add_rule(const struct watch *w, const struct choice *all, int n, struct buf *out)
+static void add_rule(const struct watch *w, const struct sql_choice *all, int n, struct buf *out)
 {
 	AUTO_BUF spent = BUF_INIT;
 	enum budget_of budget = decide_budget(w);
@@ -316,7 +357,7 @@ static void add_rule(const struct watch *w, const struct choice *all, int n, str
 	buf_add(out, "CASE WHEN false THEN NULL");
 	for (int i = 0; i < n; i++) {
 		const char *when = buf_text(&all[i].when);
-		bool back = all[i].remedy == REMEDY_REQUEUE || all[i].remedy == REMEDY_RETRY;
+		bool back = act_has((int)all[i].remedy, ACT_RUNS_AGAIN);
 		if (back && budget != BUDGET_OF_NONE)
 			add_when(when, buf_text(&spent), &poison, out);
 		add_when(when, "", &all[i], out);
@@ -324,7 +365,7 @@ static void add_rule(const struct watch *w, const struct choice *all, int n, str
 	buf_addf(out, " ELSE '%s' END AS rule", no_rule.rule);
 }
 
-static void add_remedy(const struct watch *w, const struct choice *all, int n, struct buf *out)
+static void add_remedy(const struct watch *w, const struct sql_choice *all, int n, struct buf *out)
 {
 	buf_addf(out, "CASE rule WHEN '%s' THEN '%s' WHEN '%s' THEN '%s'", poison.rule,
 	         remedy_names[poison.remedy], released, remedy_names[decide_released(w)]);
@@ -342,7 +383,7 @@ static void add_events(const struct watch *w, struct buf *out)
 {
 	buf_add(out, "CASE remedy");
 	for (int r = 0; r < REMEDY_COUNT; r++) {
-		bool back = r == REMEDY_REQUEUE || r == REMEDY_RETRY || r == REMEDY_REPORT;
+		bool back = act_has(r, ACT_RUNS_AGAIN) || r == REMEDY_REPORT;
 		buf_addf(out, "\n    WHEN '%s' THEN ", remedy_names[r]);
 		if (!back && w->actions[REMEDY_RETRY].form != ACTION_NONE)
 			buf_addf(out,
@@ -368,19 +409,27 @@ static void add_recoveries(const struct watch *w, struct buf *out)
 	buf_add(out, ")) ELSE '{}' END");
 }
 
-static void add_job(const struct watch *w, struct buf *out)
+static void add_job(const struct binding *b, struct buf *out)
 {
+	const struct watch *w = b->watch;
 	for (int k = 0; k < w->key.n; k++)
 		buf_addf(out, "defib_k%d, ", k + 1);
-	buf_addf(out,
-	         "job, facts, owner, kind, attempts AS attempt, epoch, verdict, rule, remedy, cause,\n"
-	         "  now_us, coalesce(alive_us, expires_us, started_us) AS alive_us, %s AS sign_us,\n  ",
-	         sql_sign_name(w));
+	buf_add(out, "job, facts, owner, kind, attempts AS attempt, epoch, verdict, rule, remedy, "
+	             "cause,\n  now_us, coalesce(");
+	for (int s = 0; s < SIGN_COUNT; s++)
+		buf_addf(out, "%s%s", s ? ", " : "", sign_names[s]);
+	buf_addf(out, ") AS alive_us, %s AS sign_us,\n  ", sql_sign_name(w));
 	add_events(w, out);
 	buf_add(out, ",\n  ");
 	sql_reason(w, out);
 	buf_add(out, " AS reason,\n  ");
-	sql_evidence(w, out);
+	if (b->nmasked) {
+		buf_add(out, "jsonb_build_array(");
+		for (int i = 0; i < b->nmasked; i++)
+			buf_addf(out, "%smasked_%d", i ? ", " : "", i + 1);
+		buf_add(out, ") AS secrets,\n  ");
+	}
+	sql_evidence(b, out);
 	if (decide_budget(w) != BUDGET_OF_NONE)
 		add_recoveries(w, out);
 	buf_add(out, " AS evidence,\n  ");
@@ -391,19 +440,19 @@ static void add_job(const struct watch *w, struct buf *out)
 void sql_decided(const struct watch_sql *q, struct buf *out)
 {
 	const struct watch *w = q->binding->watch;
-	struct choice choices[WATCH_RULES_MAX + 2];
+	struct sql_choice choices[WATCH_RULES_MAX + 2];
 	int n = choices_of(w, choices);
 	buf_add(out, "SELECT jsonb_agg(to_jsonb(defib_j)) FROM (\nSELECT ");
-	add_job(w, out);
+	add_job(q->binding, out);
 	buf_add(out, "\nFROM (SELECT *, ");
 	add_remedy(w, choices, n, out);
 	buf_add(out, "\nFROM (SELECT *, ");
 	add_rule(w, choices, n, out);
 	/* A mass event says nothing about the single job. */
 	buf_add(out, "\nFROM (SELECT *, crashes + (NOT mass)::int AS crashes_now FROM (SELECT *, ");
-	add_verdict(w, out);
+	add_verdict(q->binding, out);
 	buf_add(out, ",\n  ");
-	add_history(q->binding, out);
+	judge_sql_add_history(q->binding, out);
 	buf_add(out, ",\n  ");
 	add_mass(q, out);
 	buf_add(out, "\nFROM (");
@@ -445,7 +494,7 @@ static void add_duration(const char *us, struct buf *out)
 	buf_addf(out, " WHEN %s IS NULL THEN 'unknown time' ELSE '0s' END", us);
 }
 
-static void add_piece(const char *text, size_t n, struct buf *out)
+static void judge_sql_add_piece(const char *text, size_t n, struct buf *out)
 {
 	AUTO_BUF piece = BUF_INIT;
 	buf_addn(&piece, text, n);
@@ -454,9 +503,9 @@ static void add_piece(const char *text, size_t n, struct buf *out)
 }
 
 /* As mask_value(): the last six characters, unless that is the whole text. */
-static void add_value(const struct watch *w, const char *column, const char *sql, struct buf *out)
+static void judge_sql_add_value(bool hidden, const char *sql, struct buf *out)
 {
-	if (watch_hides(w, column))
+	if (hidden)
 		buf_addf(out, "'****' || CASE WHEN length(%s) <= 6 THEN '' ELSE right(%s, 6) END", sql,
 		         sql);
 	else
@@ -467,7 +516,7 @@ static void add_value(const struct watch *w, const char *column, const char *sql
 static void add_owner(const struct watch *w, struct buf *out)
 {
 	const char *owner = w->owner.text ? w->owner.text : "";
-	add_value(w, text_starts(owner, "t.") ? owner + 2 : owner, "owner", out);
+	judge_sql_add_value(watch_hides_value(w, owner), "owner", out);
 }
 
 /* A template with its fields filled in. */
@@ -498,33 +547,33 @@ static void add_filled(const struct watch *w, const char *template, struct buf *
 			continue;
 		}
 		if (at > plain)
-			add_piece(plain, (size_t)(at - plain), out);
+			judge_sql_add_piece(plain, (size_t)(at - plain), out);
 		buf_addf(out, " || (%s)", fields[i].sql);
 		at += strlen(fields[i].name);
 		plain = at;
 	}
 	if (at > plain)
-		add_piece(plain, (size_t)(at - plain), out);
+		judge_sql_add_piece(plain, (size_t)(at - plain), out);
 }
 
 void sql_reason(const struct watch *w, struct buf *out)
 {
-	static const enum remedy unrecovered[] = {REMEDY_REPORT, REMEDY_HOLD};
 	AUTO_BUF end = BUF_INIT;
 	poison_reason_end(w, &end);
 	buf_addf(out, "CASE WHEN cause = '%s' THEN '%s' || crashes_now || ", HOLD_POISON,
 	         POISON_REASON);
 	sql_literal(out, buf_text(&end));
-	for (size_t i = 0; i < sizeof unrecovered / sizeof *unrecovered; i++) {
-		buf_addf(out, "\n    WHEN remedy = '%s' THEN ", remedy_names[unrecovered[i]]);
-		add_filled(w, reason_template(w, unrecovered[i]), out);
-	}
+	for (int r = 0; r < REMEDY_COUNT; r++)
+		if (act_kinds[r].reason) {
+			buf_addf(out, "\n    WHEN remedy = '%s' THEN ", remedy_names[r]);
+			add_filled(w, reason_template(w, (enum remedy)r), out);
+		}
 	buf_add(out, "\n    ELSE ");
 	add_filled(w, w->reason, out);
 	buf_add(out, " END");
 }
 
-static void add_time(const char *name, const char *us, struct buf *out)
+static void judge_sql_add_time(const char *name, const char *us, struct buf *out)
 {
 	buf_addf(out,
 	         "\n    '%s', to_char(timestamp 'epoch' + %s * interval '1 microsecond', "
@@ -532,43 +581,82 @@ static void add_time(const char *name, const char *us, struct buf *out)
 	         name, us);
 }
 
+/* As repeats_masked() in masked.c; secrets is a JSON array, and lower() one of ASCII there too. */
+void sql_repeats(const char *text, const char *secrets, struct buf *out)
+{
+	buf_addf(out,
+	         "EXISTS (SELECT 1 FROM jsonb_array_elements_text(%s) AS s(secret)\n    WHERE "
+	         "octet_length(secret) >= %d AND position(lower(secret COLLATE \"C\") IN lower(%s "
+	         "COLLATE \"C\")) > 0)",
+	         secrets, SECRET_LEAST, text);
+}
+
+/*
+ * A column that is shown. One that repeats a masked value is masked as a whole; the scan masks only
+ * the value in it.
+ */
+static void add_shown_value(const struct binding *b, int i, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	AUTO_BUF column = BUF_INIT, secrets = BUF_INIT;
+	buf_addf(&column, "show_%d", i + 1);
+	for (int k = 0; k < b->nmasked; k++)
+		if (watch_hides(w, b->masked[k]))
+			buf_addf(&secrets, "%smasked_%d", secrets.len ? ", " : "jsonb_build_array(", k + 1);
+	if (watch_hides(w, w->show.items[i]) || !secrets.len) {
+		judge_sql_add_value(watch_hides(w, w->show.items[i]), buf_text(&column), out);
+		return;
+	}
+	buf_add(&secrets, ")");
+	buf_add(out, "CASE WHEN ");
+	sql_repeats(buf_text(&column), buf_text(&secrets), out);
+	buf_add(out, " THEN ");
+	judge_sql_add_value(true, buf_text(&column), out);
+	buf_addf(out, " ELSE %s END", buf_text(&column));
+}
+
 /*
  * Columns that identify the job; what the evidence itself has under such a name comes later and
  * wins.
  */
-static void add_shown(const struct watch *w, struct buf *out)
+static void judge_sql_add_shown(const struct binding *b, struct buf *out)
 {
+	const struct watch *w = b->watch;
 	buf_add(out, "jsonb_strip_nulls(jsonb_build_object(");
 	for (int i = 0; i < w->show.n; i++) {
-		char column[24];
-		snprintf(column, sizeof column, "show_%d", i + 1);
 		buf_add(out, i ? ", " : "");
 		sql_literal(out, w->show.items[i]);
 		buf_add(out, ", ");
-		add_value(w, w->show.items[i], column, out);
+		add_shown_value(b, i, out);
 	}
 	buf_add(out, "))");
 }
 
-void sql_evidence(const struct watch *w, struct buf *out)
+void sql_evidence(const struct binding *b, struct buf *out)
 {
-	add_shown(w, out);
+	const struct watch *w = b->watch;
+	judge_sql_add_shown(b, out);
 	buf_add(out, " || jsonb_strip_nulls(jsonb_build_object('law', law,");
-	add_time("now", "now_us", out);
-	add_time("alive_at", "alive_us", out);
-	add_time("expires_at", "expires_us", out);
-	add_time("started_at", "started_us", out);
+	judge_sql_add_time("now", "now_us", out);
+	for (int s = 0; s < SIGN_COUNT; s++)
+		judge_sql_add_time(sign_kinds[s].option, sign_names[s], out);
 	/* As lost_since(). */
-	add_time("lost_at",
-	         "(SELECT CASE WHEN since > now_us THEN now_us ELSE since END FROM (SELECT CASE WHEN "
-	         "verdict = 'overdue' THEN started_us ELSE coalesce(lost_us, alive_us, CASE WHEN "
-	         "expires_us <= now_us THEN expires_us END, started_us) END AS since) AS lost)",
-	         out);
+	AUTO_BUF lost = BUF_INIT;
+	buf_add(&lost, "(SELECT CASE WHEN since > now_us THEN now_us ELSE since END FROM (SELECT CASE "
+	               "WHEN verdict IN (");
+	verdict_list_sql(&lost, VERDICT_OF_RUN);
+	buf_add(&lost,
+	        ") THEN now_us - measured_us ELSE coalesce(lost_us, alive_us, CASE WHEN expires_us <= "
+	        "now_us THEN expires_us END, started_us) END AS since) AS lost)");
+	judge_sql_add_time("lost_at", buf_text(&lost), out);
 	buf_add(out, "\n    'measured_s', round(measured_us / 1000000.0, 3), "
-	             "'limit_s', round(limit_us / 1000000.0, 3), 'owner', ");
+	             "'limit_s', round(limit_us / 1000000.0, 3), 'limit_of', limit_of, "
+	             "'owner', ");
 	add_owner(w, out);
-	buf_add(out, ", 'kind', kind,\n    'attempt', attempts, 'max_attempts', max_attempts, "
-	             "'recovered_before', nullif(crashes, 0), 'mass', nullif(mass, false)))");
+	buf_addf(out,
+	         ", 'kind', kind, %s\n    'attempt', attempts, 'max_attempts', max_attempts, "
+	         "'recovered_before', nullif(crashes, 0), 'mass', nullif(mass, false)))",
+	         b->state ? "'state', state," : "");
 }
 
 /* After this many steps the wait no longer grows; power() beyond them could overflow. */

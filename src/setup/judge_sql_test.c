@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "recover/evidence.h"
+#include "setup/judge_sql.h"
 #include "store/store_test.h"
 
 #include <inttypes.h>

@@ -3,7 +3,8 @@
  */
 #include "setup/propose.h"
 
-#include "setup/propose_inside.h"
+#include "setup/propose_lines.h"
+#include "setup/propose_words.h"
 #include "store/dialect.h"
 
 #include <ctype.h>
@@ -311,7 +312,7 @@ static bool may_hold_state(const struct table_column *c)
 	return c->class == CLASS_TEXT || c->class == CLASS_NUMBER || c->class == CLASS_OTHER;
 }
 
-static void find_state(struct finding *f)
+static void propose_find_state(struct found_columns *f)
 {
 	size_t n = sizeof running_words / sizeof *running_words;
 	for (size_t w = 0; w < n && !f->running; w++)
@@ -357,7 +358,7 @@ static bool fits_holder(const struct table_facts *t, const struct table_column *
 }
 
 /* A row exists only while a worker has it: it holds the owner and the end of its lease. */
-static bool is_held_by_owner(struct finding *f)
+static bool is_held_by_owner(struct found_columns *f)
 {
 	f->owner = column_named(f->t, words_holder, fits_holder);
 	return f->owner && (column_named(f->t, words_lease, fits_time) ||
@@ -365,7 +366,7 @@ static bool is_held_by_owner(struct finding *f)
 }
 
 /* Columns in use before unused ones, and words with other meanings outside queues last. */
-static void find_lock(struct finding *f)
+static void find_lock(struct found_columns *f)
 {
 	f->lock = column_named(f->t, words_lock, fits_used_lock);
 	if (!f->lock)
@@ -374,9 +375,9 @@ static void find_lock(struct finding *f)
 		f->lock = column_named(f->t, words_handed, fits_nullable_time);
 }
 
-static void find_running(struct finding *f)
+static void find_running(struct found_columns *f)
 {
-	find_state(f);
+	propose_find_state(f);
 	find_lock(f);
 	if (f->by != BY_NOTHING)
 		return;
@@ -398,7 +399,7 @@ static void find_running(struct finding *f)
 	}
 }
 
-static void find_rest(struct finding *f)
+static void find_rest(struct found_columns *f)
 {
 	if (f->by != BY_STATE)
 		return;
@@ -428,7 +429,7 @@ static bool fits_count(const struct table_facts *t, const struct table_column *c
 	return fits_number(t, c) && !facts_is_key(t, c);
 }
 
-static void find_sign(struct finding *f)
+static void find_sign(struct found_columns *f)
 {
 	const struct {
 		const char *const *words;
@@ -469,7 +470,7 @@ const char *time_type_of(const struct table_facts *t, const struct table_column 
 
 void propose(const struct table_facts *t, struct arena *a, struct proposal *out)
 {
-	struct finding f = {.t = t, .a = a, .out = out};
+	struct found_columns f = {.t = t, .a = a, .out = out};
 	*out = (struct proposal){.table = t->table};
 	f.started = column_named(t, words_started, fits_time);
 	f.finished = column_named(t, words_finished, fits_time);

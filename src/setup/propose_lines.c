@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* propose_lines.c: the lines of a proposed watch, each with why it was chosen. */
-#include "setup/propose_inside.h"
+#include "setup/propose_lines.h"
+
+#include "setup/propose_try.h"
+#include "setup/propose_words.h"
 
 #include "base/clock.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -38,7 +42,7 @@ static const char *ident(struct arena *a, const char *name)
 	return arena_strdup(a, buf_text(&quoted));
 }
 
-static const char *column(const struct finding *f, const struct table_column *c)
+static const char *column(const struct found_columns *f, const struct table_column *c)
 {
 	return ident(f->a, c->name);
 }
@@ -58,8 +62,8 @@ static const char *table_sql(struct arena *a, const char *table)
 	return text;
 }
 
-static const char *literal(const struct finding *f, const struct table_column *c,
-                           const struct column_value *v)
+static const char *proposal_literal(const struct found_columns *f, const struct table_column *c,
+                                    const struct column_value *v)
 {
 	AUTO_BUF out = BUF_INIT;
 	int64_t number;
@@ -69,16 +73,16 @@ static const char *literal(const struct finding *f, const struct table_column *c
 	return arena_strdup(f->a, buf_text(&out));
 }
 
-static const char *equals(const struct finding *f, const struct table_column *c,
+static const char *equals(const struct found_columns *f, const struct table_column *c,
                           const struct column_value *v)
 {
-	return arena_printf(f->a, "%s = %s", column(f, c), literal(f, c, v));
+	return arena_printf(f->a, "%s = %s", column(f, c), proposal_literal(f, c, v));
 }
 
 /* ---- lines ---- */
 
-static struct proposed_line *add(struct finding *f, const char *key, const char *value,
-                                 const char *why)
+static struct proposed_line *proposal_add(struct found_columns *f, const char *key,
+                                          const char *value, const char *why)
 {
 	struct proposal *p = f->out;
 	assert(p->nlines < PROPOSAL_LINES_MAX);
@@ -86,13 +90,14 @@ static struct proposed_line *add(struct finding *f, const char *key, const char 
 	return &p->lines[p->nlines++];
 }
 
-static void check(struct finding *f, struct proposed_line *line, const char *what)
+static void proposal_check(struct found_columns *f, struct proposed_line *line, const char *what)
 {
 	line->check = what;
 	f->out->nchecks++;
 }
 
-static void other(struct finding *f, struct proposed_line *line, const char *key, const char *value)
+static void other(struct found_columns *f, struct proposed_line *line, const char *key,
+                  const char *value)
 {
 	AUTO_BUF text = BUF_INIT;
 	if (line->nothers == PROPOSAL_OTHERS_MAX)
@@ -102,7 +107,7 @@ static void other(struct finding *f, struct proposed_line *line, const char *key
 	line->others[line->nothers++] = arena_strdup(f->a, buf_text(&text));
 }
 
-static void missing(struct finding *f, const char *what)
+static void missing(struct found_columns *f, const char *what)
 {
 	assert(f->out->nmissing < PROPOSAL_MISSING_MAX);
 	f->out->missing[f->out->nmissing++] = what;
@@ -123,36 +128,36 @@ static const char *list(struct arena *a, const char *const *names, int n)
 	return arena_strdup(a, buf_text(&out));
 }
 
-static void name_table_and_key(struct finding *f)
+static void name_table_and_key(struct found_columns *f)
 {
 	const struct table_facts *t = f->t;
 	const char *dot = strrchr(t->table, '.');
 	char name[80];
 	snake_case(dot ? dot + 1 : t->table, name, sizeof name);
 	f->out->name = arena_strdup(f->a, name);
-	add(f, "table", t->table,
-	    arena_printf(f->a, "%s%lld row%s, %d columns", t->sampled ? "about " : "",
-	                 (long long)t->rows, t->rows == 1 ? "" : "s", t->ncolumns));
+	proposal_add(f, "table", t->table,
+	             arena_printf(f->a, "%s%lld row%s, %d columns", t->sampled ? "about " : "",
+	                          (long long)t->rows, t->rows == 1 ? "" : "s", t->ncolumns));
 	const char *keys[WATCH_KEYS_MAX];
 	for (int i = 0; i < t->nkeys; i++)
 		keys[i] = t->keys[i];
 	if (t->nkeys == 0 && t->view && facts_column(t, "id")) {
 		struct proposed_line *line =
-			add(f, "key", "id", "a view has no key; this column may serve as one");
-		check(f, line, "does it identify exactly one row, and is the view writable?");
+			proposal_add(f, "key", "id", "a view has no key; this column may serve as one");
+		proposal_check(f, line, "does it identify exactly one row, and is the view writable?");
 	} else if (t->nkeys == 0) {
 		missing(f, "no primary key, and no unique index without nulls, of up to 4 columns: nothing "
 		           "identifies a row; add a primary key");
 	} else {
 		struct proposed_line *line =
-			add(f, "key", list(f->a, keys, t->nkeys),
-		        t->key_primary ? "the primary key" : "a unique index without nulls");
+			proposal_add(f, "key", list(f->a, keys, t->nkeys),
+		                 t->key_primary ? "the primary key" : "a unique index without nulls");
 		line->yaml = true;
 	}
 }
 
 /* "412 of 90,000 rows say 'Processing'" */
-static const char *seen_value(const struct finding *f, const struct column_value *v)
+static const char *seen_value(const struct found_columns *f, const struct column_value *v)
 {
 	const char *what = v->label ? arena_printf(f->a, "%s, which is '%s'", v->value, v->label)
 	                            : arena_printf(f->a, "'%s'", v->value);
@@ -163,7 +168,7 @@ static const char *seen_value(const struct finding *f, const struct column_value
 	                    f->t->sampled ? " of a sample" : "", what);
 }
 
-static void other_states(struct finding *f, struct proposed_line *line)
+static void other_states(struct found_columns *f, struct proposed_line *line)
 {
 	static const char *const *const sets[] = {values_running, values_maybe, values_stopping};
 	const struct table_column *c = f->state;
@@ -178,7 +183,7 @@ static void other_states(struct finding *f, struct proposed_line *line)
 }
 
 /* " AND finished_at IS NULL": an ended row may keep the mark of its last worker. */
-static const char *not_over(const struct finding *f)
+static const char *not_over(const struct found_columns *f)
 {
 	AUTO_BUF out = BUF_INIT;
 	if (f->finished && f->finished->nullable)
@@ -191,30 +196,33 @@ static const char *not_over(const struct finding *f)
 	return arena_strdup(f->a, buf_text(&out));
 }
 
-static void running_line(struct finding *f)
+static void running_line(struct found_columns *f)
 {
 	struct proposed_line *line = NULL;
 	const char *done = not_over(f);
 	switch (f->by) {
 	case BY_STATE:
-		line = add(f, "running", equals(f, f->state, f->running), seen_value(f, f->running));
+		line =
+			proposal_add(f, "running", equals(f, f->state, f->running), seen_value(f, f->running));
 		break;
 	case BY_FLAG:
-		line = add(f, "running", column(f, f->flag), "a flag says so");
+		line = proposal_add(f, "running", column(f, f->flag), "a flag says so");
 		break;
 	case BY_LOCK:
-		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->lock), done),
-		           "this time is set when a row is claimed");
+		line = proposal_add(f, "running",
+		                    arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->lock), done),
+		                    "this time is set when a row is claimed");
 		break;
 	case BY_OWNER:
-		line = add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->owner), done),
-		           "the row names its worker");
+		line = proposal_add(f, "running",
+		                    arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->owner), done),
+		                    "the row names its worker");
 		break;
 	case BY_TIMES:
-		line =
-			add(f, "running", arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->started), done),
-		        "the row has started and not ended");
-		check(f, line, "no known state was found: is this what a running row looks like?");
+		line = proposal_add(f, "running",
+		                    arena_printf(f->a, "%s IS NOT NULL%s", column(f, f->started), done),
+		                    "the row has started and not ended");
+		proposal_check(f, line, "no known state was found: is this what a running row looks like?");
 		break;
 	case BY_NOTHING:
 		missing(f, "nothing tells which rows are running: no state such as processing, no "
@@ -222,7 +230,7 @@ static void running_line(struct finding *f)
 		return;
 	}
 	if (f->running_check)
-		check(f, line, f->running_check);
+		proposal_check(f, line, f->running_check);
 	other_states(f, line);
 }
 
@@ -270,7 +278,7 @@ static bool utc_is_shown(const struct table_facts *t, const struct table_column 
 	       us < t->now_us + 60 * US_PER_S;
 }
 
-static void time_type_line(struct finding *f)
+static void time_type_line(struct found_columns *f)
 {
 	const struct table_column *c = f->sign;
 	const char *type = c ? time_type_of(f->t, c) : "";
@@ -278,24 +286,24 @@ static void time_type_line(struct finding *f)
 	bool naive =
 		c && (c->class == CLASS_NAIVE || text_eq(type, "text")) && strncmp(type, "epoch", 5) != 0;
 	if (naive) {
-		line =
-			add(f, "time_type", *type ? type : "utc", "times without a time zone are read as UTC");
+		line = proposal_add(f, "time_type", *type ? type : "utc",
+		                    "times without a time zone are read as UTC");
 		if (!utc_is_shown(f->t, c))
-			check(f, line,
-			      dialect_of(f->t->engine)->has_time_zones
-			          ? "do the programs write UTC? if they write local "
-			            "time, give its zone as time_zone: instead"
-			          : "do the programs write UTC?");
+			proposal_check(f, line,
+			               dialect_of(f->t->engine)->has_time_zones
+			                   ? "do the programs write UTC? if they write local "
+			                     "time, give its zone as time_zone: instead"
+			                   : "do the programs write UTC?");
 	} else if (*type) {
-		line = add(f, "time_type", type,
-		           c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)
-		                     : "a number; no value yet shows the unit");
+		line = proposal_add(f, "time_type", type,
+		                    c->newest ? arena_printf(f->a, "as the newest value, %s", c->newest)
+		                              : "a number; no value yet shows the unit");
 		if (!c->newest)
-			check(f, line, "seconds (epoch) or milliseconds (epoch_ms) since 1970?");
+			proposal_check(f, line, "seconds (epoch) or milliseconds (epoch_ms) since 1970?");
 	}
 }
 
-static const char *related_sql(const struct finding *f, const char *column_name)
+static const char *related_sql(const struct found_columns *f, const char *column_name)
 {
 	const struct related_table *r = f->related;
 	return arena_printf(f->a, "(SELECT h.%s FROM %s h WHERE h.%s = t.%s)", ident(f->a, column_name),
@@ -303,7 +311,7 @@ static const char *related_sql(const struct finding *f, const char *column_name)
 	                    ident(f->a, r->our_column));
 }
 
-static void other_signs(struct finding *f, struct proposed_line *line)
+static void other_signs(struct found_columns *f, struct proposed_line *line)
 {
 	static const struct {
 		const char *const *words;
@@ -318,7 +326,7 @@ static void other_signs(struct finding *f, struct proposed_line *line)
 	}
 }
 
-static void sign_lines(struct finding *f)
+static void sign_lines(struct found_columns *f)
 {
 	const struct sign_words *w = &sign_words[f->sign_of];
 	if (f->sign_of == SIGN_OF_NOTHING) {
@@ -327,42 +335,44 @@ static void sign_lines(struct finding *f)
 		           "one; add one that workers write, or name an expression as alive_at:");
 		return;
 	}
-	struct proposed_line *line =
-		f->related
-			? add(f, w->key, related_sql(f, f->related->beat),
-	              arena_printf(f->a, "%s, by its foreign key: %s", f->related->table, w->why))
-			: add(f, w->key, column(f, f->sign), w->why);
+	struct proposed_line *line = f->related
+	                                 ? proposal_add(f, w->key, related_sql(f, f->related->beat),
+	                                                arena_printf(f->a, "%s, by its foreign key: %s",
+	                                                             f->related->table, w->why))
+	                                 : proposal_add(f, w->key, column(f, f->sign), w->why);
 	if (w->check)
-		check(f, line, w->check);
+		proposal_check(f, line, w->check);
 	else if (f->sign && column_is_empty(f->t, f->sign))
-		check(f, line, "nothing is written there yet: do workers write it?");
+		proposal_check(f, line, "nothing is written there yet: do workers write it?");
 	other_signs(f, line);
-	line = add(f, w->limit_key, w->limit, w->limit_why);
+	line = proposal_add(f, w->limit_key, w->limit, w->limit_why);
 	f->out->limit = w->limit_key;
 	f->out->age_judges = w->by_age;
 	if (w->limit_check)
-		check(f, line, w->limit_check);
+		proposal_check(f, line, w->limit_check);
 	time_type_line(f);
 }
 
 /* ---- owner and attempts ---- */
 
-static void owner_line(struct finding *f)
+static void owner_line(struct found_columns *f)
 {
 	if (f->related && f->related->owner && !f->related->workers)
-		add(f, "owner", related_sql(f, f->related->owner), "the worker that sends heartbeats");
+		proposal_add(f, "owner", related_sql(f, f->related->owner),
+		             "the worker that sends heartbeats");
 	else if (f->related && f->related->workers)
-		add(f, "owner", ident(f->a, f->related->our_column), "points to the workers");
+		proposal_add(f, "owner", ident(f->a, f->related->our_column), "points to the workers");
 	else if (f->owner && f->owner->class == CLASS_LIST)
-		add(f, "owner",
-		    arena_printf(f->a, "%s[array_length(%s, 1)]", column(f, f->owner), column(f, f->owner)),
-		    "the last worker that tried");
+		proposal_add(
+			f, "owner",
+			arena_printf(f->a, "%s[array_length(%s, 1)]", column(f, f->owner), column(f, f->owner)),
+			"the last worker that tried");
 	else if (f->owner)
-		add(f, "owner", column(f, f->owner), "names the worker that holds it");
+		proposal_add(f, "owner", column(f, f->owner), "names the worker that holds it");
 }
 
 /* A running row has none: attempts are counted when a job fails, not when it is claimed. */
-static bool counts_failures(const struct finding *f)
+static bool counts_failures(const struct found_columns *f)
 {
 	return f->attempts && f->t->counted_in_work && f->t->in_work > 0 && f->attempts->counted &&
 	       f->attempts->least_in_work < 1;
@@ -371,41 +381,45 @@ static bool counts_failures(const struct finding *f)
 #define ATTEMPTS_LEAST 5
 
 /* No column limits the attempts: at least as many as were seen. */
-static void guess_max(struct finding *f)
+static void guess_max(struct found_columns *f)
 {
 	int64_t most = 0;
 	if (!f->attempts->newest || !int_parse(f->attempts->newest, &most) || most < ATTEMPTS_LEAST)
 		most = ATTEMPTS_LEAST;
-	struct proposed_line *line = add(
+	struct proposed_line *line = proposal_add(
 		f, "max_attempts", arena_printf(f->a, "%lld", (long long)most),
 		most > ATTEMPTS_LEAST ? "no column says it; as many as were seen" : "no column says it");
-	check(f, line, "after how many attempts is a job held for an operator?");
+	proposal_check(f, line, "after how many attempts is a job held for an operator?");
 }
 
-static void attempts_lines(struct finding *f)
+static void attempts_lines(struct found_columns *f)
 {
 	struct proposed_line *line;
 	if (!f->attempts)
 		return;
 	if (counts_failures(f)) {
-		add(f, "attempts", column(f, f->attempts),
-		    "running rows have none: failures are counted, so requeue counts the lost run too");
+		proposal_add(
+			f, "attempts", column(f, f->attempts),
+			"running rows have none: failures are counted, so requeue counts the lost run too");
 	} else {
-		line = add(f, "attempts", column(f, f->attempts),
-		           f->t->counted_in_work && f->t->in_work > 0
-		               ? "every running row has one: attempts are counted when a job is claimed, "
-		                 "so requeue does not change them"
-		               : "requeue does not change it: most systems count when a job is claimed");
+		line = proposal_add(
+			f, "attempts", column(f, f->attempts),
+			f->t->counted_in_work && f->t->in_work > 0
+				? "every running row has one: attempts are counted when a job is claimed, "
+				  "so requeue does not change them"
+				: "requeue does not change it: most systems count when a job is claimed");
 		if (f->t->counted_in_work && f->t->in_work == 0)
-			check(f, line, "is it increased when a job is claimed? if not, requeue must do it");
+			proposal_check(f, line,
+			               "is it increased when a job is claimed? if not, requeue must do it");
 	}
 	if (f->max)
-		add(f, "max_attempts", column(f, f->max), "beyond it a job is held for an operator");
+		proposal_add(f, "max_attempts", column(f, f->max),
+		             "beyond it a job is held for an operator");
 	else
 		guess_max(f);
 }
 
-static const char *one_more(const struct finding *f, const struct table_column *c)
+static const char *one_more(const struct found_columns *f, const struct table_column *c)
 {
 	return arena_printf(f->a, c->nullable ? "%s = coalesce(%s, 0) + 1" : "%s = %s + 1",
 	                    column(f, c), column(f, c));
@@ -418,14 +432,14 @@ static void set(struct buf *out, const char *what)
 	buf_addf(out, "%s%s", out->len ? ", " : "", what);
 }
 
-static void set_null(struct finding *f, struct buf *out, const struct table_column *c)
+static void set_null(struct found_columns *f, struct buf *out, const struct table_column *c)
 {
 	if (c && c->nullable && c->class != CLASS_LIST)
 		set(out, arena_printf(f->a, "%s = NULL", column(f, c)));
 }
 
 /* :now is written in the form of the sign of life: another form would be refused, or wrong. */
-static bool same_time(const struct finding *f, const struct table_column *c)
+static bool same_time(const struct found_columns *f, const struct table_column *c)
 {
 	if (!c || (!f->sign && !f->related))
 		return false;
@@ -435,14 +449,14 @@ static bool same_time(const struct finding *f, const struct table_column *c)
 	       text_eq(time_type_of(f->t, c), time_type_of(f->t, f->sign));
 }
 
-static void set_now(struct finding *f, struct buf *out, const struct table_column *c)
+static void set_now(struct found_columns *f, struct buf *out, const struct table_column *c)
 {
 	if (same_time(f, c) && c != f->lock)
 		set(out, arena_printf(f->a, "%s = :now", column(f, c)));
 }
 
 /* Clears the owner, and writes the reason. */
-static void set_freed(struct finding *f, struct buf *out)
+static void set_freed(struct found_columns *f, struct buf *out)
 {
 	if (!(f->related && f->related->workers && !f->owner))
 		set_null(f, out, f->owner);
@@ -455,7 +469,7 @@ static void set_freed(struct finding *f, struct buf *out)
 	set_now(f, out, f->updated);
 }
 
-static void requeue_line(struct finding *f)
+static void requeue_line(struct found_columns *f)
 {
 	AUTO_BUF out = BUF_INIT;
 	struct proposed_line *line;
@@ -474,13 +488,13 @@ static void requeue_line(struct finding *f)
 		if (counts_failures(f))
 			set(&out, one_more(f, f->attempts));
 		set_freed(f, &out);
-		line = add(f, "requeue", arena_strdup(f->a, buf_text(&out)), why);
+		line = proposal_add(f, "requeue", arena_strdup(f->a, buf_text(&out)), why);
 		if (f->by == BY_STATE && !f->ready_sure)
-			check(f, line, "does a row in this state wait to be claimed again?");
+			proposal_check(f, line, "does a row in this state wait to be claimed again?");
 	}
 }
 
-static void fail_line(struct finding *f)
+static void fail_line(struct found_columns *f)
 {
 	AUTO_BUF out = BUF_INIT;
 	if (f->by != BY_STATE || !f->failed)
@@ -488,8 +502,8 @@ static void fail_line(struct finding *f)
 	set(&out, equals(f, f->state, f->failed));
 	set_freed(f, &out);
 	set_now(f, &out, f->finished);
-	add(f, "fail", arena_strdup(f->a, buf_text(&out)),
-	    "for defib fail, and for remedies that say so");
+	proposal_add(f, "fail", arena_strdup(f->a, buf_text(&out)),
+	             "for defib fail, and for remedies that say so");
 }
 
 void proposal_report_only(struct proposal *p)
@@ -509,7 +523,7 @@ void proposal_report_only(struct proposal *p)
 }
 
 /* Nothing is changed based on a guess. */
-static void remedies_line(struct finding *f)
+static void remedies_line(struct found_columns *f)
 {
 	bool can = proposal_line(f->out, "requeue") != NULL;
 	if (can && f->out->nchecks == 0)
@@ -517,12 +531,12 @@ static void remedies_line(struct finding *f)
 	proposal_report_only(f->out);
 	struct proposed_line *line = proposal_line(f->out, "remedies");
 	if (!can)
-		check(f, line, "how does a row become claimable again? write it as requeue:");
+		proposal_check(f, line, "how does a row become claimable again? write it as requeue:");
 }
 
 /* ---- for people ---- */
 
-static void stats_line(struct finding *f)
+static void stats_line(struct found_columns *f)
 {
 	AUTO_BUF out = BUF_INIT;
 	if (!same_time(f, f->started) || !same_time(f, f->finished))
@@ -536,11 +550,12 @@ static void stats_line(struct finding *f)
 		buf_add_json(&out, equals(f, f->state, f->failed));
 	}
 	buf_add(&out, "}");
-	add(f, "stats", arena_strdup(f->a, buf_text(&out)), "run times, for defib learn and stats")
+	proposal_add(f, "stats", arena_strdup(f->a, buf_text(&out)),
+	             "run times, for defib tune learn and status")
 		->yaml = true;
 }
 
-static void show_line(struct finding *f)
+static void show_line(struct found_columns *f)
 {
 	const char *names[2];
 	int n = 0;
@@ -551,13 +566,13 @@ static void show_line(struct finding *f)
 				names[n++] = c->name;
 		}
 	if (n)
-		add(f, "show", arena_printf(f->a, n == 1 ? "[%s]" : "%s", list(f->a, names, n)),
-		    "people may know the row by it")
+		proposal_add(f, "show", arena_printf(f->a, n == 1 ? "[%s]" : "%s", list(f->a, names, n)),
+		             "people may know the row by it")
 			->yaml = true;
 }
 
 /* A state or a mark that other tables have too needs further evidence of work. */
-static bool is_of_work(const struct finding *f)
+static bool is_of_work(const struct found_columns *f)
 {
 	bool beside = f->owner || column_named(f->t, words_queue, fits_any) ||
 	              f->sign_of == SIGN_OF_BEAT || f->sign_of == SIGN_OF_LEASE;
@@ -569,11 +584,11 @@ static bool is_of_work(const struct finding *f)
 	return f->by == BY_OWNER || (f->by == BY_LOCK && beside);
 }
 
-void propose_lines(struct finding *f)
+void propose_lines(struct found_columns *f)
 {
 	name_table_and_key(f);
 	if (f->kind && f->kind != f->state)
-		add(f, "kind", column(f, f->kind), "thresholds and numbers can differ by it");
+		proposal_add(f, "kind", column(f, f->kind), "thresholds and numbers can differ by it");
 	running_line(f);
 	sign_lines(f);
 	owner_line(f);

@@ -4,6 +4,7 @@
 
 #include "base/test.h"
 #include "setup/propose_test.h"
+#include "setup/propose_try.h"
 
 #define STATES "id number! | status text! =queued,running,done,failed @queued | "
 

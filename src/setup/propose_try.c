@@ -2,13 +2,21 @@
  * propose_try.c: a proposal as YAML, and what the watch finds in its database. The YAML itself is
  * read back and bound, so that the user gets exactly what was tried.
  */
-#include "setup/propose.h"
+
+#include "setup/propose_try.h"
 
 #include "base/clock.h"
 #include "insight/learn.h"
 #include "insight/run_times.h"
 #include "recover/decide.h"
+#include "recover/judge.h"
 #include "recover/look.h"
+#include "setup/propose.h"
+#include "setup/propose_lines.h"
+#include "setup/trust.h"
+#include "watch/check.h"
+#include "watch/compile_write.h"
+#include "watch/options.h"
 
 #include <ctype.h>
 
@@ -32,7 +40,7 @@ static bool plain_is_safe(const char *text)
 }
 
 /* JSON's escapes are valid in YAML, which also requires DEL and U+0080 to U+009F to be escaped. */
-static void add_quoted(const char *text, struct buf *out)
+static void proposal_try_add_quoted(const char *text, struct buf *out)
 {
 	AUTO_BUF json = BUF_INIT;
 	buf_add_json(&json, text);
@@ -51,11 +59,11 @@ void yaml_scalar(const char *text, struct buf *out)
 	if (plain_is_safe(text))
 		buf_add(out, text);
 	else
-		add_quoted(text, out);
+		proposal_try_add_quoted(text, out);
 }
 
 /* One word; unprintable characters would end the comment or confuse the reader. */
-static size_t add_word(const char *word, struct buf *out)
+static size_t proposal_try_add_word(const char *word, struct buf *out)
 {
 	size_t n = strcspn(word, " ");
 	for (size_t i = 0; i < n;) {
@@ -83,7 +91,7 @@ void yaml_comment(const char *indent, const char *text, struct buf *out)
 			col = strlen(indent) + 1;
 		}
 		buf_addch(out, ' ');
-		word += add_word(word, out);
+		word += proposal_try_add_word(word, out);
 		col += n + 1;
 		word += strspn(word, " ");
 	}
@@ -173,7 +181,7 @@ void watch_seen(struct store *s, const struct watch_sql *q, struct arena *a,
 	struct failure slow = {0};
 	int n = 0;
 	if (look_running(s, q, &seen->running, &slow) ||
-	    look_page(s, q, &none, NULL, LOOK_ROWS, NULL, a, &facts, &n, &slow))
+	    look_page(&(struct look){s, q, &none, a}, NULL, LOOK_ROWS, NULL, &facts, &n, &slow))
 		return;
 	seen->looked = true;
 	seen->running_capped = seen->running >= ROWS_COUNT_MAX;
@@ -305,10 +313,13 @@ static void learn_limit(struct store *s, const struct binding *b, struct proposa
 	settle_check(p, line);
 }
 
-static defib_err bind(struct store *s, const struct proposal *p, struct arena *a, struct watch *w,
-                      struct binding *b, struct watch_sql *q, struct failure *f)
+static defib_err proposal_try_bind(struct store *s, const struct proposal *p, struct arena *a,
+                                   struct watch *w, struct binding *b, struct watch_sql *q,
+                                   struct failure *f)
 {
 	defib_err err = read_back(p, s->engine, a, w, f);
+	if (!err)
+		err = trust_watch(s, w, true, f);
 	if (!err)
 		err = watch_bind(w, s, a, b, f);
 	if (!err)
@@ -323,11 +334,11 @@ defib_err proposal_try(struct store *s, struct proposal *p, struct arena *a,
 	struct binding *b = ARENA_NEW(a, struct binding);
 	struct watch_sql *q = ARENA_NEW(a, struct watch_sql);
 	*seen = (struct proposal_seen){0};
-	defib_err err = bind(s, p, a, w, b, q, f);
+	defib_err err = proposal_try_bind(s, p, a, w, b, q, f);
 	if (err)
 		return err;
 	learn_limit(s, b, p, a, seen);
-	err = bind(s, p, a, w, b, q, f);
+	err = proposal_try_bind(s, p, a, w, b, q, f);
 	if (err)
 		return err;
 	watch_seen(s, q, a, seen);

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "setup/table_facts.h"
 
-#include "setup/propose_inside.h"
+#include "setup/propose_lines.h"
+#include "setup/propose_words.h"
+#include "setup/trust.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
 /* ---- parsing texts of the catalog ---- */
 
-static void add_value(struct table_column *c, const char *value, int64_t rows, struct arena *a)
+static void table_facts_add_value(struct table_column *c, const char *value, int64_t rows,
+                                  struct arena *a)
 {
 	for (int i = 0; i < c->nvalues; i++)
 		if (text_eq(c->values[i].value, value)) {
@@ -40,7 +44,7 @@ static const char *take_literal(const char **at, struct arena *a)
 void column_values_from(struct table_column *c, const char *sql, struct arena *a)
 {
 	for (const char *at = sql; (at = strchr(at, '\'')) != NULL;)
-		add_value(c, take_literal(&at, a), -1, a);
+		table_facts_add_value(c, take_literal(&at, a), -1, a);
 }
 
 /* The one column that a condition is about; NULL if there is none or several. */
@@ -118,8 +122,8 @@ const char *catalog_name(enum store_engine engine, const char *table, struct are
 	return arena_strdup(a, buf_text(&out));
 }
 
-static defib_err ask(struct store *s, const char *sql, const struct table_facts *t, struct arena *a,
-                     struct store_rows *rows, struct failure *f)
+static defib_err table_facts_ask(struct store *s, const char *sql, const struct table_facts *t,
+                                 struct arena *a, struct store_rows *rows, struct failure *f)
 {
 	struct store_param name = P_TEXT(catalog_name(s->engine, t->table, a));
 	return store_exec(s, sql, &name, 1, a, rows, f);
@@ -155,11 +159,11 @@ static enum column_class class_of(const char *word)
 	return CLASS_OTHER;
 }
 
-static defib_err read_columns(struct store *s, struct arena *a, struct table_facts *t,
-                              struct failure *f)
+static defib_err table_facts_read_columns(struct store *s, struct arena *a, struct table_facts *t,
+                                          struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, dialect_of(s->engine)->catalog.columns, t, a, &rows, f);
+	defib_err err = table_facts_ask(s, dialect_of(s->engine)->catalog.columns, t, a, &rows, f);
 	if (err)
 		return err;
 	t->ncolumns = rows.nrows;
@@ -179,7 +183,7 @@ static defib_err read_key(struct store *s, struct arena *a, struct table_facts *
                           struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, dialect_of(s->engine)->catalog.key, t, a, &rows, f);
+	defib_err err = table_facts_ask(s, dialect_of(s->engine)->catalog.key, t, a, &rows, f);
 	if (err || rows.nrows > WATCH_KEYS_MAX)
 		return err;
 	for (int i = 0; i < rows.nrows; i++) {
@@ -193,7 +197,7 @@ static defib_err read_declared(struct store *s, struct arena *a, struct table_fa
                                struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, dialect_of(s->engine)->catalog.declared, t, a, &rows, f);
+	defib_err err = table_facts_ask(s, dialect_of(s->engine)->catalog.declared, t, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		const char *name = row_text(&rows, i, 0);
 		struct table_column *c = name ? facts_column(t, name) : NULL;
@@ -252,8 +256,9 @@ static bool may_be_state(const struct table_facts *t, const struct table_column 
 	return holds && !facts_is_key(t, c) && (c->nvalues > 0 || word_rank(words_state, c->name) >= 0);
 }
 
-static defib_err read_values(struct store *s, struct arena *a, const struct table_facts *t,
-                             struct table_column *c, struct failure *f)
+static defib_err table_facts_read_values(struct store *s, struct arena *a,
+                                         const struct table_facts *t, struct table_column *c,
+                                         struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT, name = BUF_INIT;
 	struct store_rows rows;
@@ -266,7 +271,7 @@ static defib_err read_values(struct store *s, struct arena *a, const struct tabl
 		return err;
 	for (int i = 0; i < rows.nrows; i++)
 		if (row_text(&rows, i, 0))
-			add_value(c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), a);
+			table_facts_add_value(c, row_text(&rows, i, 0), row_int(&rows, i, 1, 0), a);
 	for (int i = 0; i < c->nvalues; i++)
 		if (c->values[i].rows < 0 && !t->sampled)
 			c->values[i].rows = 0; /* all rows were read */
@@ -304,16 +309,16 @@ static defib_err read_newest(struct store *s, struct arena *a, const struct tabl
 	return err;
 }
 
-static defib_err read_rows(struct store *s, struct arena *a, struct table_facts *t,
-                           struct failure *f)
+static defib_err table_facts_read_rows(struct store *s, struct arena *a, struct table_facts *t,
+                                       struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; !err && i < t->ncolumns; i++) {
 		struct table_column *c = &t->columns[i];
 		if (may_be_state(t, c)) {
 			if (c->standard)
-				add_value(c, c->standard, -1, a); /* rows begin with it */
-			err = read_values(s, a, t, c, f);
+				table_facts_add_value(c, c->standard, -1, a); /* rows begin with it */
+			err = table_facts_read_values(s, a, t, c, f);
 		}
 		if (!err && is_judged(c))
 			err = read_newest(s, a, t, c, f);
@@ -385,7 +390,7 @@ static defib_err read_labels(struct store *s, struct arena *a, const struct tabl
 	buf_addf(&sql, " LIMIT %d", TABLE_VALUES_MAX);
 	defib_err err = store_exec(s, buf_text(&sql), NULL, 0, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		add_value(c, row_text(&rows, i, 0), 0, a);
+		table_facts_add_value(c, row_text(&rows, i, 0), 0, a);
 		for (int v = 0; v < c->nvalues; v++)
 			if (text_eq(c->values[v].value, row_text(&rows, i, 0)))
 				c->values[v].label = row_text(&rows, i, 1);
@@ -400,8 +405,15 @@ static defib_err read_relation(struct store *s, struct arena *a, struct table_fa
 	struct table_facts there = {.engine = t->engine, .table = row_text(keys, row, 0)};
 	const char *their = row_text(keys, row, 1), *our = row_text(keys, row, 2);
 	bool points = row_bool(keys, row, 3);
-	defib_err err = their && our ? read_columns(s, a, &there, f) : DEFIB_OK;
-	if (err || !their || !our)
+	struct failure refused = {0};
+	defib_err err = their && our ? trust_table(s, there.table, false, &refused) : DEFIB_REFUSED;
+	if (err == DEFIB_REFUSED)
+		return DEFIB_OK;
+	if (err)
+		*f = refused;
+	else
+		err = table_facts_read_columns(s, a, &there, f);
+	if (err)
 		return err;
 	const struct table_column *beat = column_named(&there, words_beat, fits_time);
 	const struct table_column *owner = column_named(&there, words_owner, fits_owner);
@@ -423,7 +435,7 @@ static defib_err read_related(struct store *s, struct arena *a, struct table_fac
                               struct failure *f)
 {
 	struct store_rows rows;
-	defib_err err = ask(s, dialect_of(s->engine)->catalog.foreign_keys, t, a, &rows, f);
+	defib_err err = table_facts_ask(s, dialect_of(s->engine)->catalog.foreign_keys, t, a, &rows, f);
 	if (err)
 		return err;
 	t->related = ARENA_ARRAY(a, struct related_table, rows.nrows + 1);
@@ -447,22 +459,24 @@ defib_err table_facts_read(struct store *s, const char *table, struct arena *a,
 {
 	struct store_rows rows;
 	*out = (struct table_facts){.engine = s->engine, .table = table};
-	defib_err err = ask(s, dialect_of(s->engine)->catalog.relation, out, a, &rows, f);
+	defib_err err = table_facts_ask(s, dialect_of(s->engine)->catalog.relation, out, a, &rows, f);
 	if (err)
 		return err;
 	if (rows.nrows == 0)
 		return no_such_table(s, table, a, f);
 	out->view = row_bool(&rows, 0, 0);
-	err = count_rows(s, a, out, row_int(&rows, 0, 1, 0), f);
+	err = trust_table(s, table, true, f);
+	if (!err)
+		err = count_rows(s, a, out, row_int(&rows, 0, 1, 0), f);
 	if (!err)
 		err = read_clock(s, a, out, f);
 	if (!err)
-		err = read_columns(s, a, out, f);
+		err = table_facts_read_columns(s, a, out, f);
 	if (!err)
 		err = read_key(s, a, out, f);
 	if (!err)
 		err = read_declared(s, a, out, f);
 	if (!err)
-		err = read_rows(s, a, out, f);
+		err = table_facts_read_rows(s, a, out, f);
 	return err ? err : read_related(s, a, out, f);
 }

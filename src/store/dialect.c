@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/dialect.h"
 
+#include "store/sql.h"
+
 #include <assert.h>
 #include <ctype.h>
 
@@ -15,12 +17,12 @@ const struct dialect *dialect_of(enum store_engine engine)
 	return all[engine];
 }
 
-static bool is_word(char c)
+static bool dialect_is_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-static const char *piece_text(const struct dialect *d, const char *name, size_t n)
+static const char *dialect_piece_text(const struct dialect *d, const char *name, size_t n)
 {
 	for (const struct dialect_piece *p = d->pieces; p->name; p++)
 		if (strlen(p->name) == n && memcmp(p->name, name, n) == 0)
@@ -50,7 +52,7 @@ static const char *argument_end(const char *at, const char *end)
 static void add_part(const struct dialect *d, struct buf *out, const char *text, const char *end);
 
 /* "piece x|y}": returns the position after it. */
-static const char *add_piece(const struct dialect *d, struct buf *out, const char *at)
+static const char *dialect_add_piece(const struct dialect *d, struct buf *out, const char *at)
 {
 	const char *end = closing(at) - 1;
 	size_t n = strcspn(at, " }");
@@ -62,7 +64,7 @@ static const char *add_piece(const struct dialect *d, struct buf *out, const cha
 		args[i].from = args[i - 1].to < end ? args[i - 1].to + 1 : end;
 		args[i].to = end;
 	}
-	for (const char *text = piece_text(d, at, n); *text; text++)
+	for (const char *text = dialect_piece_text(d, at, n); *text; text++)
 		if (*text > 0 && *text <= ARGUMENTS_MAX)
 			add_part(d, out, args[*text - 1].from, args[*text - 1].to);
 		else
@@ -73,7 +75,7 @@ static const char *add_piece(const struct dialect *d, struct buf *out, const cha
 /* Past "::type" and "::type[]". */
 static const char *past_cast(const char *at)
 {
-	for (at += 2; is_word(*at); at++)
+	for (at += 2; dialect_is_word(*at); at++)
 		;
 	return text_starts(at, "[]") ? at + 2 : at;
 }
@@ -87,13 +89,13 @@ static void add_part(const struct dialect *d, struct buf *out, const char *text,
 			buf_addn(out, at, n);
 			at += n;
 		} else if (*at == '{' && islower((unsigned char)at[1])) {
-			at = add_piece(d, out, at + 1);
+			at = dialect_add_piece(d, out, at + 1);
 		} else if (*at == '$' && isdigit((unsigned char)at[1])) {
 			buf_addch(out, d->mark);
 			at++;
 		} else if (!d->has_types && text_starts(at, "::")) {
 			at = past_cast(at);
-		} else if (!is_word(before) && text_starts(at, "defib.")) {
+		} else if (!dialect_is_word(before) && text_starts(at, "defib.")) {
 			buf_add(out, d->own);
 			at += strlen("defib.");
 		} else {
@@ -119,7 +121,7 @@ void dialect_addf(const struct dialect *d, struct buf *out, const char *format, 
 
 const char *dialect_text(const struct dialect *d, const char *piece)
 {
-	return piece_text(d, piece, strlen(piece));
+	return dialect_piece_text(d, piece, strlen(piece));
 }
 
 void dialect_cast(const struct dialect *d, struct buf *out, const char *expression,
@@ -141,9 +143,9 @@ const char *dialect_sql(const struct dialect *d, struct arena *a, const char *te
 typedef defib_err runner(struct store *, const char *, const struct store_param *, int,
                          struct arena *, struct store_rows *, struct failure *);
 
-static defib_err run(runner *how, struct store *s, const char *text,
-                     const struct store_param *params, int nparams, struct arena *a,
-                     struct store_rows *rows, struct failure *f)
+static defib_err dialect_run(runner *how, struct store *s, const char *text,
+                             const struct store_param *params, int nparams, struct arena *a,
+                             struct store_rows *rows, struct failure *f)
 {
 	AUTO_BUF sql = BUF_INIT;
 	dialect_add(store_dialect(s), &sql, text);
@@ -153,21 +155,21 @@ static defib_err run(runner *how, struct store *s, const char *text,
 defib_err dialect_exec(struct store *s, const char *text, const struct store_param *params,
                        int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	return run(store_exec, s, text, params, nparams, a, rows, f);
+	return dialect_run(store_exec, s, text, params, nparams, a, rows, f);
 }
 
 defib_err dialect_write(struct store *s, const char *text, const struct store_param *params,
                         int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	return run(store_write, s, text, params, nparams, a, rows, f);
+	return dialect_run(store_write, s, text, params, nparams, a, rows, f);
 }
 
 defib_err dialect_write_alone(struct store *s, const char *text, const struct store_param *params,
                               int nparams, struct arena *a, struct store_rows *rows,
                               struct failure *f)
 {
-	return run(store_dialect(s)->one_writer ? store_write : store_exec, s, text, params, nparams, a,
-	           rows, f);
+	return dialect_run(store_dialect(s)->one_writer ? store_write : store_exec, s, text, params,
+	                   nparams, a, rows, f);
 }
 
 defib_err dialect_int(struct store *s, const char *text, const struct store_param *params,
@@ -180,25 +182,34 @@ defib_err dialect_int(struct store *s, const char *text, const struct store_para
 	return err;
 }
 
-static defib_err whether(struct store *s, const char *sql, const struct store_param *params,
-                         bool *yes, struct failure *f)
+defib_err dialect_own_table(struct store *s, const char *table, bool *there, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
+	struct store_param params[] = {P_TEXT(table), P_INT(0)};
 	struct store_rows rows;
-	defib_err err = store_exec(s, sql, params, 2, &a, &rows, f);
-	*yes = row_bool(&rows, 0, 0);
+	defib_err err = store_exec(s, store_dialect(s)->ask.own_table, params, 2, &a, &rows, f);
+	*there = row_bool(&rows, 0, 0);
 	return err;
 }
 
-defib_err dialect_own_table(struct store *s, const char *table, bool *there, struct failure *f)
+defib_err dialect_home(struct store *s, const char *table, struct arena *a, const char **out,
+                       struct failure *f)
 {
-	struct store_param params[] = {P_TEXT(table), P_INT(0)};
-	return whether(s, store_dialect(s)->ask.own_table, params, there, f);
-}
-
-defib_err dialect_own_column(struct store *s, const char *table, const char *column, bool *there,
-                             struct failure *f)
-{
-	struct store_param params[] = {P_TEXT(table), P_TEXT(column)};
-	return whether(s, store_dialect(s)->ask.own_column, params, there, f);
+	AUTO_BUF quoted = BUF_INIT;
+	struct store_rows rows;
+	*out = table;
+	sql_table(&quoted, table);
+	if (!store_dialect(s)->ask.home || !s->own_path || strstr(buf_text(&quoted), "\".\""))
+		return DEFIB_OK;
+	struct store_param params[] = {P_TEXT(s->own_path), P_TEXT(buf_text(&quoted))};
+	defib_err err = store_exec(s, store_dialect(s)->ask.home, params, 2, a, &rows, f);
+	if (err || rows.nrows == 0)
+		return err;
+	*out = arena_printf(a, "%s.%s", row_text(&rows, 0, 0), table);
+	if (rows.nrows == 1)
+		return DEFIB_OK;
+	fail(f, DEFIB_CONFIG, "table %s is in schemas %s and %s, where other roles can create tables",
+	     table, row_text(&rows, 0, 0), row_text(&rows, 1, 0));
+	fail_next(f, "name its schema, such as %s", *out);
+	return DEFIB_CONFIG;
 }

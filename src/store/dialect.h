@@ -46,7 +46,6 @@ struct dialect_piece {
  * {member x|name}       a member of a JSON document as text; NULL if it is not JSON
  * {not_true x|name}     a member of a JSON document is not true, or is missing
  * {list_json x}         a column with a list, as JSON
- * {row_member x|name}   a column, as text, that row x of an older version's table may not have
  * {bytes x}             text in the order of its bytes
  * {between_bytes x|y|z} y <= x < z in that order
  * {percentile 95|x|from}
@@ -79,13 +78,34 @@ struct dialect_catalog {
  */
 struct dialect_questions {
 	const char *own_table;  /* $1 table, $2 for writing (0, 1): no row, or whether it may be used */
-	const char *own_column; /* $1 table, $2 column: no row, or whether it may be read */
-	const char *ledger; /* $1 for writing (0, 1): may its tables be used; how many of ledger, hold
-	                       and retry exist; does ledger_seal exist */
+	const char *ledger;     /* $1 for writing (0, 1): no row, or whether its tables may be used */
 	const char *may_create; /* whether the role may create our schema; NULL: always */
-	const char *tables;     /* the names of all tables and views, for suggestions */
+	/*
+	 * Why code of another role could run in our schema with the rights of whoever uses it, what to
+	 * do, and the schema's owner; no row: there is no such schema. NULL: the engine has no roles.
+	 */
+	const char *own_schema;
+	/*
+	 * $1 JSON list of tables, quoted: those that belong to another role, as a whole or in part, if
+	 * this one is a superuser or, with $2 = 1, if reading them calls functions that could do more
+	 * than compute. Also that role, this one, and whether it is a superuser. NULL: the engine has
+	 * no roles.
+	 */
+	const char *others_code;
+	const char *tables; /* the names of all tables and views, for suggestions */
+	/*
+	 * Names that statements of ours do not find, because other roles can create in their schemas.
+	 * $1 is own_path of the session; NULL: the engine has no search path.
+	 */
+	const char *home;   /* $2 table without a schema, quoted: the schemas that hide it, as a watch
+	                       names them */
+	const char *hidden; /* the schemas of that path, and what closes them */
+	const char
+		*needed;      /* $2 list of words, $3 list of schemas before functions and operators, $4
+	                     table: the schemas that SQL of these words needs, why, what closes them */
 	const char *ways; /* $1 table, $2 list of key columns: does it have triggers; does its key have
 	                     an index; NULL: not known */
+	const char *readable;     /* $1 table, $2 list of columns: those the role may read; NULL: all */
 	const char *row_security; /* $1 table: whether it hides rows from this role */
 	const char
 		*writes_barred; /* $1 table: whether a lock of another session keeps all writers waiting */
@@ -106,6 +126,16 @@ struct dialect_questions {
 	 * whether those of the first are partial.
 	 */
 	const char *same_index;
+};
+
+/*
+ * A role or a database can have a default for any setting, and some of them change what our
+ * statements mean. docs/internals/foundations.md lists all that were considered.
+ */
+struct dialect_setting {
+	const char *set; /* "DateStyle = 'ISO'" */
+	bool of_text;    /* how values are written as text: functions that write keys set it too */
+	int64_t since;   /* the server version that has it; 0: all */
 };
 
 struct dialect {
@@ -166,14 +196,9 @@ struct dialect {
 		const char *set;      /* format: sets a parameter, by number and value */
 		const char *variable; /* format: a parameter in a statement; NULL: as in ours */
 	} shell;
-	/* What each of our sessions sets, for the form of values and for plans; NULL: nothing. */
-	const char *const *settings;
+	/* What each of our sessions sets; ends with a NULL setting. NULL: nothing. */
+	const struct dialect_setting *settings;
 	const char *by_key; /* for a transaction that looks up many rows by key; NULL: nothing to set */
-	/*
-	 * Run after the script of the built-in queue, for tables of older versions; NULL: the script is
-	 * enough.
-	 */
-	defib_err (*update_queue)(struct store *s, struct failure *f);
 	struct dialect_questions ask;
 	struct dialect_catalog catalog;
 	const struct dialect_piece *pieces; /* ends with a NULL name */
@@ -211,11 +236,16 @@ void dialect_addf(const struct dialect *d, struct buf *out, const char *format, 
 	PRINTF_LIKE(3, 4);
 const char *dialect_sql(const struct dialect *d, struct arena *a, const char *text);
 
-/* Whether one of our tables, or a column of it, exists and may be read. */
+/* Whether one of our tables exists and may be read. */
 MUST_CHECK defib_err dialect_own_table(struct store *s, const char *table, bool *there,
                                        struct failure *f);
-MUST_CHECK defib_err dialect_own_column(struct store *s, const char *table, const char *column,
-                                        bool *there, struct failure *f);
+
+/*
+ * The name by which statements of ours find a table: with its schema, if only the role's own search
+ * path has it (struct store). DEFIB_CONFIG: there are several.
+ */
+MUST_CHECK defib_err dialect_home(struct store *s, const char *table, struct arena *a,
+                                  const char **out, struct failure *f);
 
 /* store_exec() and store_write() with a text that is translated. */
 MUST_CHECK defib_err dialect_exec(struct store *s, const char *text,

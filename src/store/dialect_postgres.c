@@ -2,6 +2,9 @@
 /* dialect_postgres.c: the dialect of PostgreSQL; see dialect.h. */
 #include "store/dialect.h"
 
+#include "store/postgres.h"
+#include "store/sql.h"
+
 #define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
 
 /*
@@ -38,7 +41,6 @@ static const struct dialect_piece pieces[] = {
 	{"member", "\1->>'\2'"},
 	{"not_true", "\1->'\2' IS DISTINCT FROM 'true'::jsonb"},
 	{"list_json", "to_jsonb(\1)"},
-	{"row_member", "to_jsonb(\1) ->> '\2'"},
 	{"bytes", "\1 COLLATE \"C\""},
 	{"percentile", "percentile_disc(0.\1) WITHIN GROUP (ORDER BY \2)"},
 	{"between_bytes", "\1 ~>=~ \2 AND \1 ~<~ \3"},
@@ -52,23 +54,33 @@ static const struct dialect_piece pieces[] = {
 	{NULL, NULL},
 };
 
-static const char *const settings[] = {
-	"TimeZone = 'UTC'",
-	"DateStyle = 'ISO'",
-	"IntervalStyle = 'iso_8601'",
-	"bytea_output = 'hex'",
-	"standard_conforming_strings = on",
-	"jit = off", /* compilation costs more than any statement of ours */
-	NULL,
+static const struct dialect_setting settings[] = {
+	{"TimeZone = 'UTC'", true, 0},
+	{"DateStyle = 'ISO'", true, 0}, /* not its order, in which the user's own text is read */
+	{"IntervalStyle = 'iso_8601'", true, 0},
+	{"bytea_output = 'hex'", true, 0},
+	{"extra_float_digits = 1", true, 0},
+	{"standard_conforming_strings = on", false, 0},
+	{"array_nulls = on", false, 0},
+	{"transform_null_equals = off", false, 0},
+	{"quote_all_identifiers = off", false, 0},
+	{"row_security = on", false, 0},
+	{"gin_fuzzy_search_limit = 0", false, 0}, /* a search would leave out rows at random */
+	{"exit_on_error = off", false, 0},
+	/* Our own limits are stricter where it matters; a session that waits for work is idle. */
+	{"idle_session_timeout = 0", false, 140000},
+	{"transaction_timeout = 0", false, 170000},
+	{"jit = off", false, 0}, /* compilation costs more than any statement of ours */
+	{NULL, false, 0},
 };
 
 /* The server resolves quoted text. */
-static void catalog_name(struct buf *out, const char *table)
+static void postgres_catalog_name(struct buf *out, const char *table)
 {
 	sql_table(out, table);
 }
 
-static void undo_column(struct buf *out, const char *column)
+static void postgres_undo_column(struct buf *out, const char *column)
 {
 	buf_add(out, "(jsonb_populate_record(t, defib_s.defib_undo)).");
 	sql_ident(out, column);
@@ -83,11 +95,10 @@ static const char own_table[] =
 
 static const char ledger[] =
 	"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') "
-	"AND ($1::bigint = 0 OR has_table_privilege(c.oid, 'INSERT') AND (c.relname = 'ledger' OR "
-	"has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')))), count(*), "
-	"EXISTS (SELECT 1 FROM pg_class s JOIN pg_namespace n ON n.oid = s.relnamespace WHERE "
-	"n.nspname = 'defib' AND s.relname = 'ledger_seal') FROM " OURS
-	" AND c.relname IN ('ledger', 'hold', 'retry')";
+	"AND ($1::bigint = 0 OR c.relname = 'ledger_seal' OR has_table_privilege(c.oid, 'INSERT') AND "
+	"(c.relname = 'ledger' OR has_table_privilege(c.oid, 'UPDATE') AND "
+	"has_table_privilege(c.oid, 'DELETE')))) FROM " OURS
+	" AND c.relname IN ('ledger', 'ledger_seal', 'hold', 'retry') HAVING count(*) = 4";
 
 /* Queries on PostgreSQL's catalogs about a user's table. */
 
@@ -238,6 +249,109 @@ static const char ledger[] =
 	"UNION SELECT 'range type ' || r.rngtypid::regtype FROM pg_range r JOIN doubtful d ON d.oid "  \
 	"IN (r.rngcanonical, r.rngsubdiff) "                                                           \
 	"ORDER BY 1"
+/* What closes a schema `n` to other roles. */
+#define PG_CLOSE                                                                                   \
+	"coalesce((SELECT format('REVOKE CREATE ON SCHEMA %I FROM %s;', n.nspname, "                   \
+	"string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, ', ')) "      \
+	"FROM aclexplode(n.nspacl) AS x LEFT JOIN pg_roles r ON r.oid = x.grantee "                    \
+	"WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE "    \
+	"HAVING count(*) > 0), format('ALTER SCHEMA %I OWNER TO %I;', n.nspname, current_user))"
+/*
+ * The functions of attach's triggers belong to the owners of the tables that they are on. A
+ * superuser can do nothing about what the owner of the schema puts there, and then runs it.
+ */
+static const char own_schema[] =
+	"WITH n AS (SELECT * FROM pg_namespace WHERE nspname = 'defib'), "
+	"db AS (SELECT datdba FROM pg_database WHERE datname = current_database()), "
+	"own AS (SELECT c.relowner AS owner, CASE c.relkind WHEN 'v' THEN 'view ' WHEN 'S' THEN "
+	"'sequence ' ELSE 'table ' END || c.oid::regclass AS what FROM pg_class c, n WHERE "
+	"c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') "
+	"UNION ALL SELECT p.proowner, 'function ' || p.oid::regprocedure FROM pg_proc p, n WHERE "
+	"p.pronamespace = n.oid AND NOT (p.proname LIKE 'claimed\\_%' AND p.prorettype = "
+	"'trigger'::regtype) "
+	"UNION ALL SELECT p.proowner, format('the function of trigger %I on table %s', g.tgname, "
+	"g.tgrelid::regclass) FROM pg_trigger g, pg_class c, pg_proc p, n WHERE c.oid = g.tgrelid AND "
+	"c.relnamespace = n.oid AND p.oid = g.tgfoid AND NOT g.tgisinternal), "
+	"others AS (SELECT own.what, r.rolname, count(*) OVER () AS n FROM own JOIN pg_roles r ON "
+	"r.oid = own.owner, n, db WHERE NOT r.rolsuper AND r.oid NOT IN (n.nspowner, db.datdba) ORDER "
+	"BY 1 LIMIT 1), "
+	"why AS (SELECT 1 AS place, 'other roles can create in schema defib, and what they create "
+	"could stand in for what belongs to defib' AS why, " PG_CLOSE " AS fix FROM n WHERE "
+	"(" PG_SCHEMA_IS_OPEN ") "
+	"UNION ALL SELECT 2, format('schema defib belongs to role %I, whose tables and functions there "
+	"run with the rights of a superuser', o.rolname), format('connect as role %I; or make a "
+	"superuser "
+	"the owner of the schema and of all that is in it, and grant role %I what defib init --print "
+	"prints', o.rolname, o.rolname) FROM n, db, pg_roles o WHERE o.oid = n.nspowner AND "
+	"NOT o.rolsuper AND o.oid <> db.datdba AND (SELECT bool_or(r.rolsuper) FROM pg_roles r WHERE "
+	"r.rolname IN (current_user, session_user)) "
+	"UNION ALL SELECT 3, format('%s belongs to role %I%s and runs with the rights of whoever uses "
+	"schema defib', o.what, o.rolname, CASE WHEN o.n > 1 THEN format(' (and %s more to others),', "
+	"o.n - 1) END), 'drop what defib did not create; of what it did, make the owner of the schema "
+	"the owner' FROM others o) "
+	"SELECT y.why, y.fix, r.rolname FROM n JOIN pg_roles r ON r.oid = n.nspowner LEFT JOIN why y "
+	"ON true ORDER BY y.place LIMIT 1";
+/* A superuser reads no code at all; other roles none that could do more than compute. */
+static const char others_code[] =
+	"WITH RECURSIVE rel(oid) AS (SELECT to_regclass(t.name)::oid FROM "
+	"json_array_elements_text($1::json) AS t(name) UNION SELECT i.inhrelid FROM pg_inherits i JOIN "
+	"rel ON i.inhparent = rel.oid), "
+	"me AS (SELECT bool_or(r.rolsuper) AS super FROM pg_roles r WHERE r.rolname IN (current_user, "
+	"session_user)), "
+	"tree(rel, nodes) AS (SELECT i.indrelid, concat(i.indexprs, i.indpred) FROM pg_index i "
+	"UNION ALL SELECT o.polrelid, concat(o.polqual, o.polwithcheck) FROM pg_policy o "
+	"UNION ALL SELECT k.partrelid, k.partexprs::text FROM pg_partitioned_table k), "
+	"called(rel, oid) AS (SELECT t.rel, m.found[1]::oid FROM tree t JOIN rel ON rel.oid = t.rel "
+	"CROSS JOIN LATERAL regexp_matches(t.nodes, ':\\w*funcid (\\d+)', 'g') AS m(found) "
+	"UNION ALL SELECT a.attrelid, x.castfunc FROM pg_attribute a JOIN rel ON rel.oid = a.attrelid "
+	"JOIN pg_cast x ON x.castsource = a.atttypid WHERE a.attnum > 0 AND NOT a.attisdropped) "
+	"SELECT c.oid::regclass::text, quote_ident(o.rolname), quote_ident(current_user), me.super "
+	"FROM me, rel JOIN pg_class c ON c.oid = rel.oid JOIN pg_roles o ON o.oid = c.relowner WHERE "
+	"NOT o.rolsuper AND o.rolname <> current_user AND (me.super OR $2::bigint = 1 AND EXISTS "
+	"(SELECT FROM called JOIN pg_proc p ON p.oid = called.oid JOIN pg_language l ON l.oid = "
+	"p.prolang WHERE called.rel = c.oid AND NOT " PG_ONLY_COMPUTES ")) ORDER BY 1";
+#define PG_OPEN_PATH                                                                               \
+	"unnest($1::name[]) WITH ORDINALITY AS s(name, place) JOIN pg_namespace n ON n.nspname = "     \
+	"s.name AND n.nspname NOT LIKE 'pg\\_%' AND (" PG_SCHEMA_IS_OPEN ")"
+
+static const char home[] =
+	"SELECT " PG_SCHEMA " FROM " PG_OPEN_PATH " JOIN pg_class c ON c.relnamespace = n.oid AND "
+	"c.relname = (parse_ident($2))[1] AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+	"WHERE to_regclass($2) IS NULL ORDER BY s.place";
+
+static const char hidden[] =
+	"SELECT n.nspname, " PG_CLOSE " FROM " PG_OPEN_PATH " ORDER BY s.place";
+
+/*
+ * Base types can be made by superusers only, so nobody else can make a watch need a schema. Domains
+ * and arrays are looked through; a column counts if both its name and its table's are among the
+ * words.
+ */
+static const char needed[] =
+	"WITH word AS (SELECT json_array_elements_text($2::json) AS word), "
+	"called AS (SELECT json_array_elements_text($3::json) AS name), "
+	"n AS (SELECT n.oid, n.nspname, n.nspacl, n.nspowner FROM pg_namespace n WHERE n.nspname NOT "
+	"LIKE "
+	"'pg\\_%' AND (n.nspname = ANY ($1::name[]) OR n.nspname IN (SELECT word FROM word)) AND "
+	"(" PG_SCHEMA_IS_OPEN ")), "
+	"base AS (SELECT y.oid, y.typname, y.typnamespace FROM pg_type y JOIN n ON n.oid = "
+	"y.typnamespace WHERE y.typtype = 'b' AND y.typcategory <> 'A'), "
+	"used AS (SELECT a.attname, coalesce(nullif(d2.typbasetype, 0), e.oid, "
+	"nullif(d.typbasetype, 0), y.oid) AS type FROM pg_attribute a JOIN pg_class c ON c.oid = "
+	"a.attrelid JOIN pg_type y ON y.oid = a.atttypid "
+	"LEFT JOIN pg_type d ON d.oid = y.oid AND d.typtype = 'd' "
+	"LEFT JOIN pg_type l ON l.oid = coalesce(d.typbasetype, y.oid) AND l.typcategory = 'A' "
+	"LEFT JOIN pg_type e ON e.oid = l.typelem "
+	"LEFT JOIN pg_type d2 ON d2.oid = e.oid AND d2.typtype = 'd' "
+	"WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attname IN (SELECT word FROM word) AND "
+	"(c.oid = to_regclass($4) OR c.relname IN (SELECT word FROM word))) "
+	"SELECT n.nspname, w.why, " PG_CLOSE " FROM n JOIN ("
+	"SELECT n.oid, 'a function or operator of it' AS why FROM n JOIN called ON called.name = "
+	"n.nspname "
+	"UNION ALL SELECT b.typnamespace, 'type ' || b.typname FROM base b JOIN word ON word.word = "
+	"b.typname "
+	"UNION ALL SELECT b.typnamespace, format('column %s of type %s', u.attname, b.typname) "
+	"FROM base b JOIN used u ON u.type = b.oid) AS w ON w.oid = n.oid ORDER BY 1, 2 LIMIT 1";
 
 const struct dialect dialect_postgres = {
 	.name = "postgres",
@@ -257,8 +371,8 @@ const struct dialect dialect_postgres = {
 	.row_json = "to_jsonb(t.*)::text",
 	.list_json = {"to_jsonb((SELECT ", "))::text"}, /* there a plain literal has a type */
 	.json_takes_bytes = true,
-	.undo_column = undo_column,
-	.catalog_name = catalog_name,
+	.undo_column = postgres_undo_column,
+	.catalog_name = postgres_catalog_name,
 	.now_us = EPOCH_US("clock_timestamp()"),
 	.has_time_types = true,
 	.has_time_zones = true,
@@ -280,17 +394,20 @@ const struct dialect dialect_postgres = {
 	.ask =
 		{
 			.own_table = own_table,
-			.own_column =
-				"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, "
-				"'SELECT') FROM " OURS " AND c.relname = $1 AND EXISTS (SELECT 1 FROM pg_attribute "
-				"a WHERE a.attrelid = c.oid AND a.attname = $2 AND NOT a.attisdropped)",
 			.ledger = ledger,
 			.may_create = "SELECT has_database_privilege(current_database(), 'CREATE')",
+			.own_schema = own_schema,
+			.others_code = others_code,
 			.tables =
 				"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || "
 				"'.' || c.relname END FROM pg_class c JOIN pg_namespace n ON n.oid = "
 				"c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN "
 				"('pg_catalog', 'information_schema') LIMIT 2000",
+			.home = home,
+			.hidden = hidden,
+			.needed = needed,
+			.readable = "SELECT n FROM unnest($2::text[]) n WHERE "
+						"has_column_privilege(to_regclass($1), n, 'SELECT')",
 			.ways = "SELECT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass($1) AND "
 					"c.relkind = 'v') OR EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT "
 					"g.tgisinternal AND "

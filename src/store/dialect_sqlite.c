@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_sqlite.c: the dialect of SQLite; see dialect.h. */
 #include "store/dialect.h"
+#include "store/sql.h"
 
 #define DAY_1970 "2440587.5"
 #define STAMP_MS(x) "CAST((julianday(" x ") - " DAY_1970 ") * 86400000 AS INTEGER)"
@@ -27,10 +28,10 @@ static const struct dialect_piece pieces[] = {
 	{"iso_point", "julianday(\1)"},
 	{"elapsed_s", "max(0.0, round((\2 - \1) * 86400.0, 3))"},
 	{"server_up_less", "0"},
-	{"member", "CASE WHEN json_valid(\1) THEN \1->>'\2' END"},
-	{"not_true", "(CASE WHEN json_valid(\1) THEN json_type(\1, '$.\2') END) IS NOT 'true'"},
+	{"member", "CASE WHEN typeof(\1) = 'text' AND json_valid(\1) THEN \1->>'\2' END"},
+	{"not_true", "(CASE WHEN typeof(\1) = 'text' AND json_valid(\1) THEN json_type(\1, '$.\2') "
+                 "END) IS NOT 'true'"},
 	{"list_json", "\1"},
-	{"row_member", "NULL"},
 	{"bytes", "\1"},
 	{"percentile", "(SELECT \2 FROM \3 WHERE \2 IS NOT NULL ORDER BY \2 LIMIT 1 OFFSET (SELECT "
                    "max((count(\2) * \1 + 99) / 100 - 1, 0) FROM \3))"},
@@ -46,7 +47,7 @@ static const struct dialect_piece pieces[] = {
 };
 
 /* The bare name, without its schema. */
-static void catalog_name(struct buf *out, const char *table)
+static void sqlite_catalog_name(struct buf *out, const char *table)
 {
 	const char *dot = strrchr(table, '.');
 	bool quoted = *table == '"';
@@ -57,7 +58,7 @@ static void catalog_name(struct buf *out, const char *table)
 	}
 }
 
-static void undo_column(struct buf *out, const char *column)
+static void sqlite_undo_column(struct buf *out, const char *column)
 {
 	AUTO_BUF path = BUF_INIT, place = BUF_INIT;
 	buf_addf(&path, "$.\"%s\"", column);
@@ -66,110 +67,6 @@ static void undo_column(struct buf *out, const char *column)
 	sql_ident(out, column);
 	buf_addf(out, " ELSE json_extract(defib_s.defib_undo, %s) END", buf_text(&place));
 }
-
-/* ---- tables of older versions ---- */
-
-/*
- * Columns that tables of an older installation lack. The scripts define them too, for new tables.
- * On PostgreSQL the scripts add them; SQLite has no "if not exists" for columns.
- */
-static const struct {
-	const char *table, *column, *add;
-} later_columns[] = {
-	{"defib_job", "saga", "ALTER TABLE defib_job ADD COLUMN saga INTEGER NOT NULL DEFAULT 0"},
-	{"defib_job", "undoing", "ALTER TABLE defib_job ADD COLUMN undoing INTEGER NOT NULL DEFAULT 0"},
-	{"defib_worker", "serves", "ALTER TABLE defib_worker ADD COLUMN serves TEXT"},
-	{"defib_worker", "info", "ALTER TABLE defib_worker ADD COLUMN info TEXT"},
-	{"defib_worker", "secret", "ALTER TABLE defib_worker ADD COLUMN secret TEXT"},
-	{"defib_step", "attempt", "ALTER TABLE defib_step ADD COLUMN attempt INTEGER"},
-	{"defib_step", "worker", "ALTER TABLE defib_step ADD COLUMN worker TEXT"},
-};
-
-static defib_err add_later_columns(struct store *s, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	defib_err err = DEFIB_OK;
-	for (size_t i = 0; i < sizeof later_columns / sizeof *later_columns && !err; i++) {
-		struct store_param params[] = {P_TEXT(later_columns[i].table),
-		                               P_TEXT(later_columns[i].column)};
-		struct store_rows rows;
-		err = store_exec(s, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", params, 2, &a,
-		                 &rows, f);
-		if (!err && rows.nrows == 0)
-			err = store_exec(s, later_columns[i].add, NULL, 0, &a, NULL, f);
-	}
-	return err;
-}
-
-/*
- * Lists that older installations have in a CHECK or in the WHERE of an index: SQLite builds a table
- * for each list for every row that is written. The current script expresses the same without them.
- * The stored data is unchanged, so only the schema text is replaced, as SQLite's documentation of
- * ALTER TABLE describes.
- */
-static const struct {
-	const char *name, *was, *is;
-} later_texts[] = {
-	{"defib_job",
-     "state IN ('scheduled', 'queued', 'running', 'cancelling', 'done', 'failed', 'timed_out',\n"
-     "                     'cancelled', 'held', 'rolled_back')",
-     "state = 'queued' OR state = 'running' OR state = 'done' OR state = 'scheduled' OR state = "
-     "'cancelling' OR state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = "
-     "'held' OR state = 'rolled_back'"},
-	{"defib_job_unique", "state IN ('scheduled', 'queued', 'running', 'cancelling')",
-     "(state = 'scheduled' OR state = 'queued' OR state = 'running' OR state = 'cancelling')"},
-	{"defib_job_failed_at", "state IN ('failed', 'timed_out', 'cancelled', 'rolled_back')",
-     "state = 'failed' OR state = 'timed_out' OR state = 'cancelled' OR state = 'rolled_back'"},
-	{"defib_step", "state IN ('done', 'undone', 'undo_failed', 'again')",
-     "state = 'done' OR state = 'undone' OR state = 'undo_failed' OR state = 'again'"},
-};
-
-static defib_err pragma(struct store *s, const char *sql, struct failure *f)
-{
-	return store_exec(s, sql, NULL, 0, NULL, NULL, f);
-}
-
-static defib_err exchange_text(struct store *s, const struct store_param params[3], struct arena *a,
-                               struct failure *f)
-{
-	struct store_rows rows;
-	defib_err err = pragma(s, "PRAGMA writable_schema = 1", f);
-	if (!err)
-		err = store_exec(s, "UPDATE sqlite_master SET sql = replace(sql, ?2, ?3) WHERE name = ?1",
-		                 params, 3, a, NULL, f);
-	if (!err)
-		err = store_exec(s, "PRAGMA schema_version", NULL, 0, a, &rows, f);
-	if (err)
-		return err;
-	/* Other sessions reload the schema because of its version, this one because of the reset. */
-	int64_t next = row_int(&rows, 0, 0, 0) + 1;
-	err = pragma(s, arena_printf(a, "PRAGMA schema_version = %lld", (long long)next), f);
-	return err ? err : pragma(s, "PRAGMA writable_schema = RESET", f);
-}
-
-static defib_err exchange_later_texts(struct store *s, struct failure *f)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	defib_err err = DEFIB_OK;
-	for (size_t i = 0; i < sizeof later_texts / sizeof *later_texts && !err; i++) {
-		struct store_param params[] = {P_TEXT(later_texts[i].name), P_TEXT(later_texts[i].was),
-		                               P_TEXT(later_texts[i].is)};
-		struct store_rows rows;
-		err = store_exec(s, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND instr(sql, ?2) > 0",
-		                 params, 2, &a, &rows, f);
-		if (!err && rows.nrows)
-			err = exchange_text(s, params, &a, f);
-	}
-	return err;
-}
-
-static defib_err update_queue(struct store *s, struct failure *f)
-{
-	defib_err err = add_later_columns(s, f);
-	return err ? err : exchange_later_texts(s, f);
-}
-
-/* ---- the dialect ---- */
 
 /* Queries on SQLite's catalogs about a user's table. */
 
@@ -238,14 +135,13 @@ const struct dialect dialect_sqlite = {
 	.find_text = "instr",
 	.json_object = "json_object",
 	.list_json = {"CAST((", ") AS TEXT)"},
-	.undo_column = undo_column,
-	.catalog_name = catalog_name,
+	.undo_column = sqlite_undo_column,
+	.catalog_name = sqlite_catalog_name,
 	.now_us = SQLITE_NOW_MS " * 1000",
 	.is_file = true,
 	.names_indexes = true,
 	.one_writer = true,
 	.shell = {.start = ".parameter init\n", .set = ".parameter set ?%d \"'%s'\"\n"},
-	.update_queue = update_queue,
 	.ask =
 		{
 			.own_table = "SELECT ?2 IN (0, 1) FROM sqlite_master WHERE name = 'defib_' || ?1",
@@ -257,17 +153,15 @@ const struct dialect dialect_sqlite = {
 				"l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 FROM "
 				"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value "
 				"FROM json_each(?2))))",
-			.own_column = "SELECT 1 FROM pragma_table_info('defib_' || ?1) WHERE name = ?2",
 			.outlasts = LITE_OUTLASTS,
 			.same_index =
 				"SELECT (SELECT o.name FROM sqlite_master o, sqlite_temp_master n WHERE o.type = "
 				"'index' AND o.tbl_name = ?2 COLLATE NOCASE AND n.type = 'index' AND n.tbl_name = "
 				"?1 AND substr(o.sql, instr(o.sql, '(')) = substr(n.sql, instr(n.sql, '('))), "
 				"(SELECT max(partial) FROM pragma_index_list(?1))",
-			.ledger = "SELECT ?1 IN (0, 1), count(*) FILTER (WHERE name <> 'defib_ledger_seal'), "
-					  "count(*) FILTER (WHERE name = 'defib_ledger_seal') "
-					  "FROM sqlite_master WHERE type = 'table' AND name IN "
-					  "('defib_ledger', 'defib_hold', 'defib_retry', 'defib_ledger_seal')",
+			.ledger = "SELECT ?1 IN (0, 1) FROM (SELECT count(*) AS n FROM sqlite_master WHERE "
+					  "type = 'table' AND name IN ('defib_ledger', 'defib_ledger_seal', "
+					  "'defib_hold', 'defib_retry')) WHERE n = 4",
 		},
 	.catalog =
 		{

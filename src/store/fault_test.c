@@ -55,8 +55,11 @@ static void assert_fault(enum fault_call call, enum fault_when when, defib_err c
 	assert_false(s->in_tx || inner->in_tx);
 	assert_int_equal(s->lost, loses(code));
 	assert_int_equal(count(inner), rows);
-	if (s->lost)
+	assert_int_equal(s->only_reads, code == DEFIB_READ_ONLY);
+	if (s->lost) {
 		assert_int_equal(insert(s), DEFIB_CONNECTION);
+		assert_int_equal(store_begin(s, TX_READ, NULL), DEFIB_CONNECTION);
+	}
 	store_close(s);
 }
 
@@ -76,6 +79,18 @@ static void any_class_before_commit_leaves_nothing(void **state)
 		assert_fault(FAULT_EXEC, FAULT_AFTER, codes[i], 0);
 		assert_fault(FAULT_COMMIT, FAULT_BEFORE, codes[i], 0);
 	}
+}
+
+static void a_time_limit_ends_with_the_begin_that_failed(void **state)
+{
+	struct fault_plan plan = {.call = FAULT_BEGIN, .nth = 1, .code = DEFIB_TIMEOUT};
+	struct store *s = fault_wrap(open_memory(), &plan);
+	(void)state;
+	assert_int_equal(store_begin_within(s, 50, NULL), DEFIB_TIMEOUT);
+	assert_int_equal(s->within_ms, 0);
+	assert_false(s->in_tx);
+	assert_int_equal(insert_in_transaction(s), DEFIB_OK);
+	store_close(s);
 }
 
 static void reply_lost_after_commit_leaves_the_rows(void **state)
@@ -124,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_class_before_commit_leaves_nothing),
+		cmocka_unit_test(a_time_limit_ends_with_the_begin_that_failed),
 		cmocka_unit_test(reply_lost_after_commit_leaves_the_rows),
 		cmocka_unit_test(write_of_its_own_may_have_been_done),
 		cmocka_unit_test(only_the_chosen_call_fails),

@@ -8,7 +8,10 @@
 #include "store/postgres.h"
 
 #include "base/clock.h"
+#include "store/postgres_connect.h"
+#include "store/postgres_wire.h"
 #include "store/relation.h"
+#include "store/sql.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -17,7 +20,7 @@
 #define ROLLBACK_MS 1000 /* not worth a longer wait: a closed session rolls back too */
 #define STATEMENT_NAME 32
 
-static struct pg *of(struct store *s)
+static struct pg *pg_of(struct store *s)
 {
 	return (struct pg *)s;
 }
@@ -79,9 +82,9 @@ static void statement_name(uint64_t id, char name[STATEMENT_NAME])
 }
 
 /* The table was altered, or the names were deallocated: preparing again helps. */
-static bool is_stale(const struct failure *f)
+static bool pg_is_stale(const struct failure *f)
 {
-	return text_eq(f->sqlstate, "0A000") || text_eq(f->sqlstate, "26000");
+	return f->reason == REASON_STALE_PLAN || f->reason == REASON_NOT_PREPARED;
 }
 
 /*
@@ -91,7 +94,7 @@ static bool is_stale(const struct failure *f)
  */
 static defib_err forget_stale(struct pg *p, struct prepared *slot, struct failure *f)
 {
-	bool all = text_eq(f->sqlstate, "26000");
+	bool all = f->reason == REASON_NOT_PREPARED;
 	for (int i = 0; i < PREPARED_MAX; i++)
 		if (all || &p->statements.slots[i] == slot)
 			prepared_forget(&p->statements.slots[i]);
@@ -109,15 +112,15 @@ static defib_err deallocate(struct pg *p, const struct pg_call *call, struct pre
 	statement_name(slot->id, name);
 	snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
 	defib_err err = pg_simple(p, call, sql, f);
-	if (err && !p->base.lost && is_stale(f))
+	if (err && !p->base.lost && pg_is_stale(f))
 		return forget_stale(p, slot, f);
 	prepared_forget(slot);
 	return err;
 }
 
 /* Parsing has no effect, so whatever happens here the statement was not run. */
-static defib_err prepare(struct pg *p, int64_t deadline_ms, const char *sql, struct prepared **out,
-                         struct failure *f)
+static defib_err pg_prepare(struct pg *p, int64_t deadline_ms, const char *sql,
+                            struct prepared **out, struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = deadline_ms};
 	struct prepared *slot = prepared_victim(&p->statements);
@@ -157,8 +160,8 @@ struct query {
 	struct store_rows *rows;
 };
 
-static defib_err run(struct pg *p, const struct pg_call *call, const struct query *q,
-                     const struct prepared *slot, struct failure *f)
+static defib_err pg_run(struct pg *p, const struct pg_call *call, const struct query *q,
+                        const struct prepared *slot, struct failure *f)
 {
 	struct pg_values v = pg_values_of(q->params, q->nparams);
 	char name[STATEMENT_NAME];
@@ -185,16 +188,17 @@ static defib_err run_prepared(struct pg *p, const struct pg_call *call, const st
 {
 	struct prepared *slot = prepared_find(&p->statements, q->sql);
 	bool known = slot != NULL;
-	defib_err err = known ? DEFIB_OK : prepare(p, call->deadline_ms, q->sql, &slot, f);
+	defib_err err = known ? DEFIB_OK : pg_prepare(p, call->deadline_ms, q->sql, &slot, f);
 	if (!err)
-		err = run(p, call, q, slot, f);
-	if (!err || p->base.lost || !known || !is_stale(f))
+		err = pg_run(p, call, q, slot, f);
+	if (!err || p->base.lost || !known || !pg_is_stale(f))
 		return err;
 	err = forget_stale(p, slot, f);
 	return err ? err : run_prepared(p, call, q, f);
 }
 
-static defib_err begin(struct pg *p, int64_t deadline_ms, enum store_tx mode, struct failure *f)
+static defib_err pg_begin_transaction(struct pg *p, int64_t deadline_ms, enum store_tx mode,
+                                      struct failure *f)
 {
 	struct pg_call call = {.deadline_ms = deadline_ms};
 	AUTO_BUF sql = BUF_INIT;
@@ -244,18 +248,18 @@ static void rollback(struct pg *p)
 static defib_err pg_exec(struct store *s, const char *sql, const struct store_param *params,
                          int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	struct pg *p = of(s);
+	struct pg *p = pg_of(s);
 	struct query q = {sql, params, nparams, a, rows};
 	struct pg_call call = call_now(p, !s->in_tx && !p->read_only && !sql_only_reads(sql));
 	if (!s->pooled)
 		return run_prepared(p, &call, &q, f);
 	if (s->in_tx)
-		return run(p, &call, &q, NULL, f);
+		return pg_run(p, &call, &q, NULL, f);
 	/* A single statement behind a pooler: in a transaction, so that our settings apply. */
 	struct pg_call inside = {.deadline_ms = call.deadline_ms};
-	defib_err err = begin(p, call.deadline_ms, TX_WRITE, f);
+	defib_err err = pg_begin_transaction(p, call.deadline_ms, TX_WRITE, f);
 	if (!err)
-		err = run(p, &inside, &q, NULL, f);
+		err = pg_run(p, &inside, &q, NULL, f);
 	if (!err)
 		err = commit(p, &call, f);
 	if (err)
@@ -285,7 +289,7 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
                               int nparams, const char *then, struct arena *a,
                               struct store_rows *rows, struct failure *f)
 {
-	struct pg *p = of(s);
+	struct pg *p = pg_of(s);
 	struct query q = {sql, params, nparams, a, rows}, also = {.sql = then};
 	struct pg_call call = call_now(p, !p->read_only && !sql_only_reads(sql));
 	struct prepared *first = prepared_find(&p->statements, sql);
@@ -304,7 +308,7 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
 		rows->affected = affected_by(res);
 	}
 	PQclear(res);
-	if (!err || p->base.lost || !is_stale(f))
+	if (!err || p->base.lost || !pg_is_stale(f))
 		return err;
 	err = forget_stale(p, first, f);
 	return err ? err : pg_exec_then(s, sql, params, nparams, then, a, rows, f);
@@ -313,8 +317,8 @@ static defib_err pg_exec_then(struct store *s, const char *sql, const struct sto
 
 static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	struct pg *p = of(s);
-	defib_err err = begin(p, call_now(p, false).deadline_ms, mode, f);
+	struct pg *p = pg_of(s);
+	defib_err err = pg_begin_transaction(p, call_now(p, false).deadline_ms, mode, f);
 	if (err)
 		rollback(p);
 	return err;
@@ -322,19 +326,19 @@ static defib_err pg_begin(struct store *s, enum store_tx mode, struct failure *f
 
 static defib_err pg_commit(struct store *s, struct failure *f)
 {
-	struct pg *p = of(s);
+	struct pg *p = pg_of(s);
 	struct pg_call call = call_now(p, p->mode != TX_READ && !p->read_only);
 	return commit(p, &call, f);
 }
 
 static void pg_rollback(struct store *s)
 {
-	rollback(of(s));
+	rollback(pg_of(s));
 }
 
 static void pg_close(struct store *s)
 {
-	struct pg *p = of(s);
+	struct pg *p = pg_of(s);
 	/* The socket does not block, so neither does closing the session. */
 	PQfinish(p->conn);
 	p->conn = NULL;
@@ -342,7 +346,15 @@ static void pg_close(struct store *s)
 	for (int i = 0; i < PREPARED_MAX; i++)
 		prepared_forget(&p->statements.slots[i]);
 	free(p->name);
+	free(p->own_path);
+	free(p->path);
 	free(p);
+}
+
+/* The server failed over, and this session is on the old primary. */
+static bool pg_is_behind(struct store *s)
+{
+	return timeline_is_behind(&s->timeline);
 }
 
 static int pg_fd(struct store *s)
@@ -355,7 +367,7 @@ static bool pg_notified(struct store *s)
 {
 	struct pg *p = (struct pg *)s;
 	bool any = false;
-	s->told = false;
+	s->payload_received = false;
 	if (!p->conn)
 		return false;
 	if (!PQconsumeInput(p->conn)) {
@@ -364,7 +376,7 @@ static bool pg_notified(struct store *s)
 		return true;
 	}
 	for (PGnotify *n = PQnotifies(p->conn); n; n = PQnotifies(p->conn)) {
-		s->told = s->told || n->extra[0] != '\0';
+		s->payload_received = s->payload_received || n->extra[0] != '\0';
 		any = true;
 		PQfreemem(n);
 	}
@@ -386,8 +398,8 @@ static const char types_sql[] =
 	" JOIN pg_catalog.pg_type t ON t.oid = c.type ORDER BY c.place";
 
 /* Names from the description itself; type numbers into two arrays. */
-static void read_columns(const PGresult *res, struct arena *a, struct store_column *cols,
-                         struct relation *types)
+static void pg_read_columns(const PGresult *res, struct arena *a, struct store_column *cols,
+                            struct relation *types)
 {
 	relation_init(types, STORE_POSTGRES);
 	relation_column(types, "type", "oid");
@@ -420,9 +432,9 @@ static defib_err name_types(struct pg *p, const struct pg_call *call, struct rel
 	return err;
 }
 
-static defib_err describe(struct pg *p, const struct pg_call *call, const char *sql,
-                          struct arena *a, struct store_column **cols, int *ncols,
-                          struct failure *f)
+static defib_err pg_describe_statement(struct pg *p, const struct pg_call *call, const char *sql,
+                                       struct arena *a, struct store_column **cols, int *ncols,
+                                       struct failure *f)
 {
 	PGresult *res = NULL;
 	struct relation types;
@@ -434,7 +446,7 @@ static defib_err describe(struct pg *p, const struct pg_call *call, const char *
 		return err;
 	*ncols = PQnfields(res);
 	*cols = ARENA_ARRAY(a, struct store_column, *ncols);
-	read_columns(res, a, *cols, &types);
+	pg_read_columns(res, a, *cols, &types);
 	PQclear(res);
 	err = name_types(p, call, &types, a, *cols, f);
 	relation_release(&types);
@@ -448,10 +460,10 @@ static defib_err pg_describe(struct store *s, const char *sql, struct arena *a,
 	struct pg_call call = {.deadline_ms = clock_boot_ms() + p->call_ms};
 	/* A pooler may use another backend for each step, unless a transaction binds them together. */
 	if (!s->pooled || s->in_tx)
-		return describe(p, &call, sql, a, cols, ncols, f);
+		return pg_describe_statement(p, &call, sql, a, cols, ncols, f);
 	defib_err err = s->ops->begin(s, TX_READ, f);
 	if (!err) {
-		err = describe(p, &call, sql, a, cols, ncols, f);
+		err = pg_describe_statement(p, &call, sql, a, cols, ncols, f);
 		s->ops->rollback(s);
 	}
 	return err;
@@ -471,6 +483,7 @@ defib_err postgres_open(const struct store_options *opt, struct store **out, str
 		.commit = pg_commit,
 		.rollback = pg_rollback,
 		.close = pg_close,
+		.is_behind = pg_is_behind,
 		.fd = pg_fd,
 		.notified = pg_notified,
 	};

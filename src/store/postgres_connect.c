@@ -9,9 +9,14 @@
  * Looking up a host name can block in the resolver beyond our deadline; its own limits
  * (resolv.conf: timeout, attempts) apply there.
  */
+
+#include "store/postgres_connect.h"
+
 #include "base/clock.h"
 #include "store/dialect.h"
 #include "store/postgres.h"
+#include "store/postgres_error.h"
+#include "store/postgres_wire.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -95,15 +100,18 @@ static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failu
  * Behind a transaction pooler the answering backend is not the one that libpq connected to. If the
  * timeline may not be read, or there is none (a standby), it stays unknown.
  */
-static defib_err ask_server(struct pg *p, const struct pg_call *call, struct failure *f)
+static defib_err pg_connect_ask_server(struct pg *p, const struct pg_call *call, struct failure *f)
 {
 	static const char *const questions[] = {
 		"SELECT pg_catalog.pg_backend_pid(), "
 		"(SELECT system_identifier FROM pg_catalog.pg_control_system()), "
 		"CASE WHEN NOT pg_catalog.pg_is_in_recovery() "
 		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, "
-		"pg_catalog.pg_is_in_recovery()",
-		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery()",
+		"pg_catalog.pg_is_in_recovery(), pg_catalog.current_schemas(false), "
+		"pg_catalog.current_setting('session_replication_role')",
+		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery(), "
+		"pg_catalog.current_schemas(false), "
+		"pg_catalog.current_setting('session_replication_role')",
 	};
 	PGresult *res = NULL;
 	int64_t pid = 0;
@@ -117,11 +125,16 @@ static defib_err ask_server(struct pg *p, const struct pg_call *call, struct fai
 		return err;
 	p->base.pooled = !int_parse(PQgetvalue(res, 0, 0), &pid) || pid != PQbackendPID(p->conn);
 	p->base.timeline = timeline_parse(PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2));
+	p->base.state = (struct store_state){.where = p->base.timeline.cluster,
+	                                     .what = (uint64_t)p->base.timeline.number};
 	/*
 	 * Also if it is promoted meanwhile: the session is opened again, and then the timeline is
 	 * known.
 	 */
 	p->base.only_reads = !p->read_only && text_eq(PQgetvalue(res, 0, 3), "t");
+	free(p->own_path);
+	p->base.own_path = p->own_path = mem_strdup(PQgetvalue(res, 0, 4));
+	p->replicates = !text_eq(PQgetvalue(res, 0, 5), "origin");
 	PQclear(res);
 	return timeline_see(&p->base.timeline, p->base.name, PQhost(p->conn), f);
 }
@@ -159,7 +172,7 @@ static defib_err connect_one(struct pg *p, const char *url, const PQconninfoOpti
 		PQsetErrorVerbosity(p->conn, PQERRORS_DEFAULT);
 		err = PQsetnonblocking(p->conn, 1) != 0
 		          ? fail(f, DEFIB_CONNECTION, "%s: the connection was lost at once", p->base.name)
-		          : ask_server(p, &(struct pg_call){.deadline_ms = deadline_ms}, f);
+		          : pg_connect_ask_server(p, &(struct pg_call){.deadline_ms = deadline_ms}, f);
 	}
 	if (err) {
 		pg_drop(p);
@@ -221,6 +234,52 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 	return err;
 }
 
+/* ---- the search path ---- */
+
+/*
+ * Statements are parsed by a path of schemas in which no other role can create: an operator or
+ * function that somebody made there for exactly our types would run with our rights. Other roles
+ * are all but superusers, the owner of the database, and the owner of a schema that the role's own
+ * path names; "$user" names a schema that anybody may have made.
+ */
+static const char path_sql[] = "SELECT string_agg(quote_ident(s.name), ', ' ORDER BY s.place) "
+							   "FROM unnest($1::name[]) WITH ORDINALITY AS s(name, place) "
+							   "JOIN pg_namespace n ON n.nspname = s.name "
+							   "WHERE s.name NOT LIKE 'pg\\_%' AND NOT (" PG_SCHEMA_IS_OPEN ")";
+
+/* The path in which the path is found out, and which all have that find none. */
+#define SAFE_PATH "pg_catalog, pg_temp"
+
+static defib_err ask_path(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	const char *values[] = {p->own_path};
+	PGresult *res = NULL;
+	int sent = PQsendQueryParams(p->conn, path_sql, 1, NULL, values, NULL, NULL, 0);
+	defib_err err = pg_finish(p, call, sent, &res, f);
+	if (err)
+		return err;
+	AUTO_BUF path = BUF_INIT;
+	const char *trusted = PQgetvalue(res, 0, 0);
+	/* pg_catalog comes first anyway; named, it would be where objects are created. */
+	buf_addf(&path, "%s, pg_temp", *trusted ? trusted : "pg_catalog");
+	free(p->path);
+	p->path = mem_strdup(buf_text(&path));
+	PQclear(res);
+	return DEFIB_OK;
+}
+
+static defib_err find_path(struct pg *p, const struct pg_call *call, struct failure *f)
+{
+	const char *begin = p->base.pooled ? "BEGIN READ ONLY; SET LOCAL search_path = " SAFE_PATH
+	                                   : "SET search_path = " SAFE_PATH;
+	defib_err err = pg_simple(p, call, begin, f);
+	if (!err)
+		err = ask_path(p, call, f);
+	if (!err && p->base.pooled)
+		err = pg_simple(p, call, "ROLLBACK", f);
+	return err;
+}
+
 void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 {
 	static const char *const fixed[] = {
@@ -228,8 +287,12 @@ void pg_settings(const struct pg *p, const char *scope, struct buf *out)
 		"default_transaction_isolation = 'read committed'",
 		"idle_in_transaction_session_timeout = 10000",
 	};
-	for (int i = 0; dialect_postgres.settings[i]; i++)
-		buf_addf(out, "%s %s;", scope, dialect_postgres.settings[i]);
+	for (const struct dialect_setting *s = dialect_postgres.settings; s->set; s++)
+		if (p->base.server_version >= s->since)
+			buf_addf(out, "%s %s;", scope, s->set);
+	if (p->replicates)
+		buf_addf(out, "%s session_replication_role = origin;", scope);
+	buf_addf(out, "%s search_path = %s;", scope, p->path);
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		buf_addf(out, "%s %s;", scope, fixed[i]);
 	buf_addf(out, "%s plan_cache_mode = force_%s_plan;", scope,
@@ -252,10 +315,14 @@ defib_err pg_connect(struct pg *p, const char *url, int64_t connect_ms, struct f
 	 * A SET on a pooled session would affect other clients: there the settings go into each
 	 * transaction.
 	 */
-	if (!p->base.pooled) {
+	err = find_path(p, &call, f);
+	if (!err && !p->base.pooled) {
 		AUTO_BUF sql = BUF_INIT;
 		pg_settings(p, "SET", &sql);
 		err = pg_simple(p, &call, buf_text(&sql), f);
+		if (err == DEFIB_PERMISSION && p->replicates)
+			fail_next(f, "ALTER ROLE … RESET session_replication_role: without their triggers "
+			             "defib's tables keep no record");
 	}
 	return err;
 }
@@ -290,7 +357,7 @@ struct lent {
 	PGconn *conn;
 };
 
-static defib_err answer(const struct lent *l, const PGresult *res, struct failure *f)
+static defib_err pg_connect_answer(const struct lent *l, const PGresult *res, struct failure *f)
 {
 	ExecStatusType status = PQresultStatus(res);
 	AUTO_BUF why = BUF_INIT;
@@ -309,7 +376,7 @@ static defib_err lent_exec(struct store *s, const char *sql, const struct store_
 	const struct lent *l = (const struct lent *)s;
 	struct pg_values v = pg_values_of(params, nparams);
 	PGresult *res = PQexecParams(l->conn, sql, nparams, NULL, v.texts, NULL, NULL, 0);
-	defib_err err = answer(l, res, f);
+	defib_err err = pg_connect_answer(l, res, f);
 	if (!err && rows)
 		pg_copy_rows(res, a, rows);
 	PQclear(res);
@@ -317,14 +384,14 @@ static defib_err lent_exec(struct store *s, const char *sql, const struct store_
 	return err;
 }
 
-static void lent_close(struct store *s)
+static void pg_connect_lent_close(struct store *s)
 {
 	free(s);
 }
 
 defib_err postgres_borrow(struct pg_conn *conn, struct store **out, struct failure *f)
 {
-	static const struct store_ops ops = {.exec = lent_exec, .close = lent_close};
+	static const struct store_ops ops = {.exec = lent_exec, .close = pg_connect_lent_close};
 	*out = NULL;
 	if (!conn || PQtransactionStatus(conn) != PQTRANS_INTRANS) {
 		fail(f, DEFIB_USAGE, "the connection has no open transaction");

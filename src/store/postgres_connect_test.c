@@ -88,6 +88,24 @@ static void url_behind(const char *hosts, const char *ports, const char *more, s
 	PQconninfoFree(options);
 }
 
+/* Both a server that is there, and one port for each of them. */
+static void the_first_of_several_hosts_is_taken(void **state)
+{
+	PQconninfoOption *options;
+	struct failure f = {0};
+	AUTO_BUF url = BUF_INIT;
+	int port;
+	(void)state;
+	need_env("DEFIB_TEST_PG");
+	options = PQconninfoParse(getenv("DEFIB_TEST_PG"), NULL);
+	assert_non_null(options);
+	close(silent_server(&port));
+	buf_addf(&url, "postgres:///%s?host=%s,127.0.0.1&port=%s,%d&user=%s", part(options, "dbname"),
+	         part(options, "host"), part(options, "port"), port, part(options, "user"));
+	PQconninfoFree(options);
+	assert_int_equal(open_url(buf_text(&url), TEST_HANGS_MS, &f), DEFIB_OK);
+}
+
 /* The slower the machine, the more time the next host needs for its part. */
 static void silent_first_host_leaves_time_for_the_next(void **state)
 {
@@ -208,6 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silent_host_ends_in_timeout),
 		cmocka_unit_test(closed_port_is_connection_without_the_password),
+		cmocka_unit_test(the_first_of_several_hosts_is_taken),
 		cmocka_unit_test(silent_first_host_leaves_time_for_the_next),
 		cmocka_unit_test(host_that_failed_leaves_no_failure_behind_a_session),
 		cmocka_unit_test(session_of_the_wrong_kind_is_not_taken),

@@ -1,51 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * postgres_error.c: classifies SQLSTATEs, and turns PostgreSQL's multi-line texts into one line
+ * postgres_error.c: turns PostgreSQL's errors into failures, and its multi-line texts into one line
  * without a password.
  *
  * The class is what the error means if the session survives. If the session ends with it, what was
  * under way decides (postgres_wire.c).
  */
+
+#include "store/postgres_error.h"
+
 #include "store/postgres.h"
+
+#include "store/sqlstate.h"
 
 #include <ctype.h>
 
-/* The first match counts: full codes come before their families. */
-static const struct {
-	const char *prefix;
-	defib_err class;
-} classes[] = {
-	{"08P01", DEFIB_BAD_SQL}, /* as an error: a wrong number of parameters */
-	{"08", DEFIB_CONNECTION},
-	{"57P", DEFIB_CONNECTION},   /* shutting down, starting up, terminated */
-	{"25P03", DEFIB_CONNECTION}, /* idle in a transaction for too long: terminated */
-	{"3D", DEFIB_CONNECTION},    /* no such database */
-	{"40001", DEFIB_LOCKED},
-	{"40P01", DEFIB_LOCKED},
-	{"55P03", DEFIB_LOCKED},
-	{"40003", DEFIB_UNKNOWN_OUTCOME}, /* statement_completion_unknown */
-	{"57014", DEFIB_TIMEOUT},
-	{"23", DEFIB_CONSTRAINT},
-	{"DFB01", DEFIB_LEASE_LOST}, /* raised by our own functions */
-	{"DFB02", DEFIB_DATABASE},   /* a sequence of ours is behind its table */
-	{"42501", DEFIB_PERMISSION},
-	{"28", DEFIB_PERMISSION},
-	{"25006", DEFIB_READ_ONLY},
-	{"53", DEFIB_FULL},
-	{"42", DEFIB_BAD_SQL},
-	{"22", DEFIB_BAD_SQL},
-	{"0A", DEFIB_BAD_SQL},
-	{"P0", DEFIB_CONSTRAINT}, /* a trigger or function refuses: RAISE without a code of its own */
-};
-
-defib_err pg_class(const char *sqlstate)
-{
-	for (size_t i = 0; sqlstate && i < sizeof(classes) / sizeof(classes[0]); i++)
-		if (text_starts(sqlstate, classes[i].prefix))
-			return classes[i].class;
-	return DEFIB_DATABASE;
-}
-
-static bool is_blank(char c)
+static bool pg_error_is_blank(char c)
 {
 	return (unsigned char)c <= ' ' || c == 0x7f;
 }
@@ -55,7 +24,7 @@ void pg_one_line(struct buf *out, const char *text)
 	bool gap = false;
 	size_t start = out->len;
 	for (; *text != '\0'; text++) {
-		if (is_blank(*text)) {
+		if (pg_error_is_blank(*text)) {
 			gap = out->len > start;
 			continue;
 		}
@@ -80,11 +49,12 @@ static void set_state(struct failure *f, const char *state)
 static defib_err result_class(const PGresult *res, const char *state)
 {
 	const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
-	defib_err class = pg_class(state);
-	bool unclear = class == DEFIB_DATABASE || class == DEFIB_BAD_SQL || class == DEFIB_PERMISSION;
+	defib_err class = sqlstate_class(state);
+	bool unclear = class == DEFIB_DATABASE || class == DEFIB_BAD_SQL || class == DEFIB_BAD_VALUE ||
+	               class == DEFIB_PERMISSION;
 	if (text_eq(function, "ExecWithCheckOptions"))
 		return DEFIB_CONSTRAINT;
-	if (text_eq(state, "DFB02"))
+	if (sqlstate_reason(state) == REASON_SEQUENCE_BEHIND)
 		return class;
 	return unclear && text_eq(function, "exec_stmt_raise") ? DEFIB_CONSTRAINT : class;
 }
@@ -98,7 +68,7 @@ static bool is_sequence_behind(const PGresult *res, const char *state)
 	const char *schema = PQresultErrorField(res, PG_DIAG_SCHEMA_NAME);
 	const char *constraint = PQresultErrorField(res, PG_DIAG_CONSTRAINT_NAME);
 	static const char *const keys[] = {"job_pkey", "ledger_pkey", "worker_pkey", "delivery_pkey"};
-	if (!text_eq(state, "23505") || !text_eq(schema, "defib"))
+	if (sqlstate_reason(state) != REASON_TAKEN || !text_eq(schema, "defib"))
 		return false;
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (text_eq(constraint, keys[i]))
@@ -111,7 +81,7 @@ static defib_err sequence_failure(const PGresult *res, struct failure *f)
 	fail(f, DEFIB_DATABASE, "the sequence of defib.%s is behind its table: the next id is taken",
 	     PQresultErrorField(res, PG_DIAG_TABLE_NAME));
 	fail_next(f, "defib doctor gives the statement that sets it right");
-	set_state(f, "DFB02");
+	f->reason = REASON_SEQUENCE_BEHIND;
 	return DEFIB_DATABASE;
 }
 
@@ -131,8 +101,10 @@ defib_err pg_result_failure(const PGresult *res, struct failure *f)
 		pg_one_line(&line, hint);
 		fail_next(f, "%s", buf_text(&line));
 	}
-	if (state)
-		set_state(f, state);
+	set_state(f, state ? state : "");
+	/* A trigger that raises the code of another error does not mean it. */
+	if (code == sqlstate_class(state))
+		f->reason = sqlstate_reason(state);
 	return code;
 }
 
@@ -144,7 +116,7 @@ bool pg_result_ends_session(const PGresult *res)
 
 /* "FATAL:  28P01: text": where "28P01: " begins, or NULL. Severities are translated, this is not.
  */
-static const char *find_state(const char *line)
+static const char *pg_error_find_state(const char *line)
 {
 	for (const char *at = strstr(line, ":  "); at; at = strstr(at + 1, ":  ")) {
 		const char *state = at + 3;
@@ -160,7 +132,7 @@ static const char *find_state(const char *line)
 /* One line of the message, without its SQLSTATE, which is kept in `state`. */
 static void add_said(struct buf *what, const char *line, char state[6])
 {
-	const char *at = find_state(line);
+	const char *at = pg_error_find_state(line);
 	buf_add(what, what->len ? "; " : "");
 	if (at) {
 		snprintf(state, 6, "%.5s", at);
@@ -203,15 +175,16 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 		}
 	}
 	pg_one_line(&one, buf_text(&what));
-	defib_err code = state[0] ? pg_class(state) : DEFIB_CONNECTION;
+	defib_err code = state[0] ? sqlstate_class(state) : DEFIB_CONNECTION;
 	/*
 	 * As an answer to a connection attempt, a protocol error is the refusal of a pooler or server.
 	 */
-	if (text_starts(state, "08") || code == DEFIB_DATABASE)
+	if (sqlstate_reason(state) == REASON_PROTOCOL || code == DEFIB_DATABASE)
 		code = DEFIB_CONNECTION;
 	fail(f, code, "%s: cannot connect: %s", name, buf_text(&one));
 	fail_next(f, "%s", buf_text(&next));
 	set_state(f, state);
+	f->reason = sqlstate_reason(state);
 	free(text);
 	buf_release(&what);
 	buf_release(&next);

@@ -1,55 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* postgres_error_test.c: SQLSTATEs to classes, and libpq's texts to one clean line. */
+/* postgres_error_test.c: libpq's texts to one clean line. */
 #include "base/test.h"
 #include "store/postgres.h"
-
-static void each_sqlstate_has_its_class(void **state)
-{
-	static const struct {
-		const char *sqlstate;
-		defib_err class;
-	} rows[] = {
-		{"08000", DEFIB_CONNECTION},
-		{"08006", DEFIB_CONNECTION},
-		{"08P01", DEFIB_BAD_SQL},
-		{"57P01", DEFIB_CONNECTION},
-		{"57P02", DEFIB_CONNECTION},
-		{"57P03", DEFIB_CONNECTION},
-		{"57P05", DEFIB_CONNECTION},
-		{"25P03", DEFIB_CONNECTION},
-		{"3D000", DEFIB_CONNECTION},
-		{"40001", DEFIB_LOCKED},
-		{"40P01", DEFIB_LOCKED},
-		{"55P03", DEFIB_LOCKED},
-		{"40003", DEFIB_UNKNOWN_OUTCOME},
-		{"57014", DEFIB_TIMEOUT},
-		{"23505", DEFIB_CONSTRAINT},
-		{"23502", DEFIB_CONSTRAINT},
-		{"23514", DEFIB_CONSTRAINT},
-		{"42501", DEFIB_PERMISSION},
-		{"28000", DEFIB_PERMISSION},
-		{"28P01", DEFIB_PERMISSION},
-		{"25006", DEFIB_READ_ONLY},
-		{"53100", DEFIB_FULL},
-		{"53300", DEFIB_FULL},
-		{"42601", DEFIB_BAD_SQL},
-		{"42P01", DEFIB_BAD_SQL},
-		{"42703", DEFIB_BAD_SQL},
-		{"22P02", DEFIB_BAD_SQL},
-		{"0A000", DEFIB_BAD_SQL},
-		{"P0001", DEFIB_CONSTRAINT},
-		{"25P02", DEFIB_DATABASE},
-		{"XX000", DEFIB_DATABASE},
-		{"58030", DEFIB_DATABASE},
-		{"", DEFIB_DATABASE},
-		{NULL, DEFIB_DATABASE},
-	};
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		assert_string_equal(defib_err_name(pg_class(rows[i].sqlstate)),
-		                    defib_err_name(rows[i].class));
-	}
-}
+#include "store/postgres_error.h"
 
 static void refused_login_is_permission_with_its_sqlstate(void **state)
 {
@@ -106,7 +59,6 @@ static void message_becomes_one_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_sqlstate_has_its_class),
 		cmocka_unit_test(refused_login_is_permission_with_its_sqlstate),
 		cmocka_unit_test(refused_socket_is_connection_with_advice_apart),
 		cmocka_unit_test(password_never_reaches_the_text),

@@ -36,6 +36,11 @@ static int open_admin(void **state)
 		assert_int_equal(
 			run(admin, "CREATE TABLE store_test.t (id int PRIMARY KEY, note text)", NULL),
 			DEFIB_OK);
+		assert_int_equal(run(admin,
+		                     "CREATE VIEW store_test.checked AS SELECT * FROM store_test.t "
+		                     "WHERE id > 0 WITH CHECK OPTION",
+		                     NULL),
+		                 DEFIB_OK);
 	}
 	return 0;
 }
@@ -73,6 +78,16 @@ static void session_has_our_settings(void **state)
 		{"plan_cache_mode", "force_custom_plan"},
 		{"application_name", "defib"},
 		{"client_encoding", "UTF8"},
+		{"array_nulls", "on"},
+		{"extra_float_digits", "1"},
+		{"transform_null_equals", "off"},
+		{"row_security", "on"},
+		{"gin_fuzzy_search_limit", "0"},
+		{"exit_on_error", "off"},
+		{"session_replication_role", "origin"},
+		/* Since 14 and 17. */
+		{"idle_session_timeout", "0"},
+		{"transaction_timeout", "0"},
 	};
 	struct arena a = ARENA_INIT;
 	struct store *s = NULL;
@@ -80,15 +95,62 @@ static void session_has_our_settings(void **state)
 	need_server();
 	struct store_options o = {
 		.url = getenv("DEFIB_TEST_PG"), .connect_ms = TEST_HANGS_MS, .call_ms = TEST_HANGS_MS};
-	assert_int_equal(store_open(&o, &s, NULL), DEFIB_OK);
+	/* As the defaults of a role. */
+	assert_int_equal(setenv("PGOPTIONS",
+	                        "-c TimeZone=Asia/Kathmandu -c array_nulls=off -c extra_float_digits=0 "
+	                        "-c transform_null_equals=on -c row_security=off -c exit_on_error=on "
+	                        "-c gin_fuzzy_search_limit=1 -c session_replication_role=replica",
+	                        1),
+	                 0);
+	defib_err err = store_open(&o, &s, NULL);
+	assert_int_equal(unsetenv("PGOPTIONS"), 0);
+	assert_int_equal(err, DEFIB_OK);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct store_param name = P_TEXT(rows[i].name);
 		struct store_rows r;
-		assert_int_equal(store_exec(s, "SELECT current_setting($1)", &name, 1, &a, &r, NULL),
+		assert_int_equal(store_exec(s, "SELECT current_setting($1, true)", &name, 1, &a, &r, NULL),
 		                 DEFIB_OK);
-		assert_string_equal(row_text(&r, 0, 0), rows[i].value);
+		if (row_text(&r, 0, 0))
+			assert_string_equal(row_text(&r, 0, 0), rows[i].value);
 	}
 	assert_true(s->server_version >= 130000);
+	store_close(s);
+	arena_release(&a);
+}
+
+/*
+ * The server says something while it reads, and reads on only when it was heard: who only sends
+ * waits for it without end. Both directions hold more than a socket does.
+ */
+static void what_the_server_says_during_a_large_send_is_read(void **state)
+{
+	enum { MENTIONS = 60000, LARGE = 24 << 20 };
+	/* Longer than a name may be, so that each mention is answered with a notice. */
+	static const char name[] =
+		"a_name_of_more_than_sixty_three_letters_is_cut_and_that_is_said_each_time";
+	struct arena a = ARENA_INIT;
+	struct store *s = NULL;
+	struct store_rows rows;
+	struct failure f = {0};
+	AUTO_BUF sql = BUF_INIT, value = BUF_INIT;
+	(void)state;
+	need_server();
+	struct store_options o = {.url = getenv("DEFIB_TEST_PG"),
+	                          .connect_ms = TEST_HANGS_MS,
+	                          .call_ms = TEST_HANGS_MS,
+	                          .statement_ms = TEST_HANGS_MS};
+	assert_int_equal(store_open(&o, &s, &f), DEFIB_OK);
+	/* The statement and its values are one message, as through a pooler. */
+	s->pooled = true;
+	buf_addf(&sql, "SELECT length($1::text) FROM (SELECT 1 AS %s) AS x WHERE $1::text <> ''", name);
+	for (int i = 0; i < MENTIONS; i++)
+		buf_addf(&sql, " OR x.%s IS NULL", name);
+	for (int i = 0; i < LARGE / 16; i++)
+		buf_add(&value, "0123456789abcdef");
+	struct store_param param = P_TEXT(buf_text(&value));
+	if (store_exec(s, buf_text(&sql), &param, 1, &a, &rows, &f))
+		fail_msg("%s", f.what);
+	assert_int_equal(row_int(&rows, 0, 0, 0), LARGE);
 	store_close(s);
 	arena_release(&a);
 }
@@ -120,21 +182,31 @@ static void errors_have_their_class(void **state)
 		const char *sql;
 		defib_err class;
 		const char *sqlstate;
+		enum failure_reason reason;
 	} rows[] = {
-		{"SELECT nothing FROM store_test.t", DEFIB_BAD_SQL, "42703"},
-		{"SELECT 1 FROM store_test.nowhere", DEFIB_BAD_SQL, "42P01"},
-		{"SELEC 1", DEFIB_BAD_SQL, "42601"},
-		{"SELECT 1; SELECT 2", DEFIB_BAD_SQL, "42601"},
-		{"-- nothing", DEFIB_BAD_SQL, ""},
-		{"SELECT 'x'::int", DEFIB_BAD_SQL, "22P02"},
-		{"SELECT $1::int", DEFIB_BAD_SQL, "08P01"}, /* a parameter is missing */
-		{"INSERT INTO store_test.t VALUES (1), (1)", DEFIB_CONSTRAINT, "23505"},
-		{"INSERT INTO store_test.t VALUES (NULL)", DEFIB_CONSTRAINT, "23502"},
-		{"DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", DEFIB_CONSTRAINT, "P0001"},
-		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = 'SHOP1'; END $$", DEFIB_CONSTRAINT, "SHOP1"},
-		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = '42501'; END $$", DEFIB_CONSTRAINT, "42501"},
-		{"DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$", DEFIB_LOCKED, "40001"},
-		{"SELECT 1;", DEFIB_OK, ""},
+		{"SELECT nothing FROM store_test.t", DEFIB_BAD_SQL, "42703", REASON_NONE},
+		{"SELECT 1 FROM store_test.nowhere", DEFIB_BAD_SQL, "42P01", REASON_NO_NAME},
+		{"SELEC 1", DEFIB_BAD_SQL, "42601", REASON_NONE},
+		{"SELECT 1; SELECT 2", DEFIB_BAD_SQL, "42601", REASON_NONE},
+		{"-- nothing", DEFIB_BAD_SQL, "", REASON_NONE},
+		{"SELECT 'x'::int", DEFIB_BAD_VALUE, "22P02", REASON_NOT_OF_TYPE},
+		{"SELECT 1 FROM nowhere.t", DEFIB_BAD_SQL, "42P01", REASON_NO_NAME},
+		{"SELECT nowhere.f()", DEFIB_BAD_SQL, "3F000", REASON_NO_SCHEMA},
+		{"SELECT $1::int", DEFIB_BAD_SQL, "08P01", REASON_PROTOCOL}, /* a parameter is missing */
+		{"INSERT INTO store_test.t VALUES (1), (1)", DEFIB_CONSTRAINT, "23505", REASON_TAKEN},
+		{"INSERT INTO store_test.t VALUES (NULL)", DEFIB_CONSTRAINT, "23502", REASON_NONE},
+		{"DO $$ BEGIN RAISE 'no' USING HINT = 'try'; END $$", DEFIB_CONSTRAINT, "P0001",
+	     REASON_NONE},
+		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = 'SHOP1'; END $$", DEFIB_CONSTRAINT, "SHOP1",
+	     REASON_NONE},
+		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = '42501'; END $$", DEFIB_CONSTRAINT, "42501",
+	     REASON_NONE},
+		{"DO $$ BEGIN RAISE 'no' USING ERRCODE = '22P02'; END $$", DEFIB_CONSTRAINT, "22P02",
+	     REASON_NONE},
+		{"DO $$ BEGIN RAISE 'again' USING ERRCODE = '40001'; END $$", DEFIB_LOCKED, "40001",
+	     REASON_SERIALIZATION},
+		{"INSERT INTO store_test.checked VALUES (-1)", DEFIB_CONSTRAINT, "44000", REASON_NONE},
+		{"SELECT 1;", DEFIB_OK, "", REASON_NONE},
 	};
 	(void)state;
 	need_server();
@@ -142,6 +214,7 @@ static void errors_have_their_class(void **state)
 		struct failure f = {0};
 		assert_int_equal(run(admin, rows[i].sql, &f), rows[i].class);
 		assert_string_equal(f.sqlstate, rows[i].sqlstate);
+		assert_int_equal(f.reason, rows[i].reason);
 		assert_null(strchr(f.what, '\n'));
 		assert_false(admin->lost);
 	}
@@ -386,6 +459,20 @@ static void a_session_that_ends_in_what_follows_has_done_the_first(void **state)
 	assert_int_equal(rows_in_t(), 2);
 }
 
+static void a_transaction_on_a_session_that_has_ended_does_not_begin(void **state)
+{
+	(void)state;
+	need_server();
+	struct store *s = open_plain();
+	struct failure f = {0};
+	terminate(s);
+	assert_int_equal(store_begin(s, TX_WRITE, &f), DEFIB_CONNECTION);
+	assert_true(s->lost);
+	assert_false(s->in_tx);
+	assert_true(f.what[0]);
+	store_close(s);
+}
+
 static void describe_names_types_and_what_they_stand_on(void **state)
 {
 	static const struct {
@@ -436,6 +523,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(session_has_our_settings),
+		TEST(what_the_server_says_during_a_large_send_is_read),
 		TEST(hostile_text_is_only_a_value),
 		TEST(errors_have_their_class),
 		TEST(copy_is_refused),
@@ -454,6 +542,7 @@ int main(void)
 		TEST(altered_table_is_prepared_again),
 		TEST(what_follows_is_done_after_the_commit_whatever_became_of_it),
 		TEST(a_session_that_ends_in_what_follows_has_done_the_first),
+		TEST(a_transaction_on_a_session_that_has_ended_does_not_begin),
 		TEST(describe_names_types_and_what_they_stand_on),
 	};
 	return cmocka_run_group_tests_name("store/postgres", tests, open_admin, close_admin);

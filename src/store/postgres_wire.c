@@ -8,8 +8,12 @@
  * If the session is lost while an effect is under way (COMMIT, a single write), the outcome is
  * unknown, whatever the server answered last.
  */
+
+#include "store/postgres_wire.h"
+
 #include "base/clock.h"
 #include "store/postgres.h"
+#include "store/postgres_error.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -59,7 +63,7 @@ static void keep_locks(struct pg *p)
 
 enum wire { WIRE_OK, WIRE_LATE, WIRE_BROKEN };
 
-static enum wire flush(PGconn *conn, int64_t deadline_ms)
+static enum wire pg_wire_flush(PGconn *conn, int64_t deadline_ms)
 {
 	for (;;) {
 		int left = PQflush(conn);
@@ -86,7 +90,7 @@ static enum wire next_result(PGconn *conn, int64_t deadline_ms, PGresult **out)
 	return WIRE_OK;
 }
 
-static bool is_error(const PGresult *res)
+static bool pg_wire_is_error(const PGresult *res)
 {
 	ExecStatusType status = PQresultStatus(res);
 	return status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK;
@@ -99,16 +103,16 @@ static bool is_copy(const PGresult *res)
 }
 
 /* All results of what was sent; *kept is the first error, or else the last result. */
-static enum wire collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
+static enum wire pg_wire_collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 {
 	PGresult *res = NULL;
-	enum wire wire = flush(conn, deadline_ms);
+	enum wire wire = pg_wire_flush(conn, deadline_ms);
 	*kept = NULL;
 	while (wire == WIRE_OK) {
 		wire = next_result(conn, deadline_ms, &res);
 		if (!res)
 			break;
-		if (*kept && is_error(*kept)) {
+		if (*kept && pg_wire_is_error(*kept)) {
 			PQclear(res);
 			continue;
 		}
@@ -120,7 +124,7 @@ static enum wire collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 	return wire == WIRE_OK && PQstatus(conn) == CONNECTION_BAD ? WIRE_BROKEN : wire;
 }
 
-static defib_err late(struct pg *p, const struct pg_call *call, struct failure *f)
+static defib_err pg_wire_late(struct pg *p, const struct pg_call *call, struct failure *f)
 {
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_TIMEOUT;
 	fail(f, code, "%s: no answer by the deadline; the session was closed%s", p->base.name,
@@ -132,13 +136,13 @@ static defib_err late(struct pg *p, const struct pg_call *call, struct failure *
 	return code;
 }
 
-static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult *res,
-                        struct failure *f)
+static defib_err pg_wire_broken(struct pg *p, const struct pg_call *call, const PGresult *res,
+                                struct failure *f)
 {
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
 	struct failure said = {0};
 	AUTO_BUF why = BUF_INIT;
-	if (res && is_error(res)) {
+	if (res && pg_wire_is_error(res)) {
 		pg_result_failure(res, &said);
 		buf_add(&why, said.what);
 	} else {
@@ -147,6 +151,7 @@ static defib_err broken(struct pg *p, const struct pg_call *call, const PGresult
 	fail(f, code, "%s: the connection was lost: %s%s", p->base.name, buf_text(&why),
 	     call->effect ? "; the outcome is unknown" : "");
 	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", said.sqlstate);
+	f->reason = said.reason;
 	pg_drop(p);
 	return code;
 }
@@ -156,7 +161,7 @@ static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult 
                        struct failure *f)
 {
 	if (res && pg_result_ends_session(res))
-		return broken(p, call, res, f);
+		return pg_wire_broken(p, call, res, f);
 	if (!res || PQresultStatus(res) == PGRES_EMPTY_QUERY)
 		return fail(f, DEFIB_BAD_SQL, "%s: the statement is empty", p->base.name);
 	if (is_copy(res)) {
@@ -164,7 +169,7 @@ static defib_err judge(struct pg *p, const struct pg_call *call, const PGresult 
 		pg_drop(p);
 		return fail(f, DEFIB_BAD_SQL, "%s: COPY is not possible here", p->base.name);
 	}
-	if (!is_error(res))
+	if (!pg_wire_is_error(res))
 		return DEFIB_OK;
 	defib_err err = pg_result_failure(res, f);
 	fail_prefix(f, "%s", p->base.name);
@@ -184,11 +189,11 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 		pg_one_line(&why, PQerrorMessage(p->conn));
 		return fail(f, DEFIB_BAD_SQL, "%s: %s", p->base.name, buf_text(&why));
 	}
-	enum wire wire = sent ? collect(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
+	enum wire wire = sent ? pg_wire_collect(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
 	if (wire == WIRE_LATE)
-		err = late(p, call, f);
+		err = pg_wire_late(p, call, f);
 	else if (wire == WIRE_BROKEN)
-		err = broken(p, call, res, f);
+		err = pg_wire_broken(p, call, res, f);
 	else
 		err = judge(p, call, res, f);
 	if (err)
@@ -202,7 +207,7 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 /* What comes before the next sync of a pipeline; *kept is its first error, or else its result. */
 static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **kept)
 {
-	enum wire wire = flush(conn, deadline_ms);
+	enum wire wire = pg_wire_flush(conn, deadline_ms);
 	int nothing = 0;
 	*kept = NULL;
 	while (wire == WIRE_OK) {
@@ -216,7 +221,7 @@ static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **k
 		nothing = res ? 0 : nothing + 1;
 		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1)
 			wire = WIRE_BROKEN;
-		if (res && !(*kept && is_error(*kept))) {
+		if (res && !(*kept && pg_wire_is_error(*kept))) {
 			PQclear(*kept);
 			*kept = res;
 		} else {
@@ -231,8 +236,8 @@ defib_err pg_finish_both(struct pg *p, const struct pg_call *call, int sent, PGr
 {
 	PGresult *res = NULL, *second = NULL;
 	enum wire wire = sent ? collect_to_sync(p->conn, call->deadline_ms, &res) : WIRE_BROKEN;
-	defib_err err = wire == WIRE_LATE     ? late(p, call, f)
-	                : wire == WIRE_BROKEN ? broken(p, call, res, f)
+	defib_err err = wire == WIRE_LATE     ? pg_wire_late(p, call, f)
+	                : wire == WIRE_BROKEN ? pg_wire_broken(p, call, res, f)
 	                                      : judge(p, call, res, f);
 	*out = NULL;
 	if (p->conn && (collect_to_sync(p->conn, call->deadline_ms, &second) != WIRE_OK ||

@@ -7,6 +7,8 @@
  */
 #include "store/relation.h"
 
+#include "store/sql.h"
+
 #include <assert.h>
 
 void relation_init(struct relation *r, enum store_engine engine)
@@ -105,7 +107,7 @@ static void repeat_first(struct relation *r, int col, int n)
 }
 
 /* Leave out values that equal the first one, until one differs. */
-static void leave_out(struct relation *r, int col)
+static void relation_leave_out(struct relation *r, int col)
 {
 	struct buf *c = &r->cols[col];
 	size_t start = r->starts[col], size = c->len - start;
@@ -141,7 +143,7 @@ void relation_end_row(struct relation *r)
 	if (r->engine == STORE_SQLITE)
 		buf_addch(&r->cols[0], ']');
 	for (int i = 0; r->brief && r->engine == STORE_POSTGRES && i < r->ncols; i++)
-		leave_out(r, i);
+		relation_leave_out(r, i);
 	r->at = 0;
 	r->nrows++;
 }

@@ -100,6 +100,20 @@ static void postgres_takes_a_column_of_json_as_one_document(void **state)
 	relation_release(&r);
 }
 
+static void postgres_needs_no_array_beside_a_document(void **state)
+{
+	AUTO_RELATION r = {0};
+	AUTO_BUF sql = BUF_INIT;
+	(void)state;
+	relation_init(&r, STORE_POSTGRES);
+	relation_column(&r, "evidence", RELATION_JSON);
+	relation_select(&r, 1, &sql);
+	assert_string_equal(buf_text(&sql),
+	                    "SELECT NULLIF(r.\"evidence\", 'null') AS \"evidence\" FROM "
+	                    "ROWS FROM (jsonb_array_elements($1::jsonb)) AS "
+	                    "r(\"evidence\")");
+}
+
 static void add_brief(struct relation *r, const char *a, const char *b, int64_t c)
 {
 	relation_text(r, a);
@@ -254,6 +268,7 @@ int main(void)
 		cmocka_unit_test(postgres_takes_one_array_a_column),
 		cmocka_unit_test(postgres_select_unnests_with_types),
 		cmocka_unit_test(postgres_takes_a_column_of_json_as_one_document),
+		cmocka_unit_test(postgres_needs_no_array_beside_a_document),
 		cmocka_unit_test(what_is_the_same_in_all_rows_travels_once),
 		cmocka_unit_test(rows_that_are_all_the_same_are_still_as_many),
 		cmocka_unit_test(its_select_takes_one_value_for_all_rows),

@@ -5,6 +5,9 @@
  * There is deliberately no parser here. The database parses; we only need to know what a lost reply
  * may mean, and that only our code controls transactions.
  */
+
+#include "store/sql.h"
+
 #include "store/store.h"
 
 #include <assert.h>
@@ -97,7 +100,7 @@ bool sql_is_blank(const char *sql)
 	return *skip_blank(sql, ";") == '\0';
 }
 
-static void add_quoted(struct buf *out, const char *text, size_t n, char quote)
+static void sql_add_quoted(struct buf *out, const char *text, size_t n, char quote)
 {
 	buf_addch(out, quote);
 	for (size_t i = 0; i < n; i++) {
@@ -111,7 +114,7 @@ static void add_quoted(struct buf *out, const char *text, size_t n, char quote)
 void sql_ident(struct buf *out, const char *name)
 {
 	assert(out && name);
-	add_quoted(out, name, strlen(name), '"');
+	sql_add_quoted(out, name, strlen(name), '"');
 }
 
 /* A part that the user already quoted is copied with its quotes. */
@@ -144,7 +147,7 @@ void sql_table(struct buf *out, const char *name)
 		/* Text after a closing quote without a dot becomes part of the name, and is quoted too. */
 		size_t n = strcspn(at, ".");
 		if (n > 0 || at == name || at[-1] == '.')
-			add_quoted(out, at, n, '"');
+			sql_add_quoted(out, at, n, '"');
 		at += n;
 		if (*at == '\0')
 			return;
@@ -155,5 +158,33 @@ void sql_table(struct buf *out, const char *name)
 void sql_literal(struct buf *out, const char *text)
 {
 	assert(out && text);
-	add_quoted(out, text, strlen(text), '\'');
+	sql_add_quoted(out, text, strlen(text), '\'');
+}
+
+static const char *sql_piece_text(const struct sql_piece *pieces, const char *name, size_t n)
+{
+	while (pieces->name && (strlen(pieces->name) != n || strncmp(pieces->name, name, n) != 0))
+		pieces++;
+	assert(pieces->name && pieces->text);
+	return pieces->text;
+}
+
+void sql_fill(struct buf *out, const char *part, const struct sql_piece *pieces)
+{
+	for (const char *at = part, *open; *at; at = open) {
+		open = strstr(at, "{{");
+		if (!open) {
+			buf_add(out, at);
+			return;
+		}
+		const char *name = open + 2, *close = strstr(name, "}}");
+		assert(close);
+		bool begins_line = open == part || open[-1] == '\n';
+		const char *text = sql_piece_text(pieces, name, (size_t)(close - name));
+		buf_addn(out, at, (size_t)(open - at));
+		buf_add(out, text);
+		open = close + 2;
+		if (begins_line && !*text && *open == '\n')
+			open++;
+	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sql_test.c: quoting of names and literals, and what a statement's words say. */
 #include "base/test.h"
+#include "store/sql.h"
 #include "store/store.h"
 
 struct quoting {
@@ -39,6 +40,7 @@ static void table_is_split_at_dots_outside_quotes(void **state)
 		{"", "\"\""},
 		{"x\"y.z", "\"x\"\"y\".\"z\""},
 		{"\"open", "\"open\""},
+		{"\"a\"b.c", "\"a\"\"b\".\"c\""},
 	};
 	(void)state;
 	assert_quoted(sql_table, rows, sizeof(rows) / sizeof(rows[0]));
@@ -87,6 +89,24 @@ static void comments_and_semicolons_are_blank(void **state)
 	assert_false(sql_is_blank("- 1"));
 }
 
+static void pieces_take_their_places_once(void **state)
+{
+	static const struct sql_piece pieces[] = {
+		{"a", "A {{b}}"}, {"b", "B"}, {"none", ""}, {NULL, NULL}};
+	static const struct quoting rows[] = {
+		{"SELECT '{}'", "SELECT '{}'"},
+		{"{{a}}, {{b}}{{b}};", "A {{b}}, BB;"},
+		{"x\n{{none}}\ny{{none}}\nz", "x\ny\nz"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct buf out = BUF_INIT;
+		sql_fill(&out, rows[i].in, pieces);
+		assert_string_equal(buf_text(&out), rows[i].out);
+		buf_release(&out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -96,6 +116,7 @@ int main(void)
 		cmocka_unit_test(transaction_words_are_seen_behind_comments),
 		cmocka_unit_test(only_plain_queries_count_as_reads),
 		cmocka_unit_test(comments_and_semicolons_are_blank),
+		cmocka_unit_test(pieces_take_their_places_once),
 	};
 	return cmocka_run_group_tests_name("store/sql", tests, NULL, NULL);
 }

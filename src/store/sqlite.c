@@ -6,9 +6,14 @@
  * upgrades later can fail half-way. After an I/O error during a commit, it is unknown whether the
  * commit happened.
  */
+
+#include "store/sqlite.h"
+
+#include "store/sql.h"
 #include "store/store.h"
 
 #include "base/clock.h"
+#include "store/database_file.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -71,7 +76,7 @@ static const char *real_text(struct arena *a, double value)
 }
 
 /* A text that SQLite could not make for lack of memory is NULL: then the rows are incomplete. */
-static const char *copied(struct cells *c, const char *text)
+static const char *sqlite_copied(struct cells *c, const char *text)
 {
 	c->refused = c->refused || !text;
 	return text ? arena_strdup(c->arena, text) : NULL;
@@ -92,7 +97,7 @@ static const char *cell_text(struct cells *c, sqlite3_stmt *stmt, int col)
 		return blob_text(a, bytes, (size_t)sqlite3_column_bytes(stmt, col));
 	}
 	default:
-		return copied(c, (const char *)sqlite3_column_text(stmt, col));
+		return sqlite_copied(c, (const char *)sqlite3_column_text(stmt, col));
 	}
 }
 
@@ -103,7 +108,7 @@ static void cells_start(struct cells *c, sqlite3_stmt *stmt)
 	rows->ncols = sqlite3_column_count(stmt);
 	rows->names = ARENA_ARRAY(c->arena, const char *, rows->ncols);
 	for (int i = 0; i < rows->ncols; i++)
-		rows->names[i] = copied(c, sqlite3_column_name(stmt, i));
+		rows->names[i] = sqlite_copied(c, sqlite3_column_name(stmt, i));
 }
 
 static void cells_add_row(struct cells *c, sqlite3_stmt *stmt)
@@ -139,9 +144,10 @@ struct lite {
 	bool reading;        /* the open transaction may not write */
 	struct prepared_set statements;
 	char *name;
+	char *path; /* of its file, absolute; NULL: in memory */
 };
 
-static struct lite *of(struct store *s)
+static struct lite *sqlite_of(struct store *s)
 {
 	return (struct lite *)s;
 }
@@ -159,6 +165,12 @@ static int past_deadline(void *self)
 	return l->deadline_ms != 0 && clock_boot_ms() >= l->deadline_ms;
 }
 
+static bool is_duplicate(int rc)
+{
+	return rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY ||
+	       rc == SQLITE_CONSTRAINT_ROWID;
+}
+
 /* The failure of SQLite's last call. `committing`: a commit was part of it. */
 static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failure *f)
 {
@@ -169,6 +181,11 @@ static defib_err lite_fail(struct lite *l, int rc, bool committing, struct failu
 		return fail(f, DEFIB_UNKNOWN_OUTCOME, "%s: %s while committing; the outcome is unknown",
 		            l->base.name, sqlite3_errmsg(l->db));
 	fail(f, code, "%s: %s", l->base.name, sqlite3_errmsg(l->db));
+	/* SQLite has one code for all errors in SQL. */
+	if (f && code == DEFIB_BAD_SQL && text_starts(sqlite3_errmsg(l->db), "no such table"))
+		f->reason = REASON_NO_NAME;
+	if (f && is_duplicate(rc))
+		f->reason = REASON_TAKEN;
 	if ((rc & 0xff) == SQLITE_CORRUPT)
 		fail_next(f, "the file is damaged: run PRAGMA integrity_check, restore a backup");
 	return code;
@@ -180,7 +197,8 @@ static void drop_statement(struct prepared *slot)
 	prepared_forget(slot);
 }
 
-static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, struct failure *f)
+static defib_err sqlite_prepare(struct lite *l, const char *sql, sqlite3_stmt **out,
+                                struct failure *f)
 {
 	struct prepared *slot = prepared_find(&l->statements, sql);
 	const char *rest = NULL;
@@ -209,7 +227,7 @@ static defib_err prepare(struct lite *l, const char *sql, sqlite3_stmt **out, st
 static defib_err control(struct lite *l, const char *sql, bool committing, struct failure *f)
 {
 	sqlite3_stmt *stmt = NULL;
-	defib_err err = prepare(l, sql, &stmt, f);
+	defib_err err = sqlite_prepare(l, sql, &stmt, f);
 	if (err)
 		return err;
 	int rc = sqlite3_step(stmt);
@@ -237,8 +255,8 @@ static defib_err only_reads(struct lite *l, sqlite3_stmt *stmt, struct failure *
 	            l->base.name);
 }
 
-static defib_err bind(struct lite *l, sqlite3_stmt *stmt, const struct store_param *params,
-                      int nparams, struct failure *f)
+static defib_err sqlite_bind(struct lite *l, sqlite3_stmt *stmt, const struct store_param *params,
+                             int nparams, struct failure *f)
 {
 	int wanted = sqlite3_bind_parameter_count(stmt);
 	/* SQLite treats a missing parameter as NULL; PostgreSQL refuses. We refuse on both. */
@@ -276,8 +294,8 @@ static int step_all(sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows
 	return rc == SQLITE_DONE && cells.refused ? SQLITE_NOMEM : rc;
 }
 
-static defib_err run(struct lite *l, sqlite3_stmt *stmt, struct arena *a, struct store_rows *rows,
-                     struct failure *f)
+static defib_err sqlite_run(struct lite *l, sqlite3_stmt *stmt, struct arena *a,
+                            struct store_rows *rows, struct failure *f)
 {
 	bool commits = !l->base.in_tx && !sqlite3_stmt_readonly(stmt);
 	sqlite3_int64 before = sqlite3_total_changes64(l->db);
@@ -293,16 +311,16 @@ static defib_err run(struct lite *l, sqlite3_stmt *stmt, struct arena *a, struct
 static defib_err lite_exec(struct store *s, const char *sql, const struct store_param *params,
                            int nparams, struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	struct lite *l = of(s);
+	struct lite *l = sqlite_of(s);
 	sqlite3_stmt *stmt = NULL;
 	l->deadline_ms = clock_boot_ms() + allowed_ms(l);
-	defib_err err = prepare(l, sql, &stmt, f);
+	defib_err err = sqlite_prepare(l, sql, &stmt, f);
 	if (!err)
 		err = only_reads(l, stmt, f);
 	if (!err)
-		err = bind(l, stmt, params, nparams, f);
+		err = sqlite_bind(l, stmt, params, nparams, f);
 	if (!err)
-		err = run(l, stmt, a, rows, f);
+		err = sqlite_run(l, stmt, a, rows, f);
 	l->deadline_ms = 0;
 	return err;
 }
@@ -318,12 +336,12 @@ static const char *upper(struct arena *a, const char *text)
 static defib_err lite_describe(struct store *s, const char *sql, struct arena *a,
                                struct store_column **cols, int *ncols, struct failure *f)
 {
-	struct prepared *kept = prepared_find(&of(s)->statements, sql);
+	struct prepared *kept = prepared_find(&sqlite_of(s)->statements, sql);
 	sqlite3_stmt *stmt = NULL;
 	/* A statement prepared earlier has the columns from before the last change of the table. */
 	if (kept)
 		drop_statement(kept);
-	defib_err err = prepare(of(s), sql, &stmt, f);
+	defib_err err = sqlite_prepare(sqlite_of(s), sql, &stmt, f);
 	if (err)
 		return err;
 	*ncols = sqlite3_column_count(stmt);
@@ -332,7 +350,7 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 		const char *name = sqlite3_column_name(stmt, i), *type = sqlite3_column_decltype(stmt, i);
 		struct store_column *col = &(*cols)[i];
 		if (!name)
-			return lite_fail(of(s), SQLITE_NOMEM, false, f);
+			return lite_fail(sqlite_of(s), SQLITE_NOMEM, false, f);
 		col->name = arena_strdup(a, name);
 		col->type = arena_strdup(a, type ? type : "");
 		col->base = upper(a, col->type);
@@ -342,15 +360,15 @@ static defib_err lite_describe(struct store *s, const char *sql, struct arena *a
 
 static defib_err lite_begin(struct store *s, enum store_tx mode, struct failure *f)
 {
-	defib_err err = control(of(s), mode == TX_READ ? "BEGIN" : "BEGIN IMMEDIATE", false, f);
-	of(s)->reading = !err && mode == TX_READ;
+	defib_err err = control(sqlite_of(s), mode == TX_READ ? "BEGIN" : "BEGIN IMMEDIATE", false, f);
+	sqlite_of(s)->reading = !err && mode == TX_READ;
 	return err;
 }
 
 static defib_err lite_commit(struct store *s, struct failure *f)
 {
-	of(s)->reading = false;
-	return control(of(s), "COMMIT", true, f);
+	sqlite_of(s)->reading = false;
+	return control(sqlite_of(s), "COMMIT", true, f);
 }
 
 #define ROLLBACKS 2
@@ -358,12 +376,12 @@ static defib_err lite_commit(struct store *s, struct failure *f)
 static void lite_rollback(struct store *s)
 {
 	struct failure ignored = {0};
-	of(s)->reading = false;
+	sqlite_of(s)->reading = false;
 	/* Some errors, such as a full disk or our deadline, have already rolled back. */
-	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(of(s)->db); i++)
-		control(of(s), "ROLLBACK", false, &ignored);
+	for (int i = 0; i < ROLLBACKS && !sqlite3_get_autocommit(sqlite_of(s)->db); i++)
+		control(sqlite_of(s), "ROLLBACK", false, &ignored);
 	/* Without memory it can fail. Left open, the transaction would block every other writer. */
-	s->lost = s->lost || !sqlite3_get_autocommit(of(s)->db);
+	s->lost = s->lost || !sqlite3_get_autocommit(sqlite_of(s)->db);
 }
 
 static void drop_statements(struct lite *l)
@@ -374,13 +392,20 @@ static void drop_statements(struct lite *l)
 
 static void lite_close(struct store *s)
 {
-	struct lite *l = of(s);
+	struct lite *l = sqlite_of(s);
 	drop_statements(l);
 	int rc = sqlite3_close(l->db);
 	assert(rc == SQLITE_OK);
 	(void)rc;
 	free(l->name);
+	free(l->path);
 	free(l);
+}
+
+static bool lite_is_behind(struct store *s)
+{
+	const struct lite *l = sqlite_of(s);
+	return l->path && database_file_is_another(l->path, &s->state, s->name);
 }
 
 /* Wall clock in microseconds: SQLite 3.40 has no function for fractions of a second as a number. */
@@ -392,7 +417,7 @@ static void sql_now_us(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 }
 
 /* "sqlite:a/b" is a/b, "sqlite:///a/b" is /a/b. */
-static const char *path_of(const char *url)
+static const char *sqlite_path_of(const char *url)
 {
 	const char *path = url + strlen("sqlite:");
 	assert(text_starts(url, "sqlite:"));
@@ -402,7 +427,7 @@ static const char *path_of(const char *url)
 /* A file that does not exist yet is identified by its directory. */
 void sqlite_target(const char *url, struct buf *out)
 {
-	const char *path = path_of(url), *slash = strrchr(path, '/');
+	const char *path = sqlite_path_of(url), *slash = strrchr(path, '/');
 	AUTO_BUF folder = BUF_INIT;
 	char whole[PATH_MAX],
 		place[PATH_MAX]; /* no allocation: an incomplete path would name another file */
@@ -415,7 +440,8 @@ void sqlite_target(const char *url, struct buf *out)
 	         slash ? slash + 1 : path);
 }
 
-static defib_err check_file(const struct store_options *opt, const char *path, struct failure *f)
+static defib_err sqlite_check_file(const struct store_options *opt, const char *path,
+                                   struct failure *f)
 {
 	struct stat st;
 	if (path[0] == '\0' || text_starts(path, "//")) {
@@ -435,8 +461,8 @@ static defib_err check_file(const struct store_options *opt, const char *path, s
 }
 
 /* SQLite opens lazily: this reads the file's header, so that a wrong file is reported now. */
-static defib_err set_up(struct lite *l, const struct store_options *opt, const char *path,
-                        struct failure *f)
+static defib_err sqlite_set_up(struct lite *l, const struct store_options *opt, const char *path,
+                               struct failure *f)
 {
 	sqlite3_busy_timeout(l->db, (int)(opt->lock_ms < opt->call_ms ? opt->lock_ms : opt->call_ms));
 	sqlite3_progress_handler(l->db, PROGRESS_OPS, past_deadline, l);
@@ -462,6 +488,7 @@ static const struct store_ops lite_ops = {
 	.commit = lite_commit,
 	.rollback = lite_rollback,
 	.close = lite_close,
+	.is_behind = lite_is_behind,
 };
 
 static int open_flags(const struct store_options *opt)
@@ -477,7 +504,7 @@ static int open_flags(const struct store_options *opt)
  * creates the files beside it (-wal, -shm) with the same mode. An existing file keeps its mode. An
  * error here occurs again, with a message, when SQLite opens the file.
  */
-static void make_private(const struct store_options *opt, const char *path)
+static void sqlite_make_private(const struct store_options *opt, const char *path)
 {
 	if (!opt->create || opt->read_only || text_eq(path, ":memory:"))
 		return;
@@ -486,14 +513,43 @@ static void make_private(const struct store_options *opt, const char *path)
 		close(fd);
 }
 
-defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f)
+static defib_err sqlite_open_file(struct lite *l, const struct store_options *opt, const char *path,
+                                  struct failure *f)
 {
-	const char *path = path_of(opt->url);
-	defib_err err = check_file(opt, path, f);
-	if (err)
+	int rc = sqlite3_open_v2(path, &l->db, open_flags(opt), NULL);
+	if (rc == SQLITE_OK)
+		return sqlite_set_up(l, opt, path, f);
+	return fail(f, sqlite_class(rc), "%s: %s: %s", opt->name,
+	            l->db ? sqlite3_errmsg(l->db) : sqlite3_errstr(rc), path);
+}
+
+/* *same is false if another file took its place meanwhile: which one is open is not known then. */
+static defib_err open_known(struct lite *l, const struct store_options *opt, const char *path,
+                            bool *same, struct failure *f)
+{
+	struct store_state before = {0}, after = {0};
+	defib_err err = DEFIB_OK;
+	*same = true;
+	if (l->path && database_file_state(l->path, &before))
+		err = database_file_fits(l->path, &before, opt->name, f);
+	if (!err)
+		err = sqlite_open_file(l, opt, path, f);
+	if (err || !l->path)
 		return err;
+	(void)database_file_state(l->path, &after);
+	*same = !store_state_is_another(&before, &after);
+	if (*same && store_state_known(&after)) {
+		l->base.state = after;
+		database_file_opened(l->path, &after, opt->name);
+	}
+	return DEFIB_OK;
+}
+
+static struct lite *lite_new(const struct store_options *opt, const char *path)
+{
 	struct lite *l = mem_alloc(sizeof(*l));
 	l->name = mem_strdup(opt->name);
+	l->path = database_file_path(path);
 	l->base = (struct store){
 		.ops = &lite_ops,
 		.engine = STORE_SQLITE,
@@ -501,32 +557,43 @@ defib_err sqlite_open(const struct store_options *opt, struct store **out, struc
 		.server_version = sqlite3_libversion_number(),
 	};
 	l->call_ms = opt->call_ms;
-	make_private(opt, path);
-	int rc = sqlite3_open_v2(path, &l->db, open_flags(opt), NULL);
-	if (rc != SQLITE_OK) {
-		err = fail(f, sqlite_class(rc), "%s: %s: %s", opt->name,
-		           l->db ? sqlite3_errmsg(l->db) : sqlite3_errstr(rc), path);
-	} else {
-		err = set_up(l, opt, path, f);
-	}
-	if (err) {
-		lite_close(&l->base);
-		return err;
-	}
-	*out = &l->base;
-	return DEFIB_OK;
+	return l;
 }
 
-static void lent_close(struct store *s)
+#define OPEN_TRIES 3
+
+defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f)
 {
-	struct lite *l = of(s);
+	const char *path = sqlite_path_of(opt->url);
+	defib_err err = sqlite_check_file(opt, path, f);
+	bool same = false;
+	if (err)
+		return err;
+	sqlite_make_private(opt, path);
+	for (int i = 0; i < OPEN_TRIES && !err && !same; i++) {
+		struct lite *l = lite_new(opt, path);
+		err = open_known(l, opt, path, &same, f);
+		if (!err && same)
+			*out = &l->base;
+		else
+			lite_close(&l->base);
+	}
+	if (!err && !same)
+		err = fail(f, DEFIB_CONNECTION, "%s: the file was replaced while it was opened: %s",
+		           opt->name, path);
+	return err;
+}
+
+static void sqlite_lent_close(struct store *s)
+{
+	struct lite *l = sqlite_of(s);
 	drop_statements(l);
 	free(l);
 }
 
 defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *f)
 {
-	static const struct store_ops ops = {.exec = lite_exec, .close = lent_close};
+	static const struct store_ops ops = {.exec = lite_exec, .close = sqlite_lent_close};
 	*out = NULL;
 	if (!db || sqlite3_get_autocommit(db)) {
 		fail(f, DEFIB_USAGE, "the connection has no open transaction");
@@ -572,8 +639,8 @@ static const struct {
 	{SQLITE_AUTH, DEFIB_PERMISSION},
 	{SQLITE_INTERRUPT, DEFIB_TIMEOUT}, /* only our own deadline interrupts */
 	{SQLITE_ERROR, DEFIB_BAD_SQL},
-	{SQLITE_MISMATCH, DEFIB_BAD_SQL},
-	{SQLITE_TOOBIG, DEFIB_BAD_SQL},
+	{SQLITE_MISMATCH, DEFIB_BAD_VALUE},
+	{SQLITE_TOOBIG, DEFIB_BAD_VALUE},
 	{SQLITE_RANGE, DEFIB_BAD_SQL},
 	{SQLITE_CORRUPT, DEFIB_DATABASE},
 	{SQLITE_NOTADB, DEFIB_DATABASE},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sqlite_test.c: an SQLite session on real files in a temporary directory. */
 #include "store/patient_test.h"
+#include "store/sqlite.h"
 
 #include <ftw.h>
 #include <signal.h>

@@ -9,10 +9,15 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "store/dialect.h"
+#include "store/postgres_connect.h"
+#include "store/sql.h"
+#include "store/sqlite.h"
+#include "store/url.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #define CONNECT_MS 5000
 #define STATEMENT_MS 5000
@@ -44,7 +49,12 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
 
 bool store_blames_rows(const struct failure *f)
 {
-	return f->code == DEFIB_CONSTRAINT || text_starts(f->sqlstate, "22");
+	return f->code == DEFIB_CONSTRAINT || f->code == DEFIB_BAD_VALUE;
+}
+
+bool store_blames_sql(defib_err err)
+{
+	return err == DEFIB_BAD_SQL || err == DEFIB_BAD_VALUE;
 }
 
 bool store_unavailable(defib_err err)
@@ -64,9 +74,15 @@ void store_target(const char *url, struct buf *out)
 		targets[engine](url, out);
 }
 
-static int64_t or_default(int64_t value, int64_t otherwise)
+static int64_t store_or_default(int64_t value, int64_t otherwise)
 {
 	return value > 0 ? value : otherwise;
+}
+
+/* The servers' settings, and SQLite's busy time-out, are numbers of 32 bits: nearly 25 days. */
+static int64_t store_within(int64_t ms)
+{
+	return ms < INT32_MAX ? ms : INT32_MAX;
 }
 
 defib_err store_open(const struct store_options *opt, struct store **out, struct failure *f)
@@ -90,25 +106,43 @@ defib_err store_open(const struct store_options *opt, struct store **out, struct
 		return DEFIB_CONFIG;
 	url_redact(opt->url, &shown);
 	full.name = opt->name ? opt->name : buf_text(&shown);
-	full.connect_ms = or_default(opt->connect_ms, CONNECT_MS);
-	full.statement_ms = or_default(opt->statement_ms, STATEMENT_MS);
-	full.lock_ms = or_default(opt->lock_ms, LOCK_MS);
-	full.call_ms = or_default(opt->call_ms, full.statement_ms + CALL_MARGIN_MS);
+	full.connect_ms = store_or_default(opt->connect_ms, CONNECT_MS);
+	full.statement_ms = store_within(store_or_default(opt->statement_ms, STATEMENT_MS));
+	full.lock_ms = store_within(store_or_default(opt->lock_ms, LOCK_MS));
+	full.call_ms = store_or_default(opt->call_ms, full.statement_ms + CALL_MARGIN_MS);
 	defib_err err = openers[engine](&full, out, f);
 	assert((err == DEFIB_OK) == (*out != NULL));
-	if (!err)
-		fail_clear(f); /* errors of hosts that were tried before */
-	return err;
+	if (err)
+		return err;
+	fail_clear(f); /* errors of hosts that were tried before */
+	(*out)->process = getpid();
+	return DEFIB_OK;
+}
+
+/*
+ * A forked child has the sockets, files and locks of its parent, which goes on using them: what the
+ * child sent would be answered to the parent, and a polite end would end the parent's session.
+ */
+static bool store_is_ours(const struct store *s)
+{
+	return s->process == 0 || s->process == getpid();
+}
+
+static defib_err of_parent(const struct store *s, struct failure *f)
+{
+	fail(f, DEFIB_REFUSED, "%s: the session belongs to the process that forked this one", s->name);
+	fail_next(f, "open another one after the fork");
+	return DEFIB_REFUSED;
 }
 
 void store_close(struct store *s)
 {
-	if (s)
+	if (s && store_is_ours(s))
 		s->ops->close(s);
 }
 
 /* The one place that updates lost, in_tx and tx_failed. */
-static defib_err settle(struct store *s, defib_err err)
+static defib_err store_settle(struct store *s, defib_err err)
 {
 	if (err == DEFIB_CONNECTION || err == DEFIB_UNKNOWN_OUTCOME)
 		s->lost = true;
@@ -134,6 +168,8 @@ static defib_err with_rows(defib_err err, struct store_rows *rows)
 /* Preconditions of any call: the session is not lost, the transaction has not failed. */
 static defib_err usable(struct store *s, struct failure *f)
 {
+	if (!store_is_ours(s))
+		return of_parent(s, f);
 	if (s->lost) {
 		fail(f, DEFIB_CONNECTION, "%s: the session was lost earlier", s->name);
 		fail_next(f, "open a new session");
@@ -162,7 +198,7 @@ defib_err store_exec(struct store *s, const char *sql, const struct store_param 
 		           s->name);
 	else
 		err = s->ops->exec(s, sql, params, nparams, a, rows, f);
-	return with_rows(settle(s, err), rows);
+	return with_rows(store_settle(s, err), rows);
 }
 
 defib_err store_exec_then(struct store *s, const char *sql, const struct store_param *params,
@@ -182,7 +218,7 @@ defib_err store_exec_then(struct store *s, const char *sql, const struct store_p
 		*rows = (struct store_rows){0};
 	defib_err err = usable(s, f);
 	if (!err)
-		err = settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
+		err = store_settle(s, s->ops->exec_then(s, sql, params, nparams, then, a, rows, f));
 	return with_rows(err, rows);
 }
 
@@ -195,7 +231,7 @@ defib_err store_describe(struct store *s, const char *sql, struct arena *a,
 	*ncols = 0;
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
-	return err ? err : settle(s, s->ops->describe(s, sql, a, cols, ncols, f));
+	return err ? err : store_settle(s, s->ops->describe(s, sql, a, cols, ncols, f));
 }
 
 defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
@@ -205,7 +241,7 @@ defib_err store_begin(struct store *s, enum store_tx mode, struct failure *f)
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
 	if (!err) {
-		err = settle(s, s->ops->begin(s, mode, f));
+		err = store_settle(s, s->ops->begin(s, mode, f));
 		s->in_tx = err == DEFIB_OK;
 	}
 	return err;
@@ -238,7 +274,7 @@ defib_err store_commit(struct store *s, struct failure *f)
 	f = f ? f : &scratch;
 	defib_err err = usable(s, f);
 	if (!err)
-		err = settle(s, s->ops->commit(s, f));
+		err = store_settle(s, s->ops->commit(s, f));
 	/* Whatever the result, the transaction is over: SQLite would keep one whose COMMIT was busy. */
 	if (err)
 		store_rollback(s);
@@ -269,7 +305,7 @@ defib_err store_read(struct store *s, const char *sql, const struct store_param 
 
 void store_rollback(struct store *s)
 {
-	if (s->in_tx && !s->lost)
+	if (s->in_tx && !s->lost && store_is_ours(s))
 		s->ops->rollback(s);
 	s->in_tx = false;
 	s->tx_failed = false;
@@ -326,7 +362,7 @@ static struct {
 } aside = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether it is logged: the first time, while there is room. *last: there is none after it. */
-static bool is_new(uint64_t hash, bool *last)
+static bool aside_is_new(uint64_t hash, bool *last)
 {
 	bool found = false;
 	pthread_mutex_lock(&aside.mutex);
@@ -347,7 +383,7 @@ void row_set_aside(const char *table, const char *row, const char *why)
 	row = row ? row : "";
 	uint64_t hash = fnv1a(fnv1a(FNV_START, table, strlen(table) + 1), row, strlen(row) + 1);
 	utf8_copy(name, sizeof name, row);
-	if (!is_new(fnv1a(hash, why, strlen(why)), &last))
+	if (!aside_is_new(fnv1a(hash, why, strlen(why)), &last))
 		return;
 	log_event(LOG_WARN, "row set aside", LOG_STR("table", table), LOG_STR("row", &name[0]),
 	          LOG_STR("because", why));
@@ -379,8 +415,8 @@ static void read_member(const struct row_member *m, const struct store_rows *row
 }
 
 /* Why a cell cannot be what we wrote; NULL: it can. */
-static const char *wrong(const struct row_member *m, const struct store_rows *rows, int row,
-                         int col)
+static const char *cell_fault(const struct row_member *m, const struct store_rows *rows, int row,
+                              int col)
 {
 	const char *text = row_text(rows, row, col);
 	int64_t number;
@@ -393,13 +429,13 @@ static const char *wrong(const struct row_member *m, const struct store_rows *ro
 	return number < m->low || number > m->high ? "is out of range" : NULL;
 }
 
-static bool read_row(const char *table, const struct store_rows *rows, int row,
-                     const struct row_member *members, size_t nmembers, char *to)
+static bool store_read_row(const char *table, const struct store_rows *rows, int row,
+                           const struct row_member *members, size_t nmembers, char *to)
 {
 	int col = 0;
 	for (size_t i = 0; i < nmembers; i++) {
 		assert(col < rows->ncols);
-		const char *why = wrong(&members[i], rows, row, col);
+		const char *why = cell_fault(&members[i], rows, row, col);
 		if (why) {
 			AUTO_BUF text = BUF_INIT;
 			buf_addf(&text, "%s %s", rows->names[col], why);
@@ -418,7 +454,7 @@ void *rows_read(const char *table, const struct store_rows *rows, const struct r
 	char *all = arena_alloc(a, size * (size_t)(rows->nrows + 1));
 	*n = 0;
 	for (int row = 0; row < rows->nrows; row++)
-		*n += read_row(table, rows, row, members, nmembers, all + (size_t)*n * size);
+		*n += store_read_row(table, rows, row, members, nmembers, all + (size_t)*n * size);
 	return all;
 }
 
@@ -444,8 +480,7 @@ static bool is_good(const struct session *s)
 {
 	if (!s->store || s->store->lost)
 		return false;
-	/* The server failed over, and this session is on the old primary. */
-	if (!s->store->in_tx && timeline_is_behind(&s->store->timeline))
+	if (!s->store->in_tx && s->store->ops->is_behind && s->store->ops->is_behind(s->store))
 		return false;
 	return !s->store->only_reads || s->options.read_only || s->store->in_tx ||
 	       clock_boot_ms() - s->opened_ms < WRITABLE_AGAIN_MS;
@@ -453,6 +488,8 @@ static bool is_good(const struct session *s)
 
 defib_err session_ready(struct session *s, struct failure *f)
 {
+	if (s->store && !store_is_ours(s->store))
+		return of_parent(s->store, f);
 	if (is_good(s))
 		return DEFIB_OK;
 	if (s->options.keeps_locks && !s->former) {
@@ -461,7 +498,10 @@ defib_err session_ready(struct session *s, struct failure *f)
 	}
 	store_close(s->store);
 	s->store = NULL;
-	defib_err err = s->open(&s->options, &s->store, f);
+	struct store_options options = s->options;
+	/* An empty database in the place of one that was removed would hide that. */
+	options.create = options.create && !store_state_known(&s->state);
+	defib_err err = s->open(&options, &s->store, f);
 	/* A server that refuses a session may have none left because of the former one. */
 	if (err && f && f->sqlstate[0])
 		session_close_former(s);
@@ -469,6 +509,9 @@ defib_err session_ready(struct session *s, struct failure *f)
 		return err;
 	s->opened++;
 	s->opened_ms = clock_boot_ms();
+	s->states += store_state_is_another(&s->state, &s->store->state);
+	if (store_state_known(&s->store->state))
+		s->state = s->store->state;
 	return DEFIB_OK;
 }
 

@@ -144,6 +144,28 @@ struct store_column {
 	                     domains resolved; SQLite: upper-case declared type or "" */
 };
 
+/*
+ * The state of a database that a session is on. In another one, commits that were seen may be
+ * missing, and numbers are given again: the server has failed over, or its file was replaced, maybe
+ * by that of another database. PostgreSQL: system identifier and timeline. SQLite: device, inode
+ * and time of creation of the file (database_file.h). All zero: not known.
+ */
+struct store_state {
+	uint64_t where, what;
+	int64_t since;
+};
+static inline bool store_state_known(const struct store_state *s)
+{
+	return s->what != 0;
+}
+/* Both are known, and they differ. */
+static inline bool store_state_is_another(const struct store_state *a, const struct store_state *b)
+{
+	return store_state_known(a) && store_state_known(b) &&
+	       (a->where != b->where || a->what != b->what ||
+	        (a->since && b->since && a->since != b->since));
+}
+
 struct store;
 struct store_ops {
 	defib_err (*exec)(struct store *s, const char *sql, const struct store_param *params,
@@ -158,6 +180,8 @@ struct store_ops {
 	defib_err (*commit)(struct store *s, struct failure *f);
 	void (*rollback)(struct store *s); /* also after a failed commit; never fails */
 	void (*close)(struct store *s);
+	/* Whether it is no longer on the database that its URL names; NULL: it always is. */
+	bool (*is_behind)(struct store *s);
 	/* NULL where the engine sends no notifications. */
 	int (*fd)(struct store *s);
 	bool (*notified)(struct store *s);
@@ -171,18 +195,25 @@ struct store {
 	bool pooled;            /* PostgreSQL behind a transaction pooler */
 	bool tls;
 	struct timeline timeline; /* of its server when the session was opened */
+	pid_t process;            /* that opened it; 0: lent by a caller */
+	struct store_state state;
 	bool in_tx;
-	int64_t lock_ms;   /* how long a statement waits for a lock */
-	int64_t within_ms; /* limit for a statement of the open transaction; 0: the session's */
-	bool tx_failed;    /* a statement of the open transaction failed: only rollback is left */
-	bool lost;         /* the session is gone: close and open again */
-	bool told;         /* the last store_notified() received a payload */
+	int64_t lock_ms;       /* how long a statement waits for a lock */
+	int64_t within_ms;     /* limit for a statement of the open transaction; 0: the session's */
+	bool tx_failed;        /* a statement of the open transaction failed: only rollback is left */
+	bool lost;             /* the session is gone: close and open again */
+	bool payload_received; /* the last store_notified() received a payload */
 	/*
 	 * A write was refused because the session can only read, or it was opened for writing on a
 	 * standby. This does not change when the server recovers: the setting is read once, and a
 	 * session on a standby does not move to the primary.
 	 */
 	bool only_reads;
+	/*
+	 * PostgreSQL: the schemas of the role's own search path, as an array. Statements of ours have
+	 * one without those in which other roles can create (watch/schemas.h).
+	 */
+	const char *own_path;
 	bool ledger_seen; /* this session found defib's ledger and need not look again */
 };
 
@@ -254,34 +285,23 @@ bool store_engine_of(const char *url, enum store_engine *out, struct failure *f)
  * without that row it may succeed.
  */
 bool store_blames_rows(const struct failure *f);
+/* What was prepared, or run over no rows, is wrong: its syntax, a name, or a value in it. */
+bool store_blames_sql(defib_err err);
 /* The database is unavailable, or takes no writes: the same call may succeed later. */
 bool store_unavailable(defib_err err);
 /*
  * Which database a URL names, regardless of how it is reached: "database app", "file /srv/app.db".
  */
 void store_target(const char *url, struct buf *out);
-/* The user that a PostgreSQL URL or PGUSER names, as the server knows it; "" for none. */
-void store_user(const char *url, struct buf *out);
 /* SQLite's clock in milliseconds since 1970, as an expression. */
 #define SQLITE_NOW_MS "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
-/* An identifier, quoted for either engine: a"b -> "a""b". Takes one part, not a dotted name. */
-void sql_ident(struct buf *out, const char *name);
-/* "schema.table" or "table", split at dots outside double quotes, each part quoted. */
-void sql_table(struct buf *out, const char *name);
-/*
- * A string literal, for text that is printed for people or must be part of DDL; never for values.
- */
-void sql_literal(struct buf *out, const char *text);
-
+/* A text that takes the place of {{name}} in a part of sql/. */
+struct sql_piece {
+	const char *name, *text;
+};
 /* Engines (postgres.c, sqlite.c). */
 defib_err postgres_open(const struct store_options *opt, struct store **out, struct failure *f);
-defib_err sqlite_open(const struct store_options *opt, struct store **out, struct failure *f);
-void postgres_target(const char *url, struct buf *out);
-void sqlite_target(const char *url, struct buf *out);
-/* The class of an extended result code of SQLite. */
-defib_err sqlite_class(int extended);
-
 /* ---- a session that can be opened again when it is lost ---- */
 
 struct session {
@@ -290,15 +310,21 @@ struct session {
 	/* Opens `options`; tests put a wrapper around what it returns. */
 	defib_err (*open)(const struct store_options *options, struct store **out, struct failure *f);
 	int64_t opened; /* number of times it was opened: a change means that it was lost in between */
-	int64_t opened_ms; /* when it was last opened */
+	int64_t opened_ms;        /* when it was last opened */
+	struct store_state state; /* of its database when it was last known */
+	int64_t states; /* number of times that was another one than before (a failover, for one) */
 	/* With keeps_locks: the one before, for as long as its locks are needed; NULL: none. */
 	struct store *former;
 };
 
 /*
- * Open the session if it is not open, was lost, or is connected to a server that another session
- * found to be an old primary (timeline.h). If it was opened for writing and turned out to be
- * read-only, open it again, at most four times per second.
+ * Open the session if it is not open, was lost, is connected to a server that another session found
+ * to be an old primary (timeline.h), or has a file open that was replaced or removed
+ * (database_file.h). If it was opened for writing and turned out to be read-only, open it again, at
+ * most four times per second. A file that the session had open before is not created anew.
+ *
+ * Call it before each piece of work, such as a poll or a heartbeat: on SQLite it costs one look at
+ * the file's name.
  */
 MUST_CHECK defib_err session_ready(struct session *s, struct failure *f);
 void session_close(struct session *s);
@@ -322,10 +348,6 @@ void session_rest(struct session *s);
 struct pg_conn; /* libpq's PGconn */
 struct sqlite3;
 
-/* DEFIB_USAGE when no transaction is open on it. */
-MUST_CHECK defib_err postgres_borrow(struct pg_conn *conn, struct store **out, struct failure *f);
-MUST_CHECK defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struct failure *f);
-
 /* ---- the text of a statement ---- */
 
 /*
@@ -334,18 +356,6 @@ MUST_CHECK defib_err sqlite_borrow(struct sqlite3 *db, struct store **out, struc
  * The functions err on the safe side: a statement that might write is treated as one that does,
  * because after a lost reply the caller must read again and never assume.
  */
-
-/*
- * BEGIN, COMMIT, SAVEPOINT and the like: transactions go through store_begin() and related calls.
- */
-bool sql_controls_transaction(const char *sql);
-/*
- * A query without a word that writes. A SELECT that calls a function that writes is not detected:
- * run such a call inside a transaction.
- */
-bool sql_only_reads(const char *sql);
-/* Nothing but white space, comments and semicolons. */
-bool sql_is_blank(const char *sql);
 
 /* ---- URLs ---- */
 
@@ -356,13 +366,6 @@ bool sql_is_blank(const char *sql);
  * sqlite:///jobs.db. Parameters that have an equivalent are converted; others are dropped, with a
  * note.
  */
-
-/*
- * Convert a URL to defib's own form. `notes` gets one sentence about what was changed, without any
- * value (it may be secret), or "". Converting twice changes nothing. False: the failure states what
- * to write instead.
- */
-bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct failure *f);
 
 /* ---- prepared statements, for the engines ---- */
 

@@ -15,27 +15,27 @@
 #define TIMELINE_DIGITS 8 /* in a WAL file's name */
 
 /* A cluster. */
-struct seen {
+struct known_cluster {
 	struct timeline highest;
 	int64_t refused; /* the timeline that was last refused */
 };
 
 static struct {
 	pthread_mutex_t lock;
-	struct seen *all;
+	struct known_cluster *all;
 	int n;
 	int fd; /* -1: there is no file */
 	char *path;
 } memory = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /* Under the lock. */
-static struct seen *seen_of(uint64_t cluster)
+static struct known_cluster *seen_of(uint64_t cluster)
 {
 	for (int i = 0; i < memory.n; i++)
 		if (memory.all[i].highest.cluster == cluster)
 			return &memory.all[i];
 	memory.all = mem_grow(memory.all, sizeof *memory.all * (size_t)(memory.n + 1));
-	memory.all[memory.n] = (struct seen){.highest = {.cluster = cluster}};
+	memory.all[memory.n] = (struct known_cluster){.highest = {.cluster = cluster}};
 	return &memory.all[memory.n++];
 }
 
@@ -69,7 +69,7 @@ static void read_lines(char *text)
 		struct timeline t = {0};
 		if (!line_parse(line, &t))
 			continue;
-		struct seen *s = seen_of(t.cluster);
+		struct known_cluster *s = seen_of(t.cluster);
 		s->highest.number = t.number > s->highest.number ? t.number : s->highest.number;
 	}
 }
@@ -99,8 +99,8 @@ defib_err timeline_keep(const char *folder, struct failure *f)
 	return DEFIB_OK;
 }
 
-static defib_err refuse(struct seen *s, const struct timeline *t, const char *name,
-                        const char *host, struct failure *f)
+static defib_err timeline_refuse(struct known_cluster *s, const struct timeline *t,
+                                 const char *name, const char *host, struct failure *f)
 {
 	fail(f, DEFIB_CONNECTION,
 	     "%s: the server %s is on timeline %" PRId64 ", but timeline %" PRId64
@@ -126,9 +126,9 @@ defib_err timeline_see(const struct timeline *t, const char *name, const char *h
 	if (!t->number)
 		return DEFIB_OK;
 	pthread_mutex_lock(&memory.lock);
-	struct seen *s = seen_of(t->cluster);
+	struct known_cluster *s = seen_of(t->cluster);
 	if (t->number < s->highest.number) {
-		err = refuse(s, t, name, host, f);
+		err = timeline_refuse(s, t, name, host, f);
 	} else if (t->number > s->highest.number) {
 		if (s->highest.number)
 			log_event(LOG_WARN, "the server failed over", LOG_STR("database", name),

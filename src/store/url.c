@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* url.c: converts database URLs of other tools; see store.h. */
+
+#include "store/url.h"
+
 #include "store/store.h"
 
 #include <ctype.h>
 #include <libpq-fe.h>
 #include <unistd.h>
 
-static void note(struct buf *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void note(struct buf *notes, const char *fmt, ...)
+static void url_note(struct buf *notes, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void url_note(struct buf *notes, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -29,8 +32,8 @@ static const char *behind_scheme(const char *url, const char *scheme, struct buf
 	if (!text_starts(at, "://"))
 		return NULL;
 	if (at > driver) {
-		note(notes, "the driver %.*s in the URL is ignored: defib has its own", (int)(at - driver),
-		     driver);
+		url_note(notes, "the driver %.*s in the URL is ignored: defib has its own",
+		         (int)(at - driver), driver);
 	}
 	return at + 3;
 }
@@ -146,7 +149,7 @@ static bool take_query(const char *query, struct buf *out, struct buf *notes, st
 		query += len + (query[len] == '&');
 	}
 	if (left.len)
-		note(notes, "ignoring URL parameters that have no meaning here: %s", buf_text(&left));
+		url_note(notes, "ignoring URL parameters that have no meaning here: %s", buf_text(&left));
 	return good;
 }
 
@@ -169,7 +172,7 @@ static void sqlite_file(const char *path, struct buf *out, struct buf *notes)
 	AUTO_BUF file = BUF_INIT;
 	buf_addn(&file, path, n);
 	if (path[n])
-		note(notes, "ignoring everything after the ? in the URL");
+		url_note(notes, "ignoring everything after the ? in the URL");
 	buf_addf(out, "sqlite:%s", buf_text(&file));
 }
 
@@ -190,11 +193,11 @@ static bool sqlite_url(const char *rest, struct buf *out, struct buf *notes, str
 	bool away = access(buf_text(&absolute) + 1, F_OK) != 0;
 	bool root = away && access(buf_text(&absolute), F_OK) == 0;
 	sqlite_file(root ? rest : rest + 1, out, notes);
-	note(notes,
-	     root ? "sqlite:/// names a relative path that does not exist; using %s instead; write "
-	            "sqlite:%s"
-	          : "sqlite:/// names the relative path %s; an absolute path is written sqlite:%s",
-	     buf_text(&absolute) + !root, buf_text(&absolute));
+	url_note(notes,
+	         root ? "sqlite:/// names a relative path that does not exist; using %s instead; write "
+	                "sqlite:%s"
+	              : "sqlite:/// names the relative path %s; an absolute path is written sqlite:%s",
+	         buf_text(&absolute) + !root, buf_text(&absolute));
 	return true;
 }
 
@@ -212,7 +215,7 @@ bool store_url_read(const char *url, struct buf *out, struct buf *notes, struct 
 	if (text_starts(url, "file:")) {
 		rest = url + strlen("file:");
 		sqlite_file(text_starts(rest, "///") ? rest + 2 : rest, out, notes);
-		note(notes, "file: is read as sqlite:, relative to the working directory");
+		url_note(notes, "file: is read as sqlite:, relative to the working directory");
 		return true;
 	}
 	if (!strncasecmp(url, "jdbc:", 5)) {

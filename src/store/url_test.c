@@ -2,6 +2,7 @@
 /* url_test.c: URLs as other tools write them. */
 #include "base/test.h"
 #include "store/store.h"
+#include "store/url.h"
 
 static void assert_read(const char *url, const char *expected, const char *said)
 {

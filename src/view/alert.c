@@ -1,224 +1,261 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/alert.h"
 
+#include "alert/options.h"
 #include "base/clock.h"
 
-#include <assert.h>
+/* ---- a rule and its state ---- */
 
-/* ---- reading ---- */
+#define RULE(row) ((const struct alert_standing *)(row))
 
-struct collecting {
-	const struct settings *all;
-	const struct database *database;
-	const struct alert_row *rows;
-	int nrows;
-	struct alert_standing *out;
-	int n;
-};
-
-static void add_rules(struct collecting *x, const char *watch)
+/* NULL: the whole database. */
+static const char *rule_watch(const void *row)
 {
-	bool whole = text_eq(watch, ALERT_ANY);
-	for (int id = 0; id < ALERT_COUNT; id++) {
-		struct alert_standing *st = &x->out[x->n];
-		*st = (struct alert_standing){
-			.rule = alert_rule_for(settings_alerts(x->all), (enum alert_id)id, watch),
-			.database = x->database->name,
-			.watch = watch,
-		};
-		for (int i = 0; i < x->nrows; i++)
-			if (text_eq(x->rows[i].watch, watch) && text_eq(x->rows[i].rule, st->rule.name))
-				st->row = &x->rows[i];
-		x->n += st->rule.whole == whole;
-	}
+	return text_eq(RULE(row)->watch, ALERT_ANY) ? NULL : RULE(row)->watch;
 }
 
-static bool is_new(const struct collecting *x, const char *watch)
+/* "above 10", "below 90 %" */
+static bool rule_threshold(const void *row, const struct viewer *v, struct buf *out)
 {
-	for (int i = 0; i < x->n; i++)
-		if (text_eq(x->out[i].watch, watch))
-			return false;
+	const struct alert_rule *r = &RULE(row)->rule;
+	(void)v;
+	if (r->unit == UNIT_STATE)
+		return false;
+	buf_add(out, r->lowest ? "below " : r->unit == UNIT_FACTOR ? "from " : "above ");
+	alert_amount(r, r->limit, out);
 	return true;
 }
 
-defib_err alerts_standing(struct store *s, const struct settings *all, const struct database *d,
-                          struct arena *a, struct alert_standing **out, int *n, struct failure *f)
+static bool rule_limit_words(const void *row, const struct viewer *v, struct buf *out)
 {
-	struct alert_row *rows = NULL;
-	int64_t now_us = 0;
-	int nrows = 0;
-	bool there = false;
-	*n = 0;
-	defib_err err = outbox_ready(s, false, &there, f);
-	if (!err && there)
-		err = states_read(s, a, &rows, &nrows, &now_us, f);
-	if (err)
-		return err;
-	int most = (all->nwatches + nrows + 1) * ALERT_COUNT + 1;
-	struct collecting x = {all, d, rows, nrows, ARENA_ARRAY(a, struct alert_standing, most), 0};
-	add_rules(&x, ALERT_ANY);
-	for (int i = 0; i < all->nwatches; i++)
-		if (settings_database(all, &all->watches[i]) == d)
-			add_rules(&x, all->watches[i].name);
-	for (int i = 0; i < nrows; i++)
-		if (is_new(&x, rows[i].watch))
-			add_rules(&x, rows[i].watch);
-	assert(x.n < most);
-	*out = x.out;
-	*n = x.n;
-	return DEFIB_OK;
+	if (RULE(row)->rule.enabled)
+		return rule_threshold(row, v, out);
+	buf_add(out, "off");
+	return true;
 }
 
-defib_err deliveries_of(struct store *s, int limit, struct arena *a, struct delivery_row **out,
-                        int *n, struct failure *f)
+static bool rule_window(const void *row, int64_t *out)
 {
-	bool there = false;
-	*n = 0;
-	defib_err err = outbox_ready(s, false, &there, f);
-	if (!err && there)
-		err = outbox_read(s, limit, a, out, n, f);
-	return err;
+	*out = RULE(row)->rule.window_us;
+	return *out > 0;
 }
 
-/* ---- as text ---- */
-
-static void alert_limit_words(const struct alert_rule *r, struct buf *out)
+static const char *rule_sink(const void *row, int i)
 {
-	if (r->unit == UNIT_STATE)
-		return;
-	buf_add(out, r->lowest ? "below " : r->unit == UNIT_FACTOR ? "from " : "above ");
-	alert_amount(r, r->limit, out);
+	const struct text_list *sinks = &RULE(row)->sinks;
+	return i < sinks->n ? sinks->items[i] : NULL;
 }
 
-/* ---- as JSON ---- */
-
-static void add_limit(const struct alert_rule *r, struct buf *out)
+static enum alert_state rule_state(const void *row)
 {
-	AUTO_BUF words = BUF_INIT;
-	alert_limit_words(r, &words);
-	buf_addf(out, ",\"limit\":%.10g", r->limit);
-	json_text(out, "threshold", words.len ? buf_text(&words) : NULL);
+	const struct alert_row *r = RULE(row)->row;
+	return r ? r->alert.state : STATE_RESOLVED;
 }
 
-void alert_standing_json(const struct alert_settings *s, const struct alert_standing *st,
-                         struct buf *out)
+static bool rule_state_name(const void *row, int64_t *out)
 {
-	const struct alert_rule *r = &st->rule;
-	const struct alert_row *row = st->row;
-	const struct text_list *sinks = alert_rule_sinks(s, r);
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, st->database);
-	json_text(out, "watch", st->watch);
-	json_text(out, "rule", r->name);
-	json_text(out, "severity", alert_severities[r->severity]);
-	json_bool(out, "enabled", r->enabled);
-	add_limit(r, out);
-	json_seconds(out, "window_s", r->window_us > 0, r->window_us);
-	json_seconds(out, "for_s", true, r->for_us);
-	json_texts(out, "sinks", sinks->items, sinks->n);
-	json_text(out, "state", row ? alert_states[row->alert.state] : "resolved");
-	json_time(out, "since", row != NULL, row ? row->alert.since_us : 0);
-	json_time(out, "fired_at", row && row->alert.fired_us, row ? row->alert.fired_us : 0);
-	json_time(out, "notified_at", row && row->alert.told_us, row ? row->alert.told_us : 0);
-	json_time(out, "told_at", row && row->alert.told_us, row ? row->alert.told_us : 0); /* old */
-	if (row)
-		buf_addf(out, ",\"value\":%.10g", row->alert.value);
-	else
-		buf_add(out, ",\"value\":null");
-	json_text(out, "text", row ? row->sentence : NULL);
-	json_text(out, "topic", row ? row->topic : NULL);
-	json_text(out, "about", r->about);
-	buf_add(out, "}");
+	*out = rule_state(row);
+	return true;
 }
 
-void delivery_json(const char *database, const struct delivery_row *row, struct buf *out)
+/* Nothing is said about a rule that never fired. */
+static const char *rule_state_words(const void *row)
 {
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, database);
-	json_text(out, "sink", row->sink);
-	json_text(out, "id", row->id);
-	json_text(out, "kind", row->kind);
-	json_text(out, "state", row->ended ? row->ended : "waiting");
-	json_number(out, "tries", true, row->tries);
-	json_time(out, "made_at", true, row->made_us);
-	json_time(out, "due_at", !row->ended, row->due_us);
-	json_time(out, "ended_at", row->ended != NULL, row->ended_us);
-	json_text(out, "answer", row->answer);
-	buf_addf(out, ",\"document\":%s}", row->document);
+	return RULE(row)->row != NULL ? alert_states[rule_state(row)] : NULL;
 }
 
-defib_err alerts_json(struct store *s, const struct settings *all, const struct database *d,
-                      struct arena *a, struct buf *out, int *count, struct failure *f)
-{
-	struct alert_standing *list = NULL;
-	int n = 0;
-	defib_err err = alerts_standing(s, all, d, a, &list, &n, f);
-	for (int i = 0; !err && i < n; i++) {
-		buf_add(out, (*count)++ ? ",\n" : "\n");
-		alert_standing_json(settings_alerts(all), &list[i], out);
-	}
-	return err;
-}
-
-defib_err deliveries_json(struct store *s, const struct database *d, int limit, struct arena *a,
-                          struct buf *out, int *count, struct failure *f)
-{
-	struct delivery_row *list = NULL;
-	int n = 0;
-	defib_err err = deliveries_of(s, limit, a, &list, &n, f);
-	for (int i = 0; !err && i < n; i++) {
-		buf_add(out, (*count)++ ? ",\n" : "\n");
-		delivery_json(d->name, &list[i], out);
-	}
-	return err;
-}
-
-/* ---- as rows of a table ---- */
-
-void alerts_head(struct table *t)
-{
-	table_init(t);
-	table_columns(t, "rule database watch severity limit state since says");
-}
-
-void alert_standing_row(struct table *t, const struct alert_standing *st)
+static enum color rule_color(const void *row)
 {
 	static const enum color colors[] = {COLOR_NONE, COLOR_YELLOW, COLOR_RED};
-	enum alert_state state = st->row ? st->row->alert.state : STATE_RESOLVED;
-	AUTO_BUF text = BUF_INIT;
-	table_cell(t, COLOR_NONE, st->rule.name);
-	table_cell(t, COLOR_NONE, st->database);
-	table_cell(t, COLOR_NONE, text_eq(st->watch, ALERT_ANY) ? "" : st->watch);
-	table_cell(t, COLOR_NONE, alert_severities[st->rule.severity]);
-	if (st->rule.enabled)
-		alert_limit_words(&st->rule, &text);
-	else
-		buf_add(&text, "off");
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, colors[state], st->row ? alert_states[state] : "");
-	if (st->row && st->row->alert.since_us)
-		time_iso(st->row->alert.since_us, &text);
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, st->row ? st->row->sentence : "");
+	return colors[rule_state(row)];
 }
 
-void deliveries_head(struct table *t)
+static bool rule_since(const void *row, int64_t *out)
 {
-	table_init(t);
-	table_columns(t, "message database sink state tries at answer");
+	const struct alert_row *r = RULE(row)->row;
+	*out = r ? r->alert.since_us : 0;
+	return r != NULL;
 }
 
-void delivery_row_text(struct table *t, const char *database, const struct delivery_row *r)
+static bool rule_since_words(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF text = BUF_INIT;
-	table_cell(t, COLOR_NONE, r->id);
-	table_cell(t, COLOR_NONE, database);
-	table_cell(t, COLOR_NONE, r->sink);
-	table_cell(t, text_eq(r->ended, "sent") ? COLOR_GREEN : COLOR_YELLOW,
-	           r->ended ? r->ended : "waiting");
-	buf_addf(&text, "%lld", (long long)r->tries);
-	table_take(t, COLOR_NONE, &text);
-	time_iso(r->ended ? r->ended_us : r->made_us, &text);
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, r->answer);
+	int64_t us;
+	(void)v;
+	if (!rule_since(row, &us) || !us)
+		return false;
+	time_iso(us, out);
+	return true;
 }
+
+static bool rule_fired(const void *row, int64_t *out)
+{
+	const struct alert_row *r = RULE(row)->row;
+	*out = r ? r->alert.fired_us : 0;
+	return *out != 0;
+}
+
+static bool rule_notified(const void *row, int64_t *out)
+{
+	const struct alert_row *r = RULE(row)->row;
+	*out = r ? r->alert.told_us : 0;
+	return *out != 0;
+}
+
+static bool rule_value(const void *row, double *out)
+{
+	const struct alert_row *r = RULE(row)->row;
+	*out = r ? r->alert.value : 0;
+	return r != NULL;
+}
+
+static const char *rule_text(const void *row)
+{
+	const struct alert_row *r = RULE(row)->row;
+	return r ? r->sentence : NULL;
+}
+
+static const char *rule_topic(const void *row)
+{
+	const struct alert_row *r = RULE(row)->row;
+	return r ? r->topic : NULL;
+}
+
+#define AT(member) FIELD_AT(struct alert_standing, member)
+static const struct field alert_fields[] = {
+	{AT(rule.name), .title = "rule"},
+	{"database", AT(database), .title = "database"},
+	{"watch", AT(watch), .about = "* is the database as a whole"},
+	{.text = rule_watch, .title = "watch"},
+	{"rule", AT(rule.name)},
+	{"severity", FIELD_WORD, AT(rule.severity), .names = alert_severities, .title = "severity"},
+	{"enabled", FIELD_BOOL, AT(rule.enabled)},
+	{.words = rule_limit_words, .title = "limit"},
+	{"limit", FIELD_REAL, AT(rule.limit)},
+	{"threshold", .words = rule_threshold, .null = true, .about = "in words: above 10"},
+	{"window_s", FIELD_SECONDS, .number = rule_window, .null = true,
+     .about = "over which it is counted; null: the current value"},
+	{"for_s", FIELD_SECONDS, AT(rule.for_us),
+     .about = "how long the condition must hold to fire, and to resolve"},
+	{"sinks", FIELD_TEXTS, .item = rule_sink},
+	{"state", FIELD_WORD, .number = rule_state_name, .names = alert_states},
+	{.text = rule_state_words, .title = "state", .paint = rule_color},
+	{"since", FIELD_TIME, .number = rule_since, .null = true},
+	{.words = rule_since_words, .title = "since"},
+	{"fired_at", FIELD_TIME, .number = rule_fired, .null = true},
+	{"notified_at", FIELD_TIME, .number = rule_notified, .null = true},
+	{"told_at", FIELD_TIME, .number = rule_notified, .null = true,
+     .about = "the old name of notified_at"},
+	{"value", FIELD_REAL, .real = rule_value, .null = true},
+	{"text", .text = rule_text, .null = true, .title = "says"},
+	{"topic", .text = rule_topic, .null = true, .about = "what receivers group messages by"},
+	{"about", AT(rule.about)},
+	{0},
+};
+#undef AT
+
+const struct record alert_record = {
+	.name = "Alert",
+	.about = "an alert rule that applies to a watch, and its state",
+	.fields = alert_fields,
+	.size = sizeof(struct alert_standing),
+};
+
+/* ---- a message ---- */
+
+#define DELIVERY(row) ((const struct delivery_row *)(row))
+
+static const char *delivery_state(const void *row)
+{
+	return DELIVERY(row)->ended ? DELIVERY(row)->ended : "waiting";
+}
+
+static enum color delivery_color(const void *row)
+{
+	return text_eq(DELIVERY(row)->ended, "sent") ? COLOR_GREEN : COLOR_YELLOW;
+}
+
+static bool delivery_due(const void *row, int64_t *out)
+{
+	*out = DELIVERY(row)->due_us;
+	return !DELIVERY(row)->ended;
+}
+
+static bool delivery_ended(const void *row, int64_t *out)
+{
+	*out = DELIVERY(row)->ended_us;
+	return DELIVERY(row)->ended != NULL;
+}
+
+static bool delivery_at(const void *row, int64_t *out)
+{
+	const struct delivery_row *r = row;
+	*out = r->ended ? r->ended_us : r->made_us;
+	return true;
+}
+
+#define AT(member) FIELD_AT(struct delivery_row, member)
+static const struct field delivery_fields[] = {
+	{AT(id), .title = "message"},
+	{"database", .words = field_database, .title = "database"},
+	{"sink", AT(sink), .title = "sink"},
+	{"id", AT(id), .about = "receivers recognise a message that is sent again by it"},
+	{"kind", AT(kind), .about = "alert, report or test"},
+	{"state", .text = delivery_state, .title = "state", .paint = delivery_color,
+     .about = "waiting, or how it ended: sent, refused, given up"},
+	{"tries", FIELD_NUMBER, AT(tries), .title = "tries"},
+	{"made_at", FIELD_TIME, AT(made_us)},
+	{"due_at", FIELD_TIME, .number = delivery_due, .null = true},
+	{"ended_at", FIELD_TIME, .number = delivery_ended, .null = true},
+	{.type = FIELD_TIME, .number = delivery_at, .title = "at"},
+	{"answer", AT(answer), .null = true, .title = "answer", .about = "what the sink answered"},
+	{"document", FIELD_DATA, AT(document), .about = "what is sent"},
+	{0},
+};
+#undef AT
+
+const struct record delivery_record = {
+	.name = "Delivery",
+	.about = "a message to a sink",
+	.fields = delivery_fields,
+	.size = sizeof(struct delivery_row),
+};
+
+/* ---- a sink ---- */
+
+#define SINK(row) ((const struct sink_view *)(row))
+
+static const char *sink_name(const void *row)
+{
+	return SINK(row)->sink->name;
+}
+
+static const char *sink_type(const void *row)
+{
+	return sink_types[SINK(row)->sink->type];
+}
+
+static bool sink_sent(const void *row, int64_t *out)
+{
+	*out = SINK(row)->answer && SINK(row)->answer->how == SINK_SENT;
+	return SINK(row)->answer != NULL;
+}
+
+static const char *alert_sink_answered(const void *row)
+{
+	return SINK(row)->answer ? SINK(row)->answer->text : NULL;
+}
+
+static const struct field sink_fields[] = {
+	{"sink", .text = sink_name},
+	{"type", .text = sink_type},
+	{"sent", FIELD_BOOL, .number = sink_sent, .optional = true, .about = "of a test message"},
+	{"answer", .text = alert_sink_answered, .optional = true, .about = "what it answered"},
+	{0},
+};
+
+const struct record sink_record = {
+	.name = "Sink",
+	.about = "where messages go",
+	.fields = sink_fields,
+	.size = sizeof(struct sink_view),
+};

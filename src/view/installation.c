@@ -2,8 +2,6 @@
 #include "view/installation.h"
 
 #include "base/clock.h"
-#include "recover/masked.h"
-#include "view/output.h"
 
 static const struct {
 	const char *name;
@@ -14,16 +12,29 @@ static const struct {
 	[FINDING_FAIL] = {"FAIL", COLOR_RED},
 };
 
-void finding_json(const struct finding *f, struct buf *out)
+static const char *finding_level(const void *row)
 {
-	buf_addf(out, "{\"level\":\"%s\"", levels[f->level].name);
-	json_text(out, "check", f->check);
-	json_text(out, "database", f->database);
-	json_text(out, "watch", f->watch);
-	json_text(out, "text", f->text);
-	json_text(out, "fix", f->fix);
-	buf_add(out, "}");
+	return levels[((const struct finding *)row)->level].name;
 }
+
+#define AT(member) FIELD_AT(struct finding, member)
+static const struct field finding_fields[] = {
+	{"level", .text = finding_level, .schema = "{enum: [ok, warn, FAIL]}"},
+	{"check", AT(check), .about = "the id of the check"},
+	{"database", AT(database)},
+	{"watch", AT(watch), .null = true, .about = "null: about the database itself"},
+	{"text", AT(text)},
+	{"fix", AT(fix), .null = true, .about = "SQL that ends with ;, or an action in words"},
+	{0},
+};
+#undef AT
+
+const struct record finding_record = {
+	.name = "Finding",
+	.about = "what doctor found",
+	.fields = finding_fields,
+	.size = sizeof(struct finding),
+};
 
 void finding_text(const struct finding *f, bool color, struct buf *out)
 {
@@ -38,15 +49,29 @@ void finding_text(const struct finding *f, bool color, struct buf *out)
 	buf_add(out, "\n");
 }
 
+#define AT(member) FIELD_AT(struct cfg_shown, member)
+static const struct field setting_fields[] = {
+	{"path", AT(path), .about = "such as watches.pages.stuck_after"},
+	{"value", AT(value), .null = true, .about = "in force; secrets are masked"},
+	{"origin", AT(origin), .about = "where it comes from: a line of a file, default, --db"},
+	{0},
+};
+#undef AT
+
+const struct record setting_record = {
+	.name = "Setting",
+	.about = "a value of the effective configuration",
+	.fields = setting_fields,
+	.size = sizeof(struct cfg_shown),
+};
+
 void config_json(const struct cfg_shown *shown, int n, struct buf *out)
 {
+	const struct viewer v = viewer_local(NULL, NULL);
 	buf_add(out, "[");
 	for (int i = 0; i < n; i++) {
-		buf_add(out, i ? ",\n  {\"path\":" : "\n  {\"path\":");
-		buf_add_json(out, shown[i].path);
-		json_text(out, "value", shown[i].value);
-		json_text(out, "origin", shown[i].origin);
-		buf_add(out, "}");
+		buf_add(out, i ? ",\n  " : "\n  ");
+		record_json(&setting_record, &shown[i], &v, out);
 	}
 	buf_add(out, n ? "\n]" : "]");
 }
@@ -74,29 +99,59 @@ void retention_text(const struct database *d, const struct retention_state *st, 
 	}
 }
 
-void retention_json(const struct database *d, const struct retention_state *st, struct buf *out)
+static bool kept_rows(const void *row, int64_t *out)
 {
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, d->name);
-	buf_addf(out, ",\"last_round_s\":%.3f,\"kept\":{", (double)st->ago_us / 1e6);
-	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
-		buf_addf(out, "%s\"%s\":{\"rows\":%lld,\"removed\":%lld,\"oldest_s\":", i ? "," : "",
-		         retention_names[i], (long long)(k->rows > 0 ? k->rows : 0), (long long)k->removed);
-		if (k->oldest_us >= 0)
-			buf_addf(out, "%.3f}", (double)k->oldest_us / 1e6);
-		else
-			buf_add(out, "null}");
-	}
-	buf_add(out, "}}");
+	int64_t rows = ((const struct retention_kept *)row)->rows;
+	*out = rows > 0 ? rows : 0;
+	return true;
 }
+
+static bool kept_oldest(const void *row, int64_t *out)
+{
+	*out = ((const struct retention_kept *)row)->oldest_us;
+	return *out >= 0;
+}
+
+static const struct field kept_fields[] = {
+	{"rows", FIELD_NUMBER, .number = kept_rows},
+	{"removed", FIELD_NUMBER, FIELD_AT(struct retention_kept, removed), .about = "so far"},
+	{"oldest_s", FIELD_SECONDS, .number = kept_oldest, .null = true},
+	{0},
+};
+static const struct record kept_record = {.fields = kept_fields,
+                                          .size = sizeof(struct retention_kept)};
+
+static void kept_json(const void *row, const struct viewer *v, struct buf *out)
+{
+	buf_add(out, "{");
+	for (int i = 0; i < RETENTION_COUNT; i++) {
+		buf_addf(out, "%s\"%s\":", i ? "," : "", retention_names[i]);
+		record_json(&kept_record, &((const struct retention_state *)row)->kept[i], v, out);
+	}
+	buf_add(out, "}");
+}
+
+static const struct field retention_fields[] = {
+	{"database", .words = field_database},
+	{"last_round_s", FIELD_SECONDS, FIELD_AT(struct retention_state, ago_us)},
+	{"kept", FIELD_JSON, .json = kept_json, .schema = "{type: object}",
+     .about = "by kind of row: how many rows there are, and how many were removed"},
+	{0},
+};
+
+const struct record retention_record = {
+	.name = "Retention",
+	.about = "what retention keeps and has removed in a database",
+	.fields = retention_fields,
+	.size = sizeof(struct retention_state),
+};
 
 /* ---- workers ---- */
 
 /* The lines as an array; null if they are unknown. */
 static void add_serves(const char *serves, struct buf *out)
 {
-	buf_add(out, serves ? ",\"serves\":[" : ",\"serves\":null");
+	buf_add(out, serves ? "[" : "null");
 	for (int n = 0; serves && *serves; n++) {
 		size_t len = strcspn(serves, "\n");
 		char *name = strndup(serves, len);
@@ -108,26 +163,60 @@ static void add_serves(const char *serves, struct buf *out)
 	buf_add(out, serves ? "]" : "");
 }
 
-void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out)
+static void json_serves(const void *row, const struct viewer *v, struct buf *out)
 {
-	bool process = w->known && role >= ROLE_OPERATOR;
-	buf_addf(out, "{\"id\":%lld", (long long)w->id);
-	json_text(out, "name", viewer_text(w->name, role, a));
-	json_text(out, "host", w->known ? viewer_text(w->who.host, role, a) : NULL);
-	json_number(out, "pid", process, w->who.pid);
-	json_text(out, "state", w->state);
-	json_bool(out, "expired", w->expired);
-	json_time(out, "started_at", true, w->started_us);
-	json_time(out, "renewed_at", true, w->renewed_us);
-	json_time(out, "expires_at", true, w->expires_us);
-	json_seconds(out, "lease_s", true, w->lease_us);
-	json_time(out, "ended_at", w->has_ended, w->ended_us);
-	json_text(out, "cause", w->cause);
-	json_number(out, "holding", true, w->holding);
-	add_serves(w->serves, out);
-	buf_add(out, ",\"info\":");
-	masked_document(NULL, NULL, w->info, out);
+	(void)v;
+	add_serves(((const struct roster_row *)row)->serves, out);
 }
+
+#define AT(member) FIELD_AT(struct roster_row, member)
+static const struct field roster_fields[] = {
+	{"id", FIELD_NUMBER, AT(id)},
+	{"name", .mask = MASK_IDENTITY, AT(name)},
+	{"host", FIELD_CHARS, MASK_IDENTITY, AT(who.host), FIELD_HAS(struct roster_row, known)},
+	{"pid", FIELD_INT, MASK_OPERATORS, AT(who.pid), FIELD_HAS(struct roster_row, known)},
+	{"state", AT(state), .schema = "{enum: [alive, left, dead]}"},
+	{"expired", FIELD_BOOL, AT(expired), .about = "its lease is over"},
+	{"started_at", FIELD_TIME, AT(started_us)},
+	{"renewed_at", FIELD_TIME, AT(renewed_us)},
+	{"expires_at", FIELD_TIME, AT(expires_us)},
+	{"lease_s", FIELD_SECONDS, AT(lease_us)},
+	{"ended_at", FIELD_TIME, AT(ended_us), FIELD_HAS(struct roster_row, has_ended)},
+	{"cause", AT(cause), .null = true, .about = "why it ended"},
+	{"holding", FIELD_NUMBER, AT(holding), .about = "jobs that it has"},
+	{"serves", FIELD_JSON, .json = json_serves,
+     .schema = "{type: [array, \"null\"], items: {type: string}}",
+     .about = "queues and watches; null: not known"},
+	{"info", FIELD_DOCUMENT, MASK_VALUES, AT(info), .null = true,
+     .about = "its description of itself"},
+	{0},
+};
+#undef AT
+
+static const struct record roster_record = {.fields = roster_fields,
+                                            .size = sizeof(struct roster_row)};
+
+static const void *roster_part(const void *row, int i)
+{
+	(void)i;
+	return ((const struct worker_view *)row)->row;
+}
+
+static const struct field worker_fields[] = {
+	{.type = FIELD_MEMBERS, .of = &roster_record, .part = roster_part},
+	{"beats", FIELD_DATA, FIELD_AT(struct worker_view, beats), .optional = true,
+     .schema = "{type: array, maxItems: 60, items: {type: [number, \"null\"]}}",
+     .about = "seconds since each renewal that this daemon saw, oldest first; null: it did not "
+              "look at that time"},
+	{0},
+};
+
+const struct record worker_record = {
+	.name = "Worker",
+	.about = "a worker of the registry",
+	.fields = worker_fields,
+	.size = sizeof(struct worker_view),
+};
 
 void worker_spool_text(const struct database *d, const char *name, const json_t *spool,
                        struct buf *out)
@@ -149,14 +238,16 @@ void worker_spool_text(const struct database *d, const char *name, const json_t 
 	buf_add(out, "\n");
 }
 
-void worker_spool_json(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out)
-{
-	char *text = json_dumps(spool, JSON_COMPACT);
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, d->name);
-	buf_add(out, ",\"worker\":");
-	buf_add_json(out, name);
-	buf_addf(out, ",\"spool\":%s}", text ? text : "{}");
-	free(text);
-}
+static const struct field worker_spool_fields[] = {
+	{"database", .words = field_database},
+	{"worker", FIELD_AT(struct worker_spool, worker)},
+	{"spool", FIELD_DATA, FIELD_AT(struct worker_spool, spool), .schema = "{type: object}"},
+	{0},
+};
+
+const struct record worker_spool_record = {
+	.name = "WorkerSpool",
+	.about = "results that a worker keeps on disk because the database refuses them",
+	.fields = worker_spool_fields,
+	.size = sizeof(struct worker_spool),
+};

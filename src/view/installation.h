@@ -8,30 +8,39 @@
 #include "ledger/retention.h"
 #include "life/roster.h"
 #include "setup/doctor.h"
-#include "view/viewer.h"
+#include "view/record.h"
 
 #include <jansson.h>
 
-/* A complete object. */
-void finding_json(const struct finding *f, struct buf *out);
+/* A struct finding. */
+extern const struct record finding_record;
 /* A line, and a second one with the fix. */
 void finding_text(const struct finding *f, bool color, struct buf *out);
 
-/* A complete array. Secrets were masked when they were read. */
+/* A struct cfg_shown. Secrets were masked when they were read. */
+extern const struct record setting_record;
+/* A complete array. */
 void config_json(const struct cfg_shown *shown, int n, struct buf *out);
 
-/* What retention keeps and has removed in one database: an object, and lines. */
-void retention_json(const struct database *d, const struct retention_state *st, struct buf *out);
+/* A struct retention_state: what retention keeps and has removed in one database; and lines. */
+extern const struct record retention_record;
 void retention_text(const struct database *d, const struct retention_state *st, struct buf *out);
 
 /* ---- workers ---- */
 
-/* An object that is still open. A viewer sees neither full names nor processes. */
-void worker_json(const struct roster_row *w, enum role role, struct arena *a, struct buf *out);
+/* A worker, and what a daemon saw of it. */
+struct worker_view {
+	const struct roster_row *row;
+	const char *beats; /* JSON: when it renewed its lease; NULL: not seen */
+};
+/* A struct worker_view. A viewer sees neither full names nor processes. */
+extern const struct record worker_record;
 
-/* Results that a worker keeps on disk because the database refuses them: an object, and a line. */
-void worker_spool_json(const struct database *d, const char *name, const json_t *spool,
-                       struct buf *out);
+/* Results that a worker keeps on disk because the database refuses them; and as a line. */
+struct worker_spool {
+	const char *worker, *spool; /* spool: JSON */
+};
+extern const struct record worker_spool_record;
 void worker_spool_text(const struct database *d, const char *name, const json_t *spool,
                        struct buf *out);
 

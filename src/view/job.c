@@ -3,18 +3,10 @@
 
 #include "base/clock.h"
 #include "recover/evidence.h"
-#include "recover/masked.h"
-#include "view/status.h"
 
 void job_qualified(const struct watch *w, const char *job, struct buf *out)
 {
 	buf_addf(out, "%s/%s", w->name, job);
-}
-
-static void key_json(const struct watch *w, const char *job, struct buf *out)
-{
-	buf_add(out, ",\"key\":");
-	key_value_json(w, job, out);
 }
 
 void key_value_json(const struct watch *w, const char *job, struct buf *out)
@@ -25,98 +17,201 @@ void key_value_json(const struct watch *w, const char *job, struct buf *out)
 		buf_add(out, job); /* a composite key is already a JSON array */
 }
 
-static void json_shown(const struct watch *w, const struct facts *f, struct buf *out)
+/* ---- one job of a list ---- */
+
+static bool job_name(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF value = BUF_INIT;
-	buf_add(out, ",\"show\":{");
-	for (int i = 0; i < w->show.n; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, w->show.items[i]);
-		buf_add(out, ":");
-		buf_clear(&value);
-		if (f->show[i])
-			masked_text(w, NULL, w->show.items[i], f->show[i], &value);
-		json_value(out, f->show[i] ? buf_text(&value) : NULL);
-	}
-	buf_add(out, "}");
+	job_qualified(v->watch, ((const struct browsed *)row)->job, out);
+	return true;
 }
 
-/* The reason given with the job's hold; values that are masked elsewhere are masked in it. */
-static void hold_reason_words(const struct watch *w, const struct facts *f, struct buf *out)
+static void job_key_json(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_SECRETS secrets = {0};
-	secrets_facts(&secrets, w, f);
-	masked_free_text(w, &secrets, f->hold_reason, out);
+	key_value_json(v->watch, ((const struct browsed *)row)->job, out);
 }
 
-void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
-                  struct buf *out)
+static bool job_state_name(const void *row, const struct viewer *v, struct buf *out)
 {
-	const struct facts *f = &row->facts;
-	const struct judgement *j = &row->judgement;
-	AUTO_BUF text = BUF_INIT;
-	job_qualified(w, row->job, &text);
-	buf_add(out, "{\"job\":");
-	buf_add_json(out, buf_text(&text));
-	json_text(out, "database", d->name);
-	json_text(out, "watch", w->name);
-	key_json(w, row->job, out);
-	json_text(out, "state", row->state);
-	json_text(out, "state_name", state_named(w, row->state));
-	json_text(out, "kind", f->kind);
-	json_seconds(out, "age_s", row->has_since, f->now_us - row->since_us);
-	buf_addf(out, ",\"running\":%s", f->running ? "true" : "false");
-	json_text(out, "verdict", j->verdict ? verdict_names[j->verdict] : NULL);
-	json_seconds(out, "measured_s", j->measured, j->measured_us);
-	json_seconds(out, "limit_s", j->measured, j->limit_us);
-	buf_clear(&text);
-	if (f->owner)
-		shown_owner(w, f->owner, &text);
-	json_text(out, "owner", f->owner ? buf_text(&text) : NULL);
-	json_number(out, "attempts", f->has_attempts, f->attempts);
-	json_number(out, "max_attempts", f->has_max_attempts, f->max_attempts);
-	json_number(out, "epoch", f->has_epoch, f->epoch);
-	json_text(out, "held",
-	          hold_in_force(f->hold) ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL);
-	buf_clear(&text);
-	if (hold_in_force(f->hold) && f->hold_reason)
-		hold_reason_words(w, f, &text);
-	json_text(out, "hold_reason",
-	          hold_in_force(f->hold) && f->hold_reason ? buf_text(&text) : NULL);
-	buf_clear(&text);
-	if (row->has_retry)
-		time_iso(row->retry_us, &text);
-	json_text(out, "retry_at", row->has_retry ? buf_text(&text) : NULL);
-	json_shown(w, f, out);
+	const char *name = state_named(v->watch, ((const struct browsed *)row)->state);
+	buf_add(out, name ? name : "");
+	return name != NULL;
 }
 
-void claim_json(const struct claim *c, bool there, struct buf *out)
+static bool job_age(const void *row, int64_t *out)
 {
-	buf_add(out, ",\"claim\":");
-	if (!there) {
-		buf_add(out, "null");
-		return;
-	}
-	buf_add(out, "{\"application\":");
-	buf_add_json(out, c->application);
-	json_number(out, "pid", true, c->pid);
-	json_text(out, "program", c->program);
-	json_text(out, "host", c->host);
-	json_time(out, "since", true, c->at_us);
-	buf_add(out, "}");
+	const struct browsed *b = row;
+	*out = b->facts.now_us - b->since_us;
+	return b->has_since;
 }
 
-void when_text(int64_t us, int64_t now_us, struct buf *out)
+static bool job_verdict_words(const void *row, const struct viewer *v, struct buf *out)
 {
-	int64_t ahead = us - now_us;
-	if (ahead > -US_PER_S && ahead < US_PER_S) {
-		buf_add(out, "just now");
-		return;
-	}
-	buf_add(out, ahead > 0 ? "in " : "");
-	duration_text(ahead > 0 ? ahead : -ahead, out);
-	buf_add(out, ahead > 0 ? "" : " ago");
+	(void)v;
+	verdict_words(&((const struct browsed *)row)->judgement, out);
+	return true;
 }
+
+static bool job_attempts_words(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	attempts_words(&((const struct browsed *)row)->facts, out);
+	return true;
+}
+
+static const char *job_held(const void *row)
+{
+	const struct facts *f = &((const struct browsed *)row)->facts;
+	return hold_in_force(f->hold) ? (f->hold_cause ? f->hold_cause : HOLD_BY_HAND) : NULL;
+}
+
+static const char *job_hold_reason(const void *row)
+{
+	const struct facts *f = &((const struct browsed *)row)->facts;
+	return hold_in_force(f->hold) ? f->hold_reason : NULL;
+}
+
+static bool job_note(const void *row, const struct viewer *v, struct buf *out)
+{
+	note_words(v->watch, row, out);
+	return true;
+}
+
+/* Without a row, the name alone. */
+static bool shown_pair(const struct facts *f, const struct watch *w, int i, struct field_pair *out)
+{
+	if (i >= w->show.n)
+		return false;
+	*out = (struct field_pair){w->show.items[i], f ? f->show[i] : NULL};
+	return true;
+}
+
+static bool job_shown(const void *row, const struct viewer *v, int i, struct field_pair *out)
+{
+	const struct browsed *b = row;
+	return shown_pair(b ? &b->facts : NULL, v->watch, i, out);
+}
+
+static void job_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_facts(out, w, &((const struct browsed *)row)->facts);
+}
+
+#define AT(member) FIELD_AT(struct browsed, member)
+#define HAS(member) FIELD_HAS(struct browsed, member)
+static const struct field browsed_fields[] = {
+	{"job", .words = job_name, .title = "JOB", .about = "as commands name it: pages/17"},
+	{"database", .words = field_database},
+	{"watch", .words = field_watch},
+	{"key", FIELD_JSON, .json = job_key_json, .schema = KEY_SCHEMA},
+	{"state", FIELD_STATE, AT(state), .null = true, .title = "STATE", .about = "as it is stored"},
+	{"state_name", .words = job_state_name, .null = true, .about = "from `states:` of the watch"},
+	{"kind", AT(facts.kind), .null = true, .title = "KIND"},
+	{"age_s", FIELD_SECONDS, .number = job_age, .null = true, .title = "AGE"},
+	{.words = job_verdict_words, .title = "VERDICT", .color = COLOR_RED},
+	{"running", FIELD_BOOL, AT(facts.running)},
+	{"verdict", FIELD_WORD, AT(judgement.verdict), .names = verdict_names, .zero_null = true,
+     .about = "null: it is not stuck"},
+	{"measured_s", FIELD_SECONDS, AT(judgement.measured_us), HAS(judgement.measured),
+     .about = "silence, or run time"},
+	{"limit_s", FIELD_SECONDS, AT(judgement.limit_us), HAS(judgement.measured),
+     .about = "what it was compared with"},
+	{"owner", FIELD_TEXT, MASK_OWNER, AT(facts.owner), .null = true, .title = "OWNER"},
+	{"attempts", FIELD_NUMBER, AT(facts.attempts), HAS(facts.has_attempts)},
+	{"max_attempts", FIELD_NUMBER, AT(facts.max_attempts), HAS(facts.has_max_attempts)},
+	{.words = job_attempts_words, .title = "ATTEMPTS"},
+	{"epoch", FIELD_NUMBER, AT(facts.epoch), HAS(facts.has_epoch)},
+	{"held", .text = job_held, .null = true,
+     .about = "why it is on hold: by hand, undone, poison, attempts, rule or startup"},
+	{"hold_reason", .mask = MASK_WORDS, .text = job_hold_reason, .null = true,
+     .about = "the reason given with the hold"},
+	{"retry_at", FIELD_TIME, AT(retry_us), HAS(has_retry)},
+	{.mask = MASK_WORDS, .words = job_note, .title = "NOTE", .color = COLOR_YELLOW},
+	{"show", FIELD_MAP, MASK_VALUES, .pair = job_shown, .title = "",
+     .about = "the columns of `show:` of the watch"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record browsed_record = {
+	.fields = browsed_fields, .size = sizeof(struct browsed), .secrets = job_secrets};
+
+static const void *listed_row(const void *row, int i)
+{
+	(void)i;
+	return ((const struct listed_job *)row)->row;
+}
+
+/* What is known of a job that a scan would act on; NULL: it is not stuck, or nobody asked. */
+static const struct candidate *listed_stuck(const void *row)
+{
+	const struct listed_job *x = row;
+	return x->judged && x->judged->judgement.verdict ? x->judged : NULL;
+}
+
+static bool listed_why(const void *row, const struct viewer *v, struct buf *out)
+{
+	const struct candidate *c = listed_stuck(row);
+	(void)v;
+	if (c)
+		evidence_sentence(&c->judgement, out);
+	return c != NULL;
+}
+
+static const char *listed_remedy(const void *row)
+{
+	const struct candidate *c = listed_stuck(row);
+	return c ? remedy_names[c->decision.remedy] : NULL;
+}
+
+static const char *listed_rule(const void *row)
+{
+	const struct candidate *c = listed_stuck(row);
+	return c ? c->decision.rule : NULL;
+}
+
+static void listed_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	job_secrets(((const struct listed_job *)row)->row, w, out);
+}
+
+static const struct field job_fields[] = {
+	{.type = FIELD_MEMBERS, .of = &browsed_record, .part = listed_row},
+	{"why", .words = listed_why, .optional = true, .about = "with judged"},
+	{"remedy", .text = listed_remedy, .optional = true, .schema = SCHEMA_REF("Remedy"),
+     .about = "with judged"},
+	{"rule", .text = listed_rule, .optional = true,
+     .about = "with judged: the rule that chose the remedy"},
+	{"cursor", FIELD_AT(struct listed_job, cursor), .optional = true,
+     .about = "where the list continues after this job"},
+	{0},
+};
+
+const struct record job_record = {
+	.name = "Job",
+	.about = "a job of a list",
+	.fields = job_fields,
+	.size = sizeof(struct listed_job),
+	.secrets = listed_secrets,
+};
+
+#define AT(member) FIELD_AT(struct claim, member)
+static const struct field claim_fields[] = {
+	{"application", AT(application), .about = "the session's application_name"},
+	{"pid", FIELD_NUMBER, AT(pid), .about = "of the session, on the database server"},
+	{"program", AT(program), .null = true, .about = "the program that runs under `defib run`"},
+	{"host", AT(host), .null = true, .about = "the host of that program"},
+	{"since", FIELD_TIME, AT(at_us)},
+	{0},
+};
+#undef AT
+
+const struct record claim_record = {
+	.name = "Claim",
+	.about = "the session that claimed the job, if its table is attached (`defib db attach`)",
+	.fields = claim_fields,
+	.size = sizeof(struct claim),
+};
 
 void verdict_words(const struct judgement *j, struct buf *out)
 {
@@ -128,7 +223,7 @@ void verdict_words(const struct judgement *j, struct buf *out)
 	buf_add(out, " ");
 	duration_text(j->measured_us, out);
 	buf_add(out, " (limit ");
-	duration_text(j->limit_us, out);
+	limit_text(j->limit_us, &j->limit_from, out);
 	buf_add(out, ")");
 }
 
@@ -146,8 +241,10 @@ void note_words(const struct watch *w, const struct browsed *row, struct buf *ou
 	if (hold_in_force(f->hold))
 		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
 	if (hold_in_force(f->hold) && f->hold_reason) {
+		AUTO_SECRETS secrets = {0};
+		secrets_facts(&secrets, w, f);
 		buf_add(out, ", ");
-		hold_reason_words(w, f, out);
+		masked_free_text(w, &secrets, f->hold_reason, out);
 	}
 	if (!row->has_retry)
 		return;
@@ -159,15 +256,6 @@ void note_words(const struct watch *w, const struct browsed *row, struct buf *ou
 	} else {
 		buf_add(out, " now");
 	}
-}
-
-void state_words(const struct watch *w, const char *state, struct buf *out)
-{
-	const char *name = state_named(w, state);
-	if (name && !text_eq(name, state))
-		buf_addf(out, "%s (%s)", name, state);
-	else
-		buf_add(out, state ? state : "");
 }
 
 void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...)
@@ -183,32 +271,65 @@ void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...)
 	s->values[s->n++] = arena_strdup(s->arena, text);
 }
 
-void fact_print(const struct fact_sheet *s, struct buf *out)
+void fact_print(const struct fact_sheet *s, const struct watch *w, const struct secrets *secrets,
+                struct buf *out)
 {
+	AUTO_BUF value = BUF_INIT;
 	int width = 13;
 	for (int i = 0; i < s->n; i++)
 		width = out_width(s->names[i]) > width ? out_width(s->names[i]) : width;
-	for (int i = 0; i < s->n; i++)
-		out_line(out, s->names[i], width, s->values[i]);
+	for (int i = 0; i < s->n; i++) {
+		buf_clear(&value);
+		masked_free_text(w, secrets, s->values[i], &value);
+		out_line(out, s->names[i], width, buf_text(&value));
+	}
 }
 
-static void sign_lines(struct fact_sheet *sheet, const struct watch *w, const struct facts *f)
+/* "41 %, the same for 12m; the limit is 10m" */
+static void remembered_line(struct fact_sheet *sheet, const struct watch *w, const struct facts *f,
+                            enum sign s)
 {
-	static const char *const names[] = {"alive_at", "expires_at", "started_at"};
+	const char *value = s == SIGN_STATE ? f->state : f->progress;
+	AUTO_BUF text = BUF_INIT;
+	struct limit_from from;
+	int64_t us;
+	bool limited = watch_limit_of(w, s, f, &us, &from);
+	buf_add(&text, value ? value : "none");
+	if (f->has_sign[s]) {
+		buf_add(&text, ", the same for ");
+		duration_text(f->now_us - f->sign_us[s], &text);
+	} else if (value && limited) {
+		buf_add(&text, ", not seen before");
+	}
+	if (limited) {
+		buf_add(&text, "; the limit is ");
+		limit_text(us, &from, &text);
+	}
+	fact_line(sheet, sign_kinds[s].name, "%s", buf_text(&text));
+}
+
+static void job_sign_lines(struct fact_sheet *sheet, const struct watch *w, const struct facts *f)
+{
 	for (int s = 0; s < SIGN_COUNT; s++) {
 		AUTO_BUF iso = BUF_INIT, age = BUF_INIT, limit = BUF_INIT;
-		const struct threshold *t = s == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
+		struct limit_from from;
 		int64_t us = 0;
 		if (watch_sign(w, (enum sign)s)->text && f->has_sign[s]) {
 			int64_t since = f->now_us - f->sign_us[s];
 			time_iso(f->sign_us[s], &iso);
 			duration_text(since < 0 ? -since : since, &age);
-			threshold_for(t, f->kind, &us);
-			duration_text(us, &limit);
-			fact_line(sheet, names[s], "%s, %s %s; the limit is %s", buf_text(&iso), buf_text(&age),
+			if (watch_limit_of(w, (enum sign)s, f, &us, &from)) {
+				buf_add(&limit, "the limit is ");
+				limit_text(us, &from, &limit);
+			} else {
+				buf_add(&limit, "no limit in this state");
+			}
+			fact_line(sheet, sign_kinds[s].option, "%s, %s %s; %s", buf_text(&iso), buf_text(&age),
 			          since < 0 ? "ahead" : "ago", buf_text(&limit));
 		} else if (watch_sign(w, (enum sign)s)->text) {
-			fact_line(sheet, names[s], "none");
+			fact_line(sheet, sign_kinds[s].option, "none");
+		} else if (watch_remembers(w, (enum sign)s)) {
+			remembered_line(sheet, w, f, (enum sign)s);
 		}
 	}
 }
@@ -229,7 +350,7 @@ void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts 
 {
 	AUTO_BUF value = BUF_INIT;
 	fact_line(s, "running", "%s (%s)", f->running ? "yes" : "no", w->running.text);
-	sign_lines(s, w, f);
+	job_sign_lines(s, w, f);
 	owner_lines(s, w, f);
 	if (w->kind.text)
 		fact_line(s, "kind", "%s", f->kind ? f->kind : "none");
@@ -262,41 +383,6 @@ void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us)
 	          c->host ? c->host : "", buf_text(&iso), buf_text(&age));
 }
 
-void list_head(struct table *t, const struct watch *w)
-{
-	table_columns(t, "JOB STATE KIND AGE VERDICT OWNER ATTEMPTS NOTE");
-	for (int i = 0; i < w->show.n; i++)
-		table_column(t, w->show.items[i]);
-}
-
-void list_job_row(struct table *t, const struct watch *w, const struct browsed *row)
-{
-	AUTO_BUF text = BUF_INIT;
-	const struct facts *f = &row->facts;
-	job_qualified(w, row->job, &text);
-	table_take(t, COLOR_NONE, &text);
-	state_words(w, row->state, &text);
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, f->kind);
-	if (row->has_since && f->now_us >= row->since_us)
-		duration_text(f->now_us - row->since_us, &text);
-	table_take(t, COLOR_NONE, &text);
-	verdict_words(&row->judgement, &text);
-	table_take(t, COLOR_RED, &text);
-	if (f->owner)
-		shown_owner(w, f->owner, &text);
-	table_take(t, COLOR_NONE, &text);
-	attempts_words(f, &text);
-	table_take(t, COLOR_NONE, &text);
-	note_words(w, row, &text);
-	table_take(t, COLOR_YELLOW, &text);
-	for (int i = 0; i < w->show.n; i++) {
-		if (f->show[i])
-			shown_value(w, w->show.items[i], f->show[i], &text);
-		table_take(t, COLOR_NONE, &text);
-	}
-}
-
 /* ---- where a list continues ---- */
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -314,7 +400,7 @@ static void encode(const char *text, struct buf *out)
 	}
 }
 
-static bool decode(const char *text, struct buf *out)
+static bool job_decode(const char *text, struct buf *out)
 {
 	uint32_t bits = 0;
 	int n = 0;
@@ -332,7 +418,7 @@ static bool decode(const char *text, struct buf *out)
 	return true;
 }
 
-static void add_text(struct buf *json, const char *text)
+static void job_add_text(struct buf *json, const char *text)
 {
 	buf_add(json, ",");
 	json_value(json, text);
@@ -342,7 +428,7 @@ static void add_position(struct buf *json, const struct browse_position *at, int
 {
 	json_value(json, at->sort);
 	for (int k = 0; k < nkeys; k++)
-		add_text(json, at->key[k]);
+		job_add_text(json, at->key[k]);
 }
 
 /* [watch, order, desc, sort value, key…]; in key order instead of this one: and [rest_of…]. */
@@ -363,7 +449,7 @@ void cursor_text(const struct cursor *x, struct buf *out)
 	encode(buf_text(&json), out);
 }
 
-static const char *part(const json_t *list, size_t i, struct arena *a)
+static const char *job_part(const json_t *list, size_t i, struct arena *a)
 {
 	const char *text = json_string_value(json_array_get(list, i));
 	return text ? arena_strdup(a, text) : NULL;
@@ -372,9 +458,9 @@ static const char *part(const json_t *list, size_t i, struct arena *a)
 static struct browse_position read_position(const json_t *list, size_t first, int nkeys,
                                             struct arena *a)
 {
-	struct browse_position at = {.sort = part(list, first, a)};
+	struct browse_position at = {.sort = job_part(list, first, a)};
 	for (int k = 0; k < nkeys; k++)
-		at.key[k] = part(list, first + 1 + (size_t)k, a);
+		at.key[k] = job_part(list, first + 1 + (size_t)k, a);
 	return at;
 }
 
@@ -395,16 +481,16 @@ static bool read_rest_of(const json_t *rest, int nkeys, struct arena *a,
 bool cursor_parse(const char *text, struct arena *a, struct cursor *out)
 {
 	AUTO_BUF plain = BUF_INIT;
-	json_auto_t *list = decode(text, &plain) ? json_loads(buf_text(&plain), 0, NULL) : NULL;
+	json_auto_t *list = job_decode(text, &plain) ? json_loads(buf_text(&plain), 0, NULL) : NULL;
 	size_t n = json_array_size(list);
 	const json_t *rest = n ? json_array_get(list, n - 1) : NULL;
 	*out = (struct cursor){0};
 	n -= json_is_array(rest);
 	bool good = n > 4 && n <= 4 + WATCH_KEYS_MAX;
 	if (good) {
-		const char *sort = part(list, 1, a);
+		const char *sort = job_part(list, 1, a);
 		int index = sort ? word_index(list_sort_names, sort) : -1;
-		*out = (struct cursor){.watch = part(list, 0, a),
+		*out = (struct cursor){.watch = job_part(list, 0, a),
 		                       .sort = index < 0 ? LIST_BY_KEY : (enum list_sort)index,
 		                       .desc = json_is_true(json_array_get(list, 2)),
 		                       .nkeys = (int)n - 4,
@@ -418,102 +504,110 @@ bool cursor_parse(const char *text, struct arena *a, struct cursor *out)
 
 /* ---- one job, judged ---- */
 
-const char *remedy_participle(enum remedy r)
+#define CAND(row) (&((const struct explained *)(row))->cand)
+
+static void explained_key(const void *row, const struct viewer *v, struct buf *out)
 {
-	static const char *const words[] = {
-		[REMEDY_REQUEUE] = "requeued",     [REMEDY_RETRY] = "retried",
-		[REMEDY_FAIL] = "ended as failed", [REMEDY_ROLLBACK] = "rolled back",
-		[REMEDY_HOLD] = "put on hold",     [REMEDY_REPORT] = "only reported",
-	};
-	return words[r];
+	key_value_json(v->watch, CAND(row)->facts.job, out);
 }
 
-/* What the ledger has: a hold, a pending retry. */
-static defib_err read_guards(struct store *s, const char *watch, const char *job, struct arena *a,
-                             struct explained *x, struct failure *f)
+static bool explained_is_stuck(const void *row, int64_t *out)
 {
-	struct held_job *holds = NULL;
-	struct pending_retry *retries = NULL;
-	int nholds = 0, nretries = 0;
-	defib_err err = ledger_holds_list(s, watch, job, 1, a, &holds, &nholds, f);
-	if (!err)
-		err = ledger_retries_of(s, watch, &job, 1, a, &retries, &nretries, f);
-	x->has_hold = !err && nholds > 0;
-	x->has_retry = !err && nretries > 0;
-	if (x->has_hold)
-		x->hold = holds[0];
-	if (x->has_retry)
-		x->retry = retries[0];
-	return err;
+	*out = CAND(row)->judgement.verdict != VERDICT_NONE;
+	return true;
 }
 
-defib_err explain_read(struct store *s, const struct watch_sql *q, const struct ledger *l,
-                       const struct watch *w, const char *job, bool will_have, struct arena *a,
-                       struct explained *out, bool *found, struct failure *f)
+static const char *explained_rule(const void *row)
 {
-	struct facts *facts = NULL;
-	int n = 0;
-	*out = (struct explained){0};
-	defib_err err = look_jobs(s, q, l, &job, 1, a, &facts, &n, f);
-	*found = !err && n > 0;
-	if (*found && l->ready)
-		err = read_guards(s, w->name, facts[0].job, a, out, f);
-	if (*found && !err)
-		err = claim_of(s, w, facts[0].job, a, &out->claim, &out->has_claim, f);
-	if (*found && !err)
-		judged_candidate(w, &facts[0], l->ready || will_have, a, &out->cand);
-	return err;
+	return CAND(row)->judgement.rule->id;
 }
 
-void explain_guard(struct store *s, const struct database *d, const struct watch *w,
-                   struct arena *a, struct explained *x)
+static const char *explained_why(const void *row)
 {
-	struct stored_status stored;
-	struct watch_status st;
-	struct failure ignored = {0};
-	/* A role that may not read the daemons' tables gets the rest. */
-	if (stored_status_read(s, a, &stored, &ignored))
-		return;
-	watch_status_init(&st, d, w->name, &stored);
-	const char *guard = json_string_value(json_object_get(st.led.info, "guard"));
-	if (st.is == WATCH_STATUS_HELD && guard && x->cand.judgement.verdict != VERDICT_NONE)
-		x->guard = arena_strdup(a, guard);
-	if (st.is != WATCH_STATUS_NO_LEADER)
-		x->factor = json_number_value(json_object_get(st.led.info, "factor"));
-	watch_status_release(&st);
+	return CAND(row)->judgement.rule->why;
 }
 
-void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
-                    struct buf *out)
+static bool explained_is_held(const void *row, int64_t *out)
 {
-	const struct candidate *cand = &x->cand;
-	const struct judgement *j = &cand->judgement;
-	bool stuck = j->verdict != VERDICT_NONE;
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, d->name);
-	json_text(out, "watch", w->name);
-	key_json(w, cand->facts.job, out);
-	json_bool(out, "running", cand->facts.running);
-	json_bool(out, "stuck", stuck);
-	json_text(out, "verdict", verdict_names[j->verdict]);
-	json_text(out, "verdict_rule", j->rule->id);
-	json_text(out, "law", j->rule->id); /* its old name */
-	json_text(out, "why", j->rule->why);
-	buf_add(out, ",\"evidence\":");
-	masked_text(w, NULL, "", cand->evidence, out);
-	json_bool(out, "held", hold_in_force(cand->facts.hold));
-	json_text(out, "hold_cause", hold_in_force(cand->facts.hold) ? cand->facts.hold_cause : NULL);
-	json_time(out, "retry_at", x->has_retry, x->retry.due_us);
-	claim_json(&x->claim, x->has_claim, out);
-	json_text(out, "guard", x->guard);
-	if (x->factor > 0)
-		buf_addf(out, ",\"factor\":%g", x->factor);
-	if (stuck)
-		buf_addf(out, ",\"remedy\":\"%s\",\"rule\":\"%s\",\"acts\":%s",
-		         remedy_names[cand->decision.remedy], cand->decision.rule,
-		         cand->decision.act ? "true" : "false");
-	buf_add(out, "}");
+	*out = hold_in_force(CAND(row)->facts.hold);
+	return true;
 }
+
+static const char *explained_hold_cause(const void *row)
+{
+	const struct facts *f = &CAND(row)->facts;
+	return hold_in_force(f->hold) ? f->hold_cause : NULL;
+}
+
+static bool explained_factor(const void *row, double *out)
+{
+	*out = ((const struct explained *)row)->factor;
+	return *out > 0;
+}
+
+static const char *explained_remedy(const void *row)
+{
+	const struct candidate *c = CAND(row);
+	return c->judgement.verdict ? remedy_names[c->decision.remedy] : NULL;
+}
+
+static const char *explained_remedy_rule(const void *row)
+{
+	const struct candidate *c = CAND(row);
+	return c->judgement.verdict ? c->decision.rule : NULL;
+}
+
+static bool explained_acts(const void *row, int64_t *out)
+{
+	*out = CAND(row)->decision.act;
+	return CAND(row)->judgement.verdict != VERDICT_NONE;
+}
+
+static void explained_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_facts(out, w, &CAND(row)->facts);
+}
+
+#define AT(member) FIELD_AT(struct explained, member)
+#define HAS(member) FIELD_HAS(struct explained, member)
+static const struct field explained_fields[] = {
+	{"database", .words = field_database},
+	{"watch", .words = field_watch},
+	{"key", FIELD_JSON, .json = explained_key, .schema = KEY_SCHEMA},
+	{"running", FIELD_BOOL, AT(cand.facts.running)},
+	{"stuck", FIELD_BOOL, .number = explained_is_stuck},
+	{"verdict", FIELD_WORD, AT(cand.judgement.verdict), .names = verdict_names,
+     .schema = SCHEMA_REF("Verdict")},
+	{"verdict_rule", .text = explained_rule, .about = "the rule that fires"},
+	{"why", .text = explained_why, .about = "the rule in words"},
+	{"evidence", FIELD_DOCUMENT, MASK_VALUES, AT(cand.evidence), .null = true,
+     .about = "what was compared with what"},
+	{"held", FIELD_BOOL, .number = explained_is_held},
+	{"hold_cause", .text = explained_hold_cause, .null = true},
+	{"retry_at", FIELD_TIME, AT(retry.due_us), HAS(has_retry)},
+	{"claim", FIELD_RECORD, AT(claim), HAS(has_claim), .of = &claim_record},
+	{"guard", .mask = MASK_WORDS, AT(guard), .null = true,
+     .about = "what the daemon that leads the watch holds back, and why"},
+	{"factor", FIELD_REAL, .real = explained_factor, .optional = true,
+     .about = "by which that daemon multiplies thresholds"},
+	{"remedy", .text = explained_remedy, .optional = true, .schema = SCHEMA_REF("Remedy"),
+     .about = "of a stuck job: what a scan would do"},
+	{"rule", .text = explained_remedy_rule, .optional = true,
+     .about = "the rule that chose the remedy"},
+	{"acts", FIELD_BOOL, .number = explained_acts, .optional = true,
+     .about = "false: nothing is written"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record explained_record = {
+	.name = "Explained",
+	.about = "one job, judged",
+	.fields = explained_fields,
+	.size = sizeof(struct explained),
+	.secrets = explained_secrets,
+};
 
 /* What keeps scans away, or comes next. */
 static void guard_lines(const struct watch *w, const struct explained *x, struct fact_sheet *s)
@@ -539,7 +633,7 @@ static void guard_lines(const struct watch *w, const struct explained *x, struct
 		          x->factor);
 }
 
-static void verdict_lines(const struct watch *w, const struct explained *x, struct fact_sheet *s)
+void verdict_lines(const struct watch *w, const struct explained *x, struct fact_sheet *s)
 {
 	const struct judgement *j = &x->cand.judgement;
 	const struct decision *d = &x->cand.decision;
@@ -570,6 +664,7 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	const struct judgement *j = &x->cand.judgement;
 	AUTO_BUF because = BUF_INIT, title = BUF_INIT;
 	struct fact_sheet sheet = {.arena = a};
+	AUTO_SECRETS secrets = {0};
 	evidence_sentence(j, &because);
 	buf_addf(&title, "%s/%s ", d->name, w->name);
 	out_padded(&title, x->cand.facts.job, 0);
@@ -580,5 +675,6 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	if (x->has_claim)
 		fact_claim(&sheet, &x->claim, x->cand.facts.now_us);
 	verdict_lines(w, x, &sheet);
-	fact_print(&sheet, out);
+	secrets_facts(&secrets, w, &x->cand.facts);
+	fact_print(&sheet, w, &secrets, out);
 }

@@ -4,20 +4,26 @@
 #ifndef VIEW_JOB_H
 #define VIEW_JOB_H
 
-#include "recover/attach.h"
 #include "recover/browse.h"
-#include "recover/scan.h"
-#include "view/output.h"
+#include "recover/explain.h"
+#include "view/record.h"
 
 /* "pages/17": how a job is written on the command line and by --ids. */
 void job_qualified(const struct watch *w, const char *job, struct buf *out);
-/* ,"key":…: a text, or the array of a composite one. */
+/* The key of a job in JSON: a text, or the array of a composite one. */
 void key_value_json(const struct watch *w, const char *job, struct buf *out);
-/* A whole row, as an object that is still open. */
-void browsed_json(const struct watch *w, const struct database *d, const struct browsed *row,
-                  struct buf *out);
-/* ,"claim":…: the session that claimed the job; null if its table does not record it. */
-void claim_json(const struct claim *c, bool there, struct buf *out);
+#define KEY_SCHEMA "{type: [string, array]}"
+/* A struct browsed: one job of a list. */
+extern const struct record browsed_record;
+/* The same with where the list continues after it, and what a scan would do to it. */
+struct listed_job {
+	const struct browsed *row;
+	const char *cursor;             /* NULL: it is the only one */
+	const struct candidate *judged; /* NULL: not asked for */
+};
+extern const struct record job_record;
+/* A struct claim: the session that claimed the job. */
+extern const struct record claim_record;
 
 /* "silent 2h 5m (limit 1h)"; "" if it is not stuck. */
 void verdict_words(const struct judgement *j, struct buf *out);
@@ -25,10 +31,6 @@ void verdict_words(const struct judgement *j, struct buf *out);
 void attempts_words(const struct facts *f, struct buf *out);
 /* "held: poison, retry due in 2m" */
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out);
-/* "OCR_PROCESSING (6)", or the state as it is. */
-void state_words(const struct watch *w, const char *state, struct buf *out);
-/* "in 2m", "3m ago" */
-void when_text(int64_t us, int64_t now_us, struct buf *out);
 
 #define FACTS_MAX 64
 
@@ -44,11 +46,8 @@ void fact_line(struct fact_sheet *s, const char *name, const char *fmt, ...) PRI
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f);
 /* The session that claimed it, if its table records that (defib attach). */
 void fact_claim(struct fact_sheet *s, const struct claim *c, int64_t now_us);
-void fact_print(const struct fact_sheet *s, struct buf *out);
-
-/* A list of jobs for a terminal: its titles, and one row each. */
-void list_head(struct table *t, const struct watch *w);
-void list_job_row(struct table *t, const struct watch *w, const struct browsed *row);
+void fact_print(const struct fact_sheet *s, const struct watch *w, const struct secrets *secrets,
+                struct buf *out);
 
 /*
  * Where a list continues, as one word that needs no quoting in a shell. It carries the order it was
@@ -71,35 +70,10 @@ bool cursor_parse(const char *text, struct arena *a, struct cursor *out);
  * The facts, the rule that fires or why none does, what holds it back, and what would be done.
  */
 
-/* The participle of a remedy: "requeued". */
-const char *remedy_participle(enum remedy r);
-
-/* One job with related information. */
-struct explained {
-	struct candidate cand;
-	bool has_hold, has_retry, has_claim;
-	struct claim claim; /* the session that claimed it, if its table records that */
-	struct held_job hold;
-	struct pending_retry retry;
-	const char
-		*guard;    /* of a stuck one: what the daemon that leads the watch holds back, and why */
-	double factor; /* by which that daemon raises thresholds; 0: no daemon leads */
-};
-
-/*
- * `w` is the watch as it is to be shown. *found is false if there is no such row. `will_have`: a
- * ledger will be created before the first fix, and the explanation assumes it.
- */
-MUST_CHECK defib_err explain_read(struct store *s, const struct watch_sql *q,
-                                  const struct ledger *l, const struct watch *w, const char *job,
-                                  bool will_have, struct arena *a, struct explained *out,
-                                  bool *found, struct failure *f);
-/* What the leading daemon holds back, if there is one and its status can be read. */
-void explain_guard(struct store *s, const struct database *d, const struct watch *w,
-                   struct arena *a, struct explained *x);
-/* A complete object. */
-void explained_json(const struct watch *w, const struct database *d, const struct explained *x,
-                    struct buf *out);
+/* Verdict and rule, what keeps scans away, the remedy, what comes next. */
+void verdict_lines(const struct watch *w, const struct explained *x, struct fact_sheet *s);
+/* A struct explained. */
+extern const struct record explained_record;
 /* A title and one fact per line. */
 void explained_text(const struct watch *w, const struct database *d, const struct explained *x,
                     struct arena *a, bool color, struct buf *out);

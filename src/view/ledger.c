@@ -5,14 +5,18 @@
 #include "ledger/events.h"
 #include "recover/evidence.h"
 
+#include <assert.h>
+
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out)
 {
-	secrets_document(out, w, r->evidence);
-	secrets_document(out, w, r->before);
-	secrets_document(out, w, r->after);
+	secrets_entry(
+		out, w,
+		&(struct entry_texts){
+			.reason = r->reason, .evidence = r->evidence, .before = r->before, .after = r->after});
 }
 
-void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out)
+/* Its reason, with values masked that its documents mask. */
+static void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out)
 {
 	AUTO_SECRETS secrets = {0};
 	entry_secrets(w, r, &secrets);
@@ -20,30 +24,79 @@ void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf 
 		masked_free_text(w, &secrets, r->reason, out);
 }
 
-void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
-                struct buf *out)
+/* "silent: no sign of life for 2h", or the part that exists. */
+static bool entry_why(const void *row, const struct viewer *v, struct buf *out)
 {
-	const struct {
-		const char *name, *text;
-	} texts[] = {{"at", r->at},       {"database", database},  {"batch", r->batch},
-	             {"watch", r->watch}, {"job", r->job},         {"event", r->event},
-	             {"actor", r->actor}, {"verdict", r->verdict}, {"rule", r->rule}},
-	  documents[] = {{"evidence", r->evidence}, {"before", r->before}, {"after", r->after}};
-	AUTO_BUF reason = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
-	entry_secrets(w, r, &secrets);
-	buf_addf(out, "{\"id\":%lld", (long long)r->id);
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-		json_text(out, texts[i].name, texts[i].text);
-	entry_reason(w, r, &reason);
-	json_text(out, "reason", r->reason ? buf_text(&reason) : NULL);
-	for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
-		buf_addf(out, ",\"%s\":", documents[i].name);
-		masked_document(w, &secrets, documents[i].text, out);
-	}
-	json_number(out, "epoch", r->has_epoch, r->epoch);
-	buf_add(out, "}");
+	const struct ledger_row *r = row;
+	(void)v;
+	buf_add(out, r->verdict ? r->verdict : "");
+	buf_add(out, r->verdict && r->reason ? ": " : "");
+	buf_add(out, r->reason ? r->reason : "");
+	return out->len > 0;
 }
+
+static void row_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	entry_secrets(w, row, out);
+}
+
+#define AT(member) FIELD_AT(struct ledger_row, member)
+/* What happened, and why. */
+static const struct field decision_fields[] = {
+	{"event", AT(event), .about = "see docs/ledger.md"},
+	{"actor", AT(actor), .null = true, .about = "who did it, such as daemon or cli:anna"},
+	{"verdict", AT(verdict), .null = true},
+	{"rule", AT(rule), .null = true, .about = "the rule that chose the remedy"},
+	{"reason", .mask = MASK_WORDS, AT(reason), .null = true},
+	{"evidence", FIELD_DOCUMENT, MASK_VALUES, AT(evidence), .null = true},
+	{"before", FIELD_DOCUMENT, MASK_VALUES, AT(before), .null = true,
+     .about = "columns of the row"},
+	{"after", FIELD_DOCUMENT, MASK_VALUES, AT(after), .null = true},
+	{"epoch", FIELD_NUMBER, AT(epoch), FIELD_HAS(struct ledger_row, has_epoch)},
+	{0},
+};
+static const struct record decision_record = {.fields = decision_fields,
+                                              .size = sizeof(struct ledger_row)};
+
+static const struct field history_fields[] = {
+	{"id", FIELD_NUMBER, AT(id)},
+	{"at", AT(at), .schema = SCHEMA_REF("Time")},
+	{"batch", AT(batch)},
+	{.type = FIELD_MEMBERS, .of = &decision_record},
+	{0},
+};
+
+static const struct field entry_fields[] = {
+	{"id", FIELD_NUMBER, AT(id), .about = "grows; an entry is never changed"},
+	{"at", AT(at), .title = "AT", .schema = SCHEMA_REF("Time")},
+	{"database", .words = field_database, .title = "DATABASE"},
+	{"batch", AT(batch), .about = "what was written together, and is undone together"},
+	{"watch", AT(watch), .title = "WATCH"},
+	{"job", AT(job), .title = "JOB", .about = "its key; * is the watch as a whole"},
+	{.type = FIELD_MEMBERS, .of = &decision_record},
+	{AT(event), .title = "EVENT"},
+	{.words = entry_why, .mask = MASK_WORDS, .title = "WHY"},
+	{AT(actor), .title = "ACTOR"},
+	{AT(batch), .title = "BATCH"},
+	{0},
+};
+#undef AT
+
+const struct record entry_record = {
+	.name = "Entry",
+	.about = "an entry of the ledger",
+	.fields = entry_fields,
+	.size = sizeof(struct ledger_row),
+	.secrets = row_secrets,
+};
+
+const struct record history_entry_record = {
+	.name = "HistoryEntry",
+	.about = "an entry of the ledger, of one job",
+	.fields = history_fields,
+	.size = sizeof(struct ledger_row),
+	.secrets = row_secrets,
+};
 
 void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_filter *filter)
 {
@@ -57,104 +110,82 @@ void ledger_split_job(const struct settings *s, struct arena *a, struct ledger_f
 	filter->job = slash + 1;
 }
 
+/* ---- lines ---- */
+
 /* Longer texts overflow their column, so that one long reason does not widen all lines. */
 #define WIDTH_MAX 60
 
-static void json_line(const struct ledger_lines *l, const struct ledger_line *line, struct buf *out)
+/* The database is shown if there are several. */
+static bool ledger_has_column(const struct ledger_lines *l, const struct field *f)
 {
-	const struct watch *w = settings_watch(l->settings, line->row->watch);
-	AUTO_BUF entry = BUF_INIT;
-	entry_json(w, line->database->name, line->row, &entry);
-	json_visible(out, buf_text(&entry));
-	buf_add(out, "\n");
+	return f->title && (l->settings->ndatabases > 1 || f->words != field_database);
 }
 
-/* "silent: no sign of life for 2h", or the part that exists. */
-static void add_why(struct buf *out, const struct watch *w, const struct ledger_row *r)
+static void cell_of(const struct ledger_lines *l, const struct ledger_line *line,
+                    const struct field *f, struct buf *out)
 {
-	if (r->verdict)
-		buf_add(out, r->verdict);
-	if (r->verdict && r->reason)
-		buf_add(out, ": ");
-	entry_reason(w, r, out);
-}
-
-static const char *or_dash(const char *text)
-{
-	return text && *text ? text : "-";
-}
-
-/* The padded columns; the batch ends the line. */
-static void cells_of(const struct ledger_lines *l, const struct ledger_line *line, struct buf *why,
-                     const char *cells[LEDGER_COLUMNS])
-{
-	const struct ledger_row *r = line->row;
-	bool several = l->settings->ndatabases > 1;
-	buf_clear(why);
-	add_why(why, settings_watch(l->settings, r->watch), r);
-	const char *const all[LEDGER_COLUMNS] = {r->at,
-	                                         several ? line->database->name : NULL,
-	                                         or_dash(r->watch),
-	                                         or_dash(r->job),
-	                                         r->event,
-	                                         or_dash(buf_text(why)),
-	                                         or_dash(r->actor)};
-	memcpy(cells, all, sizeof all);
-}
-
-static const char *const titles[LEDGER_COLUMNS] = {"AT",    "DATABASE", "WATCH", "JOB",
-                                                   "EVENT", "WHY",      "ACTOR"};
-
-static void add_titles(const struct ledger_lines *l, struct buf *out)
-{
-	for (int k = 0; k < LEDGER_COLUMNS; k++) {
-		if (l->widths[k])
-			out_padded(out, titles[k], l->widths[k]);
-		buf_add(out, l->widths[k] ? "  " : "");
-	}
-	buf_add(out, "BATCH\n");
+	struct viewer v =
+		viewer_local(settings_watch(l->settings, line->row->watch), line->database->name);
+	buf_clear(out);
+	if (!field_words(&entry_record, f, line->row, &v, out) || !out->len)
+		buf_add(out, "-");
 }
 
 void ledger_lines_measure(struct ledger_lines *l, const struct ledger_line *lines, int n)
 {
-	const char *cells[LEDGER_COLUMNS];
-	AUTO_BUF why = BUF_INIT;
+	AUTO_BUF cell = BUF_INIT;
 	for (int i = 0; i < n && !l->json; i++) {
-		cells_of(l, &lines[i], &why, cells);
-		for (int k = 0; k < LEDGER_COLUMNS; k++) {
-			int width = cells[k] ? out_width(cells[k]) : 0;
-			int least = cells[k] ? (int)strlen(titles[k]) : 0;
+		int column = 0;
+		for (const struct field *f = entry_fields; !field_is_last(f); f++) {
+			if (!ledger_has_column(l, f))
+				continue;
+			assert(column < LEDGER_COLUMNS_MAX);
+			cell_of(l, &lines[i], f, &cell);
+			int width = out_width(buf_text(&cell)), least = out_width(f->title);
 			width = width < least || width > WIDTH_MAX ? least : width;
-			if (width > l->widths[k])
-				l->widths[k] = width;
+			if (width > l->widths[column])
+				l->widths[column] = width;
+			column++;
 		}
+	}
+}
+
+/* `line` NULL: the titles. The last column is not padded. */
+static void ledger_add_line(const struct ledger_lines *l, const struct ledger_line *line,
+                            struct buf *out)
+{
+	AUTO_BUF cell = BUF_INIT;
+	int column = 0;
+	for (const struct field *f = entry_fields; !field_is_last(f); f++) {
+		if (!ledger_has_column(l, f))
+			continue;
+		bool last = field_is_last(f + 1);
+		if (line)
+			cell_of(l, line, f, &cell);
+		out_padded(out, line ? buf_text(&cell) : f->title, last ? 0 : l->widths[column]);
+		buf_add(out, last ? "\n" : "  ");
+		column++;
 	}
 }
 
 void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, int n,
                        struct buf *out)
 {
-	const char *cells[LEDGER_COLUMNS];
-	AUTO_BUF why = BUF_INIT;
 	ledger_lines_measure(l, lines, n);
 	if (n && !l->json && !l->begun) {
-		add_titles(l, out);
+		ledger_add_line(l, NULL, out);
 		l->begun = true;
 	}
 	for (int i = 0; i < n; i++) {
+		const struct ledger_row *r = lines[i].row;
+		struct viewer v =
+			viewer_local(settings_watch(l->settings, r->watch), lines[i].database->name);
 		if (l->json) {
-			json_line(l, &lines[i], out);
-			continue;
+			record_json(&entry_record, r, &v, out);
+			buf_add(out, "\n");
+		} else {
+			ledger_add_line(l, &lines[i], out);
 		}
-		cells_of(l, &lines[i], &why, cells);
-		for (int k = 0; k < LEDGER_COLUMNS; k++) {
-			if (!cells[k])
-				continue;
-			out_padded(out, cells[k], l->widths[k]);
-			buf_add(out, "  ");
-		}
-		out_padded(out, or_dash(lines[i].row->batch), 0);
-		buf_add(out, "\n");
 	}
 }
 
@@ -206,53 +237,90 @@ void changes_text(const struct watch *w, const char *was_row, const char *is_row
 
 /* ---- incidents ---- */
 
-/* As many as are kept, masked. */
-static int named(const char *const *names, int n, enum role role, struct arena *a, const char **out)
+/* The same incident, with the name of the host as this viewer sees it. */
+static struct incident seen_by(const struct incident *i, const struct viewer *v, struct buf *host)
 {
-	int kept = n < INCIDENT_NAMES ? n : INCIDENT_NAMES;
-	for (int i = 0; i < kept; i++)
-		out[i] = viewer_text(names[i], role, a);
-	return kept;
+	struct incident seen = *i;
+	if (i->host)
+		viewer_text(i->host, v->role, host);
+	seen.host = i->host ? buf_text(host) : NULL;
+	return seen;
+}
+
+static bool incident_what_words(const void *row, const struct viewer *v, struct buf *out)
+{
+	AUTO_BUF host = BUF_INIT;
+	struct incident seen = seen_by(row, v, &host);
+	incident_what(&seen, out);
+	return true;
+}
+
+static bool incident_outcome_words(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	incident_outcome(row, out);
+	return true;
 }
 
 /* "host b lost 3 workers at 03:12:07Z, 41 jobs recovered in 9ms, 1 held" */
-static void add_sentence(const struct incident *i, const char *what, const char *outcome,
-                         struct buf *out)
+static bool incident_sentence(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF at = BUF_INIT, text = BUF_INIT;
+	const struct incident *i = row;
+	AUTO_BUF at = BUF_INIT, outcome = BUF_INIT;
 	time_iso(i->from_us, &at);
-	buf_addf(&text, "%s at %.8sZ%s%s", what, buf_text(&at) + 11, *outcome ? ", " : "", outcome);
-	json_text(out, "sentence", buf_text(&text));
+	incident_outcome(i, &outcome);
+	incident_what_words(row, v, out);
+	buf_addf(out, " at %.8sZ%s%s", buf_text(&at) + 11, outcome.len ? ", " : "", buf_text(&outcome));
+	return true;
 }
 
-void incident_json(const struct incident *i, const char *database, enum role role, struct arena *a,
-                   struct buf *out)
+/* As many as are kept. */
+static const char *ledger_named_watch(const void *row, int i)
 {
-	AUTO_BUF what = BUF_INIT, outcome = BUF_INIT;
-	struct incident seen = *i;
-	const char *workers[INCIDENT_NAMES];
-	seen.host = viewer_text(i->host, role, a);
-	int nworkers = named(i->workers, i->nworkers, role, a, workers);
-	int nwatches = i->nwatches < INCIDENT_NAMES ? i->nwatches : INCIDENT_NAMES;
-	incident_what(&seen, &what);
-	incident_outcome(&seen, &outcome);
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, database);
-	json_time(out, "from", true, i->from_us);
-	json_time(out, "to", true, i->to_us);
-	json_text(out, "what", buf_text(&what));
-	json_text(out, "outcome", buf_text(&outcome));
-	add_sentence(&seen, buf_text(&what), buf_text(&outcome), out);
-	json_text(out, "host", seen.host);
-	json_texts(out, "watches", i->watches, nwatches);
-	json_texts(out, "workers", workers, nworkers);
-	json_number(out, "nworkers", true, i->nworkers);
-	json_text(out, "verdict", i->verdict ? verdict_names[i->verdict] : NULL);
-	json_number(out, "jobs", true, i->jobs);
-	json_number(out, "recovered", true, i->recovered);
-	json_number(out, "failed", true, i->failed);
-	json_number(out, "held", true, i->held);
-	json_number(out, "reported", true, i->left);
-	json_seconds(out, "median_s", i->median_us >= 0, i->median_us);
-	buf_add(out, "}");
+	const struct incident *x = row;
+	return i < x->nwatches && i < INCIDENT_NAMES ? x->watches[i] : NULL;
 }
+
+static const char *named_worker(const void *row, int i)
+{
+	const struct incident *x = row;
+	return i < x->nworkers && i < INCIDENT_NAMES ? x->workers[i] : NULL;
+}
+
+static bool incident_median(const void *row, int64_t *out)
+{
+	*out = ((const struct incident *)row)->median_us;
+	return *out >= 0;
+}
+
+#define AT(member) FIELD_AT(struct incident, member)
+static const struct field incident_fields[] = {
+	{"database", .words = field_database},
+	{"from", FIELD_TIME, AT(from_us)},
+	{"to", FIELD_TIME, AT(to_us)},
+	{"what", .words = incident_what_words, .about = "such as: host b lost 3 workers"},
+	{"outcome", .words = incident_outcome_words, .about = "such as: 41 jobs recovered in 9ms"},
+	{"sentence", .words = incident_sentence, .about = "both, with the time"},
+	{"host", .mask = MASK_IDENTITY, AT(host), .null = true},
+	{"watches", FIELD_TEXTS, .item = ledger_named_watch, .about = "the first of them"},
+	{"workers", FIELD_TEXTS, MASK_IDENTITY, .item = named_worker, .about = "the first of them"},
+	{"nworkers", FIELD_INT, AT(nworkers), .about = "all that were lost"},
+	{"verdict", FIELD_WORD, AT(verdict), .names = verdict_names, .zero_null = true,
+     .about = "of most of its jobs"},
+	{"jobs", FIELD_NUMBER, AT(jobs), .about = "that were found stuck"},
+	{"recovered", FIELD_NUMBER, AT(recovered)},
+	{"failed", FIELD_NUMBER, AT(failed), .about = "of those recovered"},
+	{"held", FIELD_NUMBER, AT(held)},
+	{"reported", FIELD_NUMBER, AT(left), .about = "found stuck and left unchanged"},
+	{"median_s", FIELD_SECONDS, .number = incident_median, .null = true,
+     .about = "from loss to recovery"},
+	{0},
+};
+#undef AT
+
+const struct record incident_record = {
+	.name = "Incident",
+	.about = "what was lost at one time, and what became of its jobs",
+	.fields = incident_fields,
+	.size = sizeof(struct incident),
+};

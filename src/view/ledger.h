@@ -7,18 +7,13 @@
 
 #include "insight/incidents.h"
 #include "ledger/ledger.h"
-#include "recover/masked.h"
-#include "view/output.h"
-#include "view/viewer.h"
+#include "view/record.h"
 #include "watch/settings.h"
 
 /* The values that are masked in its documents. */
 void entry_secrets(const struct watch *w, const struct ledger_row *r, struct secrets *out);
-/* Its reason, with values masked that its documents mask; `w` NULL: nothing is masked. */
-void entry_reason(const struct watch *w, const struct ledger_row *r, struct buf *out);
-/* A complete object. `w` NULL: nothing is masked. */
-void entry_json(const struct watch *w, const char *database, const struct ledger_row *r,
-                struct buf *out);
+/* A struct ledger_row; and the same within the history of its job, without the names of the job. */
+extern const struct record entry_record, history_entry_record;
 /* "was requeued (silent): worker w4 exited (SIGKILL)" */
 void entry_words(const struct watch *w, const struct ledger_row *r, struct buf *out);
 /*
@@ -40,13 +35,13 @@ struct ledger_line {
 	const struct database *database;
 };
 
-#define LEDGER_COLUMNS 7
+#define LEDGER_COLUMNS_MAX 12
 
 /* Columns grow as entries arrive, and never shrink. */
 struct ledger_lines {
 	const struct settings *settings;
 	bool json; /* one object per line */
-	int widths[LEDGER_COLUMNS];
+	int widths[LEDGER_COLUMNS_MAX];
 	bool begun; /* the titles were written */
 };
 
@@ -58,8 +53,7 @@ void ledger_lines_text(struct ledger_lines *l, const struct ledger_line *lines, 
 
 /* ---- incidents ---- */
 
-/* A complete object; hosts and workers are masked for viewers. */
-void incident_json(const struct incident *i, const char *database, enum role role, struct arena *a,
-                   struct buf *out);
+/* A struct incident; hosts and workers are masked for viewers. */
+extern const struct record incident_record;
 
 #endif

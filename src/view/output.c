@@ -78,37 +78,31 @@ void out_title(struct buf *out, bool color, const char *database, const char *wa
 	out_color(out, color, COLOR_BOLD, buf_text(&title));
 }
 
+void state_words(const struct watch *w, const char *state, struct buf *out)
+{
+	const char *name = w ? state_named(w, state) : NULL;
+	if (name && !text_eq(name, state))
+		buf_addf(out, "%s (%s)", name, state);
+	else
+		buf_add(out, state ? state : "");
+}
+
+void when_text(int64_t us, int64_t now_us, struct buf *out)
+{
+	int64_t ahead = us - now_us;
+	if (ahead > -US_PER_S && ahead < US_PER_S) {
+		buf_add(out, "just now");
+		return;
+	}
+	buf_add(out, ahead > 0 ? "in " : "");
+	duration_text(ahead > 0 ? ahead : -ahead, out);
+	buf_add(out, ahead > 0 ? "" : " ago");
+}
+
 void out_print(struct buf *out)
 {
 	fputs(buf_text(out), stdout);
 	buf_release(out);
-}
-
-void json_visible(struct buf *out, const char *json)
-{
-	AUTO_BUF one = BUF_INIT;
-	while (*json) {
-		size_t n = utf8_len(json);
-		n = n ? n : 1;
-		if (n > 1 && utf8_is_control(json)) {
-			/* It is inside quotes: such a character only occurs in a string. */
-			char text[8] = {0};
-			memcpy(text, json, n);
-			buf_clear(&one);
-			buf_add_json(&one, text);
-			buf_addn(out, one.data + 1, one.len - 2);
-		} else {
-			buf_addn(out, json, n);
-		}
-		json += n;
-	}
-}
-
-void out_json(const char *json)
-{
-	AUTO_BUF out = BUF_INIT;
-	json_visible(&out, json);
-	puts(buf_text(&out));
 }
 
 void table_init(struct table *t)
@@ -139,7 +133,7 @@ void table_columns(struct table *t, const char *titles)
 }
 
 /* The text, cut to this many characters. */
-static const char *cut(struct table *t, const char *text)
+static const char *output_cut(struct table *t, const char *text)
 {
 	size_t at = 0;
 	int n = 0;
@@ -160,7 +154,7 @@ void table_cell(struct table *t, enum color color, const char *text)
 	bool first = t->n % t->ncols == 0;
 	const char *copy = text && *text ? arena_strdup(&t->arena, text) : NULL;
 	t->colors[t->n] = color;
-	t->cells[t->n++] = copy && !first && !t->whole ? cut(t, copy) : copy;
+	t->cells[t->n++] = copy && !first && !t->whole ? output_cut(t, copy) : copy;
 }
 
 void table_take(struct table *t, enum color color, struct buf *text)
@@ -182,8 +176,8 @@ static int column_width(const struct table *t, int col)
 }
 
 /* One line; the last cell is not padded. */
-static void print_row(const struct table *t, const int *widths, int first, bool color,
-                      struct buf *out)
+static void output_print_row(const struct table *t, const int *widths, int first, bool color,
+                             struct buf *out)
 {
 	AUTO_BUF cell = BUF_INIT;
 	size_t end = out->len;
@@ -210,9 +204,9 @@ void table_print(const struct table *t, bool color, struct buf *out)
 	assert(t->n % t->ncols == 0);
 	for (int col = 0; col < t->ncols; col++)
 		widths[col] = column_width(t, col);
-	print_row(t, widths, -1, color, out);
+	output_print_row(t, widths, -1, color, out);
 	for (int i = 0; i < t->n; i += t->ncols)
-		print_row(t, widths, i, color, out);
+		output_print_row(t, widths, i, color, out);
 }
 
 /* ---- members of JSON objects ---- */
@@ -231,28 +225,10 @@ void json_text(struct buf *out, const char *name, const char *value)
 	json_value(out, value);
 }
 
-void json_texts(struct buf *out, const char *name, const char *const *texts, int n)
-{
-	buf_addf(out, ",\"%s\":[", name);
-	for (int i = 0; i < n; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, texts[i]);
-	}
-	buf_add(out, "]");
-}
-
 void json_number(struct buf *out, const char *name, bool has, int64_t value)
 {
 	if (has)
 		buf_addf(out, ",\"%s\":%lld", name, (long long)value);
-	else
-		buf_addf(out, ",\"%s\":null", name);
-}
-
-void json_seconds(struct buf *out, const char *name, bool has, int64_t us)
-{
-	if (has)
-		buf_addf(out, ",\"%s\":%.3f", name, (double)us / 1e6);
 	else
 		buf_addf(out, ",\"%s\":null", name);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * output.h: the parts from which all texts and JSON documents are made.
  *
- * The room `view` renders each thing once as JSON (X_json) and once as text (X_text, or a row of a
- * table), for the command line and for HTTP alike. Begin with job.h; story.h, scan.h, ledger.h,
- * status.h and report.h are built the same way. The watch passed in decides what is masked: for a
- * viewer it is a copy that masks more (viewer.h).
+ * The room `view` says once what each thing consists of, for the command line and for HTTP alike.
+ * Begin with record.h, then job.h; story.h, scan.h, ledger.h, status.h and report.h have the tables
+ * of fields of their records. Who reads it (viewer.h) decides what is masked.
  *
  * Foreign text is made visible: nothing in it can control the terminal. Table columns without any
  * value are left out. Values that are too long are cut with "…", except in the first column, which
@@ -14,6 +13,7 @@
 #define VIEW_OUTPUT_H
 
 #include "base/text.h"
+#include "watch/terms.h"
 
 /* Text in a colour, or plain if `on` is false. */
 enum color { COLOR_NONE, COLOR_BOLD, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
@@ -31,10 +31,10 @@ int out_width(const char *text);
 void out_line(struct buf *out, const char *name, int width, const char *text);
 /* "main/pages", in bold. */
 void out_title(struct buf *out, bool color, const char *database, const char *watch);
-/* A JSON document; terminal control is escaped, which does not change its meaning. */
-void json_visible(struct buf *out, const char *json);
-/* The same to stdout, as a line. */
-void out_json(const char *json);
+/* "OCR_PROCESSING (6)", or the state as it is; `w` may be NULL. */
+void state_words(const struct watch *w, const char *state, struct buf *out);
+/* "in 2m", "3m ago" */
+void when_text(int64_t us, int64_t now_us, struct buf *out);
 /* To stdout, and release it. */
 void out_print(struct buf *out);
 
@@ -68,10 +68,7 @@ void table_release(struct table *t);
 void json_value(struct buf *out, const char *value);
 /* ,"name":value; NULL and absent values are null. */
 void json_text(struct buf *out, const char *name, const char *value);
-/* ,"name":["a","b"] */
-void json_texts(struct buf *out, const char *name, const char *const *texts, int n);
 void json_number(struct buf *out, const char *name, bool has, int64_t value);
-void json_seconds(struct buf *out, const char *name, bool has, int64_t us);
 void json_bool(struct buf *out, const char *name, bool value);
 /* As ISO text. */
 void json_time(struct buf *out, const char *name, bool has, int64_t us);

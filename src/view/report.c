@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "insight/run_times.h"
+#include "ledger/events.h"
 #include "recover/masked.h"
 #include "view/output.h"
 
@@ -42,14 +43,14 @@ static void report_clean(struct buf *out, const char *text)
 	}
 }
 
-static void add_name(struct buf *out, const char *name)
+static void report_add_name(struct buf *out, const char *name)
 {
 	buf_addch(out, MARK_NAME);
 	report_clean(out, name && *name ? name : "-");
 	buf_addch(out, MARK_END);
 }
 
-static void add_text(struct buf *out, const char *text)
+static void report_add_text(struct buf *out, const char *text)
 {
 	buf_addch(out, MARK_TEXT);
 	report_clean(out, text);
@@ -80,8 +81,8 @@ static void add_trend(struct buf *out, const struct report *r, int64_t now, int6
 
 /* ---- lines ---- */
 
-static void add_line(struct report_lines *out, struct arena *a, const char *label, bool warns,
-                     struct buf *words)
+static void report_add_line(struct report_lines *out, struct arena *a, const char *label,
+                            bool warns, struct buf *words)
 {
 	assert(out->n < REPORT_LINES_MAX);
 	if (words->len)
@@ -89,7 +90,7 @@ static void add_line(struct report_lines *out, struct arena *a, const char *labe
 	buf_release(words);
 }
 
-static void part(struct buf *out, int64_t n, const char *what)
+static void report_part(struct buf *out, int64_t n, const char *what)
 {
 	if (n == 0)
 		return;
@@ -102,10 +103,8 @@ static void recovered_text(const struct report *r, const struct report_numbers *
                            const struct report_numbers *before, struct buf *out)
 {
 	AUTO_BUF parts = BUF_INIT;
-	part(&parts, now->requeued, "requeued");
-	part(&parts, now->retried, "retry scheduled");
-	part(&parts, now->failed, "ended as failed");
-	part(&parts, now->rollbacks, "to be rolled back");
+	for (int i = 0; i < REMEDY_COUNT; i++)
+		report_part(&parts, now->by_remedy[i], event_named(act_event(i))->label);
 	buf_add_count(out, now->recovered);
 	if (parts.len)
 		buf_addf(out, " (%s)", buf_text(&parts));
@@ -122,10 +121,10 @@ static void top_text(const struct digest_list *t, struct buf *out)
 {
 	for (int i = 0; i < t->n; i++) {
 		buf_add(out, i ? ", " : "");
-		add_name(out, t->items[i].name);
+		report_add_name(out, t->items[i].name);
 		if (t->items[i].also && !text_eq(t->items[i].also, t->items[i].name)) {
 			buf_add(out, " ");
-			add_name(out, t->items[i].also);
+			report_add_name(out, t->items[i].also);
 		}
 		buf_add(out, ": ");
 		buf_add_count(out, t->items[i].n);
@@ -151,7 +150,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 	buf_add(out, w->nholds < w->waiting ? ", the oldest: " : ": ");
 	for (int i = 0; i < w->nholds; i++) {
 		buf_add(out, i ? "; " : "");
-		add_name(out, w->holds[i].job);
+		report_add_name(out, w->holds[i].job);
 		buf_addf(out, " since %.10s", w->holds[i].at);
 		if (w->holds[i].reason) {
 			AUTO_SECRETS secrets = {0};
@@ -159,7 +158,7 @@ static void hold_text(const struct report_watch *w, struct buf *out)
 			secrets_owner(&secrets, w->watch, w->holds[i].owner);
 			masked_free_text(w->watch, &secrets, w->holds[i].reason, &reason);
 			buf_add(out, ", ");
-			add_text(out, buf_text(&reason));
+			report_add_text(out, buf_text(&reason));
 		}
 	}
 }
@@ -178,12 +177,12 @@ static void mistake_text(const struct report_watch *w, struct buf *out)
 	buf_add(out, "): the worker was alive and finished the job");
 }
 
-static void count_line(struct report_lines *out, struct arena *a, const char *label, bool warns,
-                       int64_t n, const char *what)
+static void report_count_line(struct report_lines *out, struct arena *a, const char *label,
+                              bool warns, int64_t n, const char *what)
 {
 	struct buf words = BUF_INIT;
-	part(&words, n, what);
-	add_line(out, a, label, warns, &words);
+	report_part(&words, n, what);
+	report_add_line(out, a, label, warns, &words);
 }
 
 /* What went wrong, or nearly did. */
@@ -191,21 +190,22 @@ static void trouble_lines(const struct report_watch *w, struct arena *a, struct 
 {
 	struct buf mistakes = BUF_INIT, holds = BUF_INIT;
 	hold_text(w, &holds);
-	add_line(out, a, "waiting for an operator", true, &holds);
-	count_line(out, a, "held", false, w->now.held, "put on hold in this period");
-	count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks completed");
-	count_line(out, a, "only reported", false, w->now.reported, "found stuck and not changed");
-	count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");
+	report_add_line(out, a, "waiting for an operator", true, &holds);
+	report_count_line(out, a, "held", false, w->now.held, "put on hold in this period");
+	report_count_line(out, a, "rolled back", false, w->now.rolled_back, "rollbacks completed");
+	report_count_line(out, a, "only reported", false, w->now.reported,
+	                  "found stuck and not changed");
+	report_count_line(out, a, "retries exhausted", true, w->now.exhausted, "had no attempts left");
 	mistake_text(w, &mistakes);
-	add_line(out, a, "false positives", true, &mistakes);
-	count_line(out, a, "late completions", false, w->now.late,
-	           "reported the end of a job that was no longer theirs");
-	count_line(out, a, "workers returned", false, w->now.returned,
-	           "returned after they were declared dead");
-	count_line(out, a, "near misses", false, w->has_near_misses ? w->near_misses : 0,
-	           "were close to their limit, since the daemon was started");
-	count_line(out, a, "brake", true, w->now.brakes,
-	           "times most workers fell silent at once and none was declared dead");
+	report_add_line(out, a, "false positives", true, &mistakes);
+	report_count_line(out, a, "late completions", false, w->now.late,
+	                  "reported the end of a job that was no longer theirs");
+	report_count_line(out, a, "workers returned", false, w->now.returned,
+	                  "returned after they were declared dead");
+	report_count_line(out, a, "near misses", false, w->has_near_misses ? w->near_misses : 0,
+	                  "were close to their limit, since the daemon was started");
+	report_count_line(out, a, "brake", true, w->now.brakes,
+	                  "times most workers fell silent at once and none was declared dead");
 }
 
 static void advice_line(const struct report_watch *w, struct arena *a, struct report_lines *out)
@@ -213,9 +213,9 @@ static void advice_line(const struct report_watch *w, struct arena *a, struct re
 	struct buf words = BUF_INIT;
 	for (int i = 0; i < w->nadvice; i++) {
 		buf_add(&words, i ? "; " : "");
-		add_text(&words, w->advice[i]);
+		report_add_text(&words, w->advice[i]);
 	}
-	add_line(out, a, "thresholds", false, &words);
+	report_add_line(out, a, "thresholds", false, &words);
 }
 
 void report_watch_lines(const struct report *r, const struct report_watch *w, struct arena *a,
@@ -232,28 +232,28 @@ void report_watch_lines(const struct report *r, const struct report_watch *w, st
 	*out = (struct report_lines){0};
 	if (w->no_ledger) {
 		buf_add(&words, w->no_ledger);
-		add_line(out, a, "nothing to report", false, &words);
+		report_add_line(out, a, "nothing to report", false, &words);
 		return;
 	}
 	recovered_text(r, &w->now, &w->before, &words);
-	add_line(out, a, "recovered", false, &words);
+	report_add_line(out, a, "recovered", false, &words);
 	times_text(w, &times);
-	add_line(out, a, "time to recover", false, &times);
+	report_add_line(out, a, "time to recover", false, &times);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		struct buf top = BUF_INIT;
 		bool once = lists[i].top == &w->jobs && w->jobs.n && w->jobs.items[0].n < 2;
 		if (!once) /* no job was recovered more often than another */
 			top_text(lists[i].top, &top);
-		add_line(out, a, lists[i].label, false, &top);
+		report_add_line(out, a, lists[i].label, false, &top);
 	}
 	trouble_lines(w, a, out);
 	top_text(&w->actors, &actors);
-	add_line(out, a, "by hand", false, &actors);
+	report_add_line(out, a, "by hand", false, &actors);
 	advice_line(w, a, out);
 	if (w->missing.code) {
 		struct buf why = BUF_INIT;
-		add_text(&why, w->missing.what);
-		add_line(out, a, "numbers missing", true, &why);
+		report_add_text(&why, w->missing.what);
+		report_add_line(out, a, "numbers missing", true, &why);
 	}
 }
 
@@ -269,18 +269,18 @@ void report_summary_lines(const struct report *r, struct arena *a, struct report
 		waiting += r->watches[i].waiting;
 	}
 	recovered_text(r, &now, &before, &words);
-	add_line(out, a, "recovered", false, &words);
-	count_line(out, a, "waiting", true, waiting, "on hold now");
-	count_line(out, a, "false positives", true, mistakes,
-	           "recovered although the worker was alive");
-	count_line(out, a, "by hand", false, now.by_hand, "done by operators");
+	report_add_line(out, a, "recovered", false, &words);
+	report_count_line(out, a, "waiting", true, waiting, "on hold now");
+	report_count_line(out, a, "false positives", true, mistakes,
+	                  "recovered although the worker was alive");
+	report_count_line(out, a, "by hand", false, now.by_hand, "done by operators");
 	for (int i = 0; i < r->nlost; i++) {
 		buf_add(&lost, i ? "; " : "");
-		add_name(&lost, r->lost[i].database);
+		report_add_name(&lost, r->lost[i].database);
 		buf_add(&lost, " ");
-		add_text(&lost, r->lost[i].failure.what);
+		report_add_text(&lost, r->lost[i].failure.what);
 	}
-	add_line(out, a, "not reported", true, &lost);
+	report_add_line(out, a, "not reported", true, &lost);
 }
 
 /* ---- titles and charts ---- */
@@ -302,7 +302,7 @@ void report_heading(const struct report_watch *w, struct buf *out)
 	buf_addch(out, MARK_END);
 	if (w->watch->label) {
 		buf_add(out, " ");
-		add_text(out, w->watch->label);
+		report_add_text(out, w->watch->label);
 	}
 }
 

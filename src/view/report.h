@@ -5,13 +5,19 @@
 #define VIEW_REPORT_H
 
 #include "insight/report.h"
+#include "view/record.h"
 
 extern const char *const report_form_names[]; /* by enum report_form; ends with NULL */
 enum report_form { REPORT_TEXT, REPORT_MARKDOWN, REPORT_HTML, REPORT_JSON, REPORT_FORMS };
 
+/* A report, and the sums over its watches. */
+struct report_view {
+	struct report report;
+	struct report_numbers now, before;
+};
+
 /* The form of that name, as enum report_form; -1: there is none. */
 int report_form_named(const char *name);
-void report_render(enum report_form form, const struct report *r, struct buf *out);
 /* "text/html; charset=utf-8" */
 const char *report_type(enum report_form form);
 

@@ -6,9 +6,9 @@
  * still replaced by look-alikes, because some chat services process <!channel> and links before
  * Markdown.
  */
+#include "view/report_forms.h"
+
 #include "base/clock.h"
-#include "recover/masked.h"
-#include "view/output.h"
 #include "view/report.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ struct form {
 };
 
 /* A bar on the scale of the highest day; a day with any value shows something. */
-static void bar(int64_t n, int64_t peak, int width, struct buf *out)
+static void report_forms_bar(int64_t n, int64_t peak, int width, struct buf *out)
 {
 	int64_t blocks = (n * width + peak - 1) / peak;
 	for (int64_t i = 0; i < blocks; i++)
@@ -37,7 +37,7 @@ static void bar(int64_t n, int64_t peak, int width, struct buf *out)
 #define LABEL_WIDTH 20
 #define TEXT_BAR 40
 
-static void plain(struct buf *out, const char *text, size_t n)
+static void report_forms_plain(struct buf *out, const char *text, size_t n)
 {
 	buf_addn(out, text, n);
 }
@@ -52,7 +52,7 @@ static void text_days(const struct report_watch *w, struct buf *out)
 	for (int i = 0; i < w->ndays; i++) {
 		const struct report_day *d = &w->days[i];
 		buf_addf(out, "  %s  ", d->day);
-		bar(d->recovered, report_peak(w), TEXT_BAR, out);
+		report_forms_bar(d->recovered, report_peak(w), TEXT_BAR, out);
 		if (d->held)
 			buf_addf(out, ", held %lld", (long long)d->held);
 		if (d->reported)
@@ -97,7 +97,7 @@ static void markdown_days(const struct report_watch *w, struct buf *out)
 	buf_add(out, "\n```\n");
 	for (int i = 0; i < w->ndays; i++) {
 		buf_addf(out, "%s ", w->days[i].day);
-		bar(w->days[i].recovered, report_peak(w), MARKDOWN_BAR, out);
+		report_forms_bar(w->days[i].recovered, report_peak(w), MARKDOWN_BAR, out);
 		buf_add(out, "\n");
 	}
 	buf_add(out, "```\n");
@@ -182,7 +182,7 @@ static void html_days(const struct report_watch *w, struct buf *out)
 static const struct form forms[] = {
 	[REPORT_TEXT] =
 		{
-			.style = {"", "", plain, plain},
+			.style = {"", "", report_forms_plain, report_forms_plain},
 			.begin = "defib report, ",
 			.title_end = "\n",
 			.heading = "\n",
@@ -219,33 +219,34 @@ static const struct form forms[] = {
 		},
 };
 
-static void add(struct buf *out, const char *piece)
+static void report_forms_add(struct buf *out, const char *piece)
 {
 	buf_add(out, piece ? piece : "");
 }
 
-static void add_lines(const struct form *f, const struct report_lines *lines, struct buf *out)
+static void report_forms_add_lines(const struct form *f, const struct report_lines *lines,
+                                   struct buf *out)
 {
-	add(out, f->lines);
+	report_forms_add(out, f->lines);
 	for (int i = 0; i < lines->n; i++) {
 		f->line(&lines->items[i], out);
 		report_write(out, &f->style, lines->items[i].words);
-		add(out, f->line_end);
+		report_forms_add(out, f->line_end);
 	}
-	add(out, f->lines_end);
+	report_forms_add(out, f->lines_end);
 }
 
-static void add_watch(const struct form *f, const struct report *r, const struct report_watch *w,
-                      struct arena *a, struct buf *out)
+static void report_forms_add_watch(const struct form *f, const struct report *r,
+                                   const struct report_watch *w, struct arena *a, struct buf *out)
 {
 	struct report_lines lines;
 	AUTO_BUF heading = BUF_INIT;
 	report_heading(w, &heading);
-	add(out, f->heading);
+	report_forms_add(out, f->heading);
 	report_write(out, &f->style, buf_text(&heading));
-	add(out, f->heading_end);
+	report_forms_add(out, f->heading_end);
 	report_watch_lines(r, w, a, &lines);
-	add_lines(f, &lines, out);
+	report_forms_add_lines(f, &lines, out);
 	if (!w->no_ledger)
 		f->days(w, out);
 }
@@ -254,154 +255,213 @@ static void write_document(const struct form *f, const struct report *r, struct 
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct report_lines lines;
-	add(out, f->head);
-	add(out, f->begin);
+	report_forms_add(out, f->head);
+	report_forms_add(out, f->begin);
 	report_span(r, out);
-	add(out, f->title_end);
+	report_forms_add(out, f->title_end);
 	report_summary_lines(r, &a, &lines);
-	add_lines(f, &lines, out);
+	report_forms_add_lines(f, &lines, out);
 	for (int i = 0; i < r->nwatches; i++)
-		add_watch(f, r, &r->watches[i], &a, out);
-	add(out, f->end);
+		report_forms_add_watch(f, r, &r->watches[i], &a, out);
+	report_forms_add(out, f->end);
 }
 
 /* ---- JSON ---- */
 
-#define N(member) offsetof(struct report_numbers, member)
-static const struct {
-	const char *name;
-	size_t offset;
-} numbers[] = {
-	{"detected", N(detected)},
-	{"recovered", N(recovered)},
-	{"requeued", N(requeued)},
-	{"retried", N(retried)},
-	{"failed", N(failed)},
-	{"rollbacks", N(rollbacks)},
-	{"recovered_by_hand", N(recovered_by_hand)},
-	{"rolled_back", N(rolled_back)},
-	{"held", N(held)},
-	{"reported", N(reported)},
+#define N(member) FIELD_NUMBER, FIELD_AT(struct report_numbers, member)
+/* Remedies that recover a job. */
+#define OF_RECOVERED(id, count) {count, N(by_remedy[REMEDY_##id])},
+#define OF_HELD(id, count)
+#define OF_LEFT(id, count)
+#define OF_REMEDY(id, name, by_hand, marks, event, outcome, count, ...) OF_##outcome(id, count)
+/* clang-format off */
+static const struct field numbers_fields[] = {
+	{"detected", N(detected), .about = "found stuck"},
+	{"recovered", N(recovered), .about = "the sum over the remedies that follow"},
+	REMEDY_LIST(OF_REMEDY)
+	{"recovered_by_hand", N(recovered_by_hand), .about = "of the recovered: by an operator"},
+	{"rolled_back", N(rolled_back), .about = "rollbacks that were completed"},
+	{"held", N(held), .about = "put on hold"},
+	{"reported", N(reported), .about = "found stuck and left unchanged"},
 	{"retries_exhausted", N(exhausted)},
 	{"late_completions", N(late)},
 	{"workers_returned", N(returned)},
 	{"changed_meanwhile", N(changed)},
 	{"brakes", N(brakes)},
-	{"by_hand", N(by_hand)},
+	{"by_hand", N(by_hand), .about = "acts of operators"},
+	{0},
+};
+/* clang-format on */
+#undef N
+static const struct record numbers_record = {.fields = numbers_fields,
+                                             .size = sizeof(struct report_numbers)};
+
+#define N(member) FIELD_NUMBER, FIELD_AT(struct report_day, member)
+static const struct field day_fields[] = {
+	{"day", FIELD_CHARS, FIELD_AT(struct report_day, day)},
+	{"recovered", N(recovered)},
+	{"held", N(held)},
+	{"reported", N(reported)},
+	{0},
 };
 #undef N
+static const struct record day_record = {.fields = day_fields, .size = sizeof(struct report_day)};
 
-/* {"recovered":…}, without its first comma. */
-static void add_numbers(const struct report_numbers *n, struct buf *out)
+static bool times_median(const void *row, int64_t *out)
 {
-	buf_add(out, "{");
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		buf_addf(out, "%s\"%s\":%lld", i ? "," : "", numbers[i].name,
-		         (long long)*(const int64_t *)((const char *)n + numbers[i].offset));
-	buf_add(out, "}");
+	*out = ((const struct digest_times *)row)->median_us;
+	return ((const struct digest_times *)row)->n > 0;
 }
 
-static void add_both(const struct report_numbers *now, const struct report_numbers *before,
-                     struct buf *out)
+static bool times_longest(const void *row, int64_t *out)
 {
-	buf_add(out, ",\"now\":");
-	add_numbers(now, out);
-	buf_add(out, ",\"before\":");
-	add_numbers(before, out);
+	*out = ((const struct digest_times *)row)->worst_us;
+	return ((const struct digest_times *)row)->n > 0;
 }
 
-static void add_days(const struct report_watch *w, struct buf *out)
-{
-	buf_add(out, ",\"days\":[");
-	for (int i = 0; i < w->ndays; i++)
-		buf_addf(out, "%s\n{\"day\":\"%s\",\"recovered\":%lld,\"held\":%lld,\"reported\":%lld}",
-		         i ? "," : "", w->days[i].day, (long long)w->days[i].recovered,
-		         (long long)w->days[i].held, (long long)w->days[i].reported);
-	buf_add(out, "]");
-}
+static const struct field times_fields[] = {
+	{"n", FIELD_NUMBER, FIELD_AT(struct digest_times, n)},
+	{"median_s", FIELD_SECONDS, .number = times_median, .null = true},
+	{"longest_s", FIELD_SECONDS, .number = times_longest, .null = true},
+	{0},
+};
+static const struct record times_record = {.fields = times_fields,
+                                           .size = sizeof(struct digest_times)};
 
-/* ,"kinds":[{"n":2,"kind":"crawl"}]; `also` NULL: one name only. */
-static void add_top(const char *list, const struct digest_list *t, const char *name,
-                    const char *also, struct buf *out)
-{
-	buf_addf(out, ",\"%s\":[", list);
-	for (int i = 0; i < t->n; i++) {
-		buf_addf(out, "%s{\"n\":%lld", i ? "," : "", (long long)t->items[i].n);
-		json_text(out, name, t->items[i].name);
-		if (also)
-			json_text(out, also, t->items[i].also);
-		buf_add(out, "}");
+/* The most frequent of something, and how often. */
+#define COUNT                                                                                      \
+	{                                                                                              \
+		"n", FIELD_NUMBER, FIELD_AT(struct digest_count, n)                                        \
 	}
-	buf_add(out, "]");
-}
-
-static void add_holds(const struct report_watch *w, struct buf *out)
-{
-	json_number(out, "waiting", true, w->waiting);
-	buf_add(out, ",\"holds\":[");
-	for (int i = 0; i < w->nholds; i++) {
-		buf_addf(out, "%s{\"job\":", i ? "," : "");
-		buf_add_json(out, w->holds[i].job);
-		json_text(out, "at", w->holds[i].at);
-		json_text(out, "cause", w->holds[i].cause);
-		AUTO_SECRETS secrets = {0};
-		secrets_owner(&secrets, w->watch, w->holds[i].owner);
-		masked_member(w->watch, &secrets, "reason", w->holds[i].reason, out);
-		buf_add(out, "}");
+#define NAME FIELD_AT(struct digest_count, name), .null = true
+#define ALSO FIELD_AT(struct digest_count, also), .null = true
+static const struct field cause_fields[] = {COUNT, {"verdict", NAME}, {"rule", ALSO}, {0}};
+static const struct field top_kind_fields[] = {COUNT, {"kind", NAME}, {0}};
+static const struct field owner_fields[] = {COUNT, {"owner", FIELD_TEXT, MASK_OWNER, NAME}, {0}};
+static const struct field top_job_fields[] = {COUNT, {"job", NAME}, {0}};
+static const struct field actor_fields[] = {COUNT, {"actor", NAME}, {"event", ALSO}, {0}};
+#undef COUNT
+#undef NAME
+#undef ALSO
+#define TOP(rows)                                                                                  \
+	{                                                                                              \
+		.fields = (rows), .size = sizeof(struct digest_count)                                      \
 	}
-	buf_add(out, "]");
+static const struct record cause_record = TOP(cause_fields);
+static const struct record top_kind_record = TOP(top_kind_fields);
+static const struct record owner_record = TOP(owner_fields);
+static const struct record top_job_record = TOP(top_job_fields);
+static const struct record actor_record = TOP(actor_fields);
+#undef TOP
+
+#define AT(member) FIELD_AT(struct held_job, member)
+static const struct field held_fields[] = {
+	{"job", AT(job)},
+	{"at", AT(at)},
+	{"cause", AT(cause)},
+	{"reason", FIELD_TEXT, MASK_WORDS, AT(reason), .null = true},
+	{0},
+};
+#undef AT
+
+static void held_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_owner(out, w, ((const struct held_job *)row)->owner);
 }
 
-static void json_watch(const struct report_watch *w, struct buf *out)
+const struct record held_record = {
+	.name = "HeldJob",
+	.about = "a job on hold",
+	.fields = held_fields,
+	.size = sizeof(struct held_job),
+	.secrets = held_secrets,
+};
+
+static void report_forms_watch_of(const void *row, struct viewer *v)
 {
-	bool timed = w->times.n > 0;
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, w->watch->name);
-	json_text(out, "database", w->database->name);
-	json_text(out, "label", w->watch->label);
-	json_text(out, "group", w->watch->group);
-	json_text(out, "no_ledger", w->no_ledger);
-	json_text(out, "missing", w->missing.code ? w->missing.what : NULL);
-	add_both(&w->now, &w->before, out);
-	add_days(w, out);
-	buf_addf(out, ",\"time_to_recover\":{\"n\":%lld", (long long)w->times.n);
-	json_seconds(out, "median_s", timed, w->times.median_us);
-	json_seconds(out, "longest_s", timed, w->times.worst_us);
-	buf_add(out, "}");
-	add_top("causes", &w->causes, "verdict", "rule", out);
-	add_top("kinds", &w->kinds, "kind", NULL, out);
-	add_top("owners", &w->owners, "owner", NULL, out);
-	add_top("jobs", &w->jobs, "job", NULL, out);
-	add_top("actions", &w->actors, "actor", "event", out);
-	json_number(out, "false_positives", true, w->mistakes);
-	json_number(out, "near_misses", w->has_near_misses, w->near_misses);
-	add_holds(w, out);
-	json_texts(out, "advice", w->advice, w->nadvice);
-	buf_add(out, "}");
+	v->watch = ((const struct report_watch *)row)->watch;
+	v->database = ((const struct report_watch *)row)->database->name;
 }
+
+static const char *watch_label(const void *row)
+{
+	return ((const struct report_watch *)row)->watch->label;
+}
+
+static const char *watch_group(const void *row)
+{
+	return ((const struct report_watch *)row)->watch->group;
+}
+
+#define AT(member) FIELD_AT(struct report_watch, member)
+#define N(member) FIELD_N(struct report_watch, member)
+static const struct field watch_fields[] = {
+	{"watch", .words = field_watch},
+	{"database", .words = field_database},
+	{"label", .text = watch_label, .null = true},
+	{"group", .text = watch_group, .null = true},
+	{"no_ledger", AT(no_ledger), .null = true, .about = "why there is nothing to report"},
+	{"missing", FIELD_FAILURE, AT(missing), .about = "what is missing from the numbers"},
+	{"now", FIELD_RECORD, AT(now), .of = &numbers_record, .about = "in this period"},
+	{"before", FIELD_RECORD, AT(before), .of = &numbers_record, .about = "in the one before it"},
+	{"days", FIELD_LIST, AT(days), N(ndays), .of = &day_record},
+	{"time_to_recover", FIELD_RECORD, AT(times), .of = &times_record},
+	{"causes", FIELD_LIST, AT(causes.items), N(causes.n), .of = &cause_record},
+	{"kinds", FIELD_LIST, AT(kinds.items), N(kinds.n), .of = &top_kind_record},
+	{"owners", FIELD_LIST, AT(owners.items), N(owners.n), .of = &owner_record},
+	{"jobs", FIELD_LIST, AT(jobs.items), N(jobs.n), .of = &top_job_record},
+	{"actions", FIELD_LIST, AT(actors.items), N(actors.n), .of = &actor_record},
+	{"false_positives", FIELD_NUMBER, AT(mistakes), .about = "recoveries whose worker was alive"},
+	{"near_misses", FIELD_NUMBER, AT(near_misses), FIELD_HAS(struct report_watch, has_near_misses)},
+	{"waiting", FIELD_NUMBER, AT(waiting), .about = "current holds"},
+	{"holds", FIELD_LIST, AT(holds), N(nholds), .of = &held_record, .about = "the oldest of them"},
+	{"advice", FIELD_TEXTS, AT(advice), N(nadvice)},
+	{0},
+};
+#undef AT
+#undef N
+
+static const struct record watch_record = {
+	.fields = watch_fields, .size = sizeof(struct report_watch), .of = report_forms_watch_of};
+
+static const struct field lost_fields[] = {
+	{"database", FIELD_AT(struct report_lost, database)},
+	{"because", FIELD_FAILURE, FIELD_AT(struct report_lost, failure)},
+	{0},
+};
+static const struct record lost_record = {.fields = lost_fields,
+                                          .size = sizeof(struct report_lost)};
+
+#define AT(member) FIELD_AT(struct report_view, member)
+#define N(member) FIELD_N(struct report_view, member)
+static const struct field report_fields[] = {
+	{"from", FIELD_TIME, AT(report.period.from_us)},
+	{"to", FIELD_TIME, AT(report.period.to_us)},
+	{"now", FIELD_RECORD, AT(now), .of = &numbers_record, .about = "in this period"},
+	{"before", FIELD_RECORD, AT(before), .of = &numbers_record, .about = "in the one before it"},
+	{"watches", FIELD_LIST, AT(report.watches), N(report.nwatches), .of = &watch_record},
+	{"not_reported", FIELD_LIST, AT(report.lost), N(report.nlost), .of = &lost_record,
+     .about = "databases that could not be read"},
+	{0},
+};
+#undef AT
+#undef N
+
+const struct record report_record = {
+	.name = "Report",
+	.about = "what happened to the watches in a period",
+	.fields = report_fields,
+	.size = sizeof(struct report_view),
+};
 
 static void report_json(const struct report *r, struct buf *out)
 {
-	struct report_numbers now, before;
-	report_total(r, &now, &before);
-	buf_add(out, "{\"from\":\"");
-	time_iso(r->period.from_us, out);
-	buf_add(out, "\"");
-	json_time(out, "to", true, r->period.to_us);
-	add_both(&now, &before, out);
-	buf_add(out, ",\"watches\":[");
-	for (int i = 0; i < r->nwatches; i++) {
-		buf_add(out, i ? ",\n" : "\n");
-		json_watch(&r->watches[i], out);
-	}
-	buf_add(out, "],\"not_reported\":[");
-	for (int i = 0; i < r->nlost; i++) {
-		buf_addf(out, "%s{\"database\":", i ? "," : "");
-		buf_add_json(out, r->lost[i].database);
-		json_text(out, "because", r->lost[i].failure.what);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]}\n");
+	/* Each watch is the viewer's own copy. */
+	const struct viewer v = viewer_local(NULL, NULL);
+	struct report_view view = {.report = *r};
+	report_total(r, &view.now, &view.before);
+	record_json(&report_record, &view, &v, out);
+	buf_add(out, "\n");
 }
 
 void report_render(enum report_form form, const struct report *r, struct buf *out)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/scan.h"
 
+#include "ledger/seen.h"
+
+#include <inttypes.h>
+
 #include "recover/evidence.h"
 #include "view/job.h"
 #include "view/ledger.h"
@@ -13,57 +17,160 @@ void scan_begin_json(const struct watch *w, const struct database *d, struct buf
 	buf_add(out, ",\"jobs\":[");
 }
 
+#define CAND(row) ((const struct candidate *)(row))
+
+static void candidate_key(const void *row, const struct viewer *v, struct buf *out)
+{
+	key_value_json(v->watch, CAND(row)->facts.job, out);
+}
+
+static bool blocker_seconds(const void *row, int64_t *out)
+{
+	*out = CAND(row)->blocker_s;
+	return CAND(row)->blocker_pid != 0;
+}
+
+static void candidate_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_facts(out, w, &CAND(row)->facts);
+}
+
+#define AT(member) FIELD_AT(struct candidate, member)
+#define HAS(member) FIELD_HAS(struct candidate, member)
+static const struct field candidate_fields[] = {
+	{"key", FIELD_JSON, .json = candidate_key, .schema = KEY_SCHEMA},
+	{"verdict", FIELD_WORD, AT(judgement.verdict), .names = verdict_names,
+     .schema = SCHEMA_REF("Verdict")},
+	{"remedy", FIELD_WORD, AT(decision.remedy), .names = remedy_names,
+     .schema = SCHEMA_REF("Remedy")},
+	{"rule", FIELD_CHARS, AT(decision.rule), .null = true,
+     .about = "the rule that chose the remedy"},
+	{"outcome", FIELD_WORD, AT(outcome), .names = outcome_names, .schema = SCHEMA_REF("Outcome")},
+	{"evidence", FIELD_DOCUMENT, MASK_VALUES, AT(evidence), .null = true,
+     .about = "what was compared with what"},
+	{"silent_s", FIELD_SECONDS, AT(judgement.measured_us), HAS(judgement.measured),
+     .about = "silence, or run time"},
+	{"owner", FIELD_TEXT, MASK_OWNER, AT(facts.owner), .null = true},
+	{"attempt", FIELD_NUMBER, AT(facts.attempts), HAS(facts.has_attempts)},
+	{"locked_by_pid", FIELD_NUMBER, AT(blocker_pid), .zero_null = true, .optional = true,
+     .about = "the session that has locked its row"},
+	{"locked_for_s", FIELD_NUMBER, .number = blocker_seconds, .optional = true},
+	{"refusal", .mask = MASK_WORDS, AT(refusal), .optional = true, .about = "why it was refused"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record candidate_record = {
+	.name = "ScannedJob",
+	.about = "a stuck job, and what was done with it",
+	.fields = candidate_fields,
+	.size = sizeof(struct candidate),
+	.secrets = candidate_secrets,
+};
+
 void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out)
 {
-	AUTO_BUF owner = BUF_INIT;
-	buf_add(out, "{\"key\":");
-	key_value_json(w, c->facts.job, out);
-	json_text(out, "verdict", verdict_names[c->judgement.verdict]);
-	json_text(out, "remedy", remedy_names[c->decision.remedy]);
-	json_text(out, "rule", c->decision.rule);
-	json_text(out, "outcome", outcome_names[c->outcome]);
-	buf_addf(out, ",\"evidence\":%s", c->evidence);
-	json_seconds(out, "silent_s", c->judgement.measured, c->judgement.measured_us);
-	if (c->facts.owner)
-		shown_owner(w, c->facts.owner, &owner);
-	json_text(out, "owner", c->facts.owner ? buf_text(&owner) : NULL);
-	json_number(out, "attempt", c->facts.has_attempts, c->facts.attempts);
-	if (c->blocker_pid) {
-		json_number(out, "locked_by_pid", true, c->blocker_pid);
-		json_number(out, "locked_for_s", true, c->blocker_s);
-	}
-	if (c->refusal)
-		json_text(out, "refusal", c->refusal);
-	buf_add(out, "}");
+	const struct viewer v = viewer_local(w, NULL);
+	record_json(&candidate_record, c, &v, out);
 }
+
+/* ---- a scan ---- */
+
+static const char *scan_ledger_off(const void *row)
+{
+	const struct scan_result *r = row;
+	return !r->ledger && r->ledger_off[0] ? r->ledger_off : NULL;
+}
+
+static const char *scan_error_class(const void *row)
+{
+	const struct failure *f = &((const struct scan_result *)row)->failure;
+	return f->code ? defib_err_name(f->code) : NULL;
+}
+
+#define AT(member) FIELD_AT(struct scan_result, member)
+static const struct field scan_fields[] = {
+	{"running", FIELD_NUMBER, AT(running)},
+	{"found", FIELD_NUMBER, AT(found), .about = "stuck jobs that were examined"},
+	{.type = FIELD_COUNTS, AT(outcomes), .names = outcome_names, .n = OUTCOME_COUNT},
+	{"running_capped", FIELD_BOOL, AT(running_capped), .about = "the count is a lower bound"},
+	{"never_seen_running", FIELD_BOOL, AT(never_seen),
+     .about = "none is running, and no record says that one ever was"},
+	{"row_security", FIELD_BOOL, AT(row_security), .about = "then: it applies to this role"},
+	{"stuck", FIELD_NUMBER, AT(stuck), .about = "more than found if there is a limit"},
+	{"limited", FIELD_BOOL, AT(limited), .about = "it stopped at the limit"},
+	{"remembered", FIELD_NUMBER, AT(seen.kept), FIELD_HAS(struct scan_result, seen.asked),
+     .about = "values since when they are the same; null: the watch does not ask for that"},
+	{"batch", FIELD_CHARS, AT(batch), .null = true, .about = "to undo it; null: nothing was done"},
+	{"ledger_off", .text = scan_ledger_off, .null = true,
+     .about = "why the ledger was not written"},
+	{"took_ms", FIELD_MS, AT(took_us)},
+	{"error", FIELD_FAILURE, AT(failure)},
+	{"error_class", .text = scan_error_class, .null = true},
+	{0},
+};
+#undef AT
+
+void scan_seen_text(const struct seen_result *r, bool fix, struct buf *out)
+{
+	if (r->off && r->why[0])
+		buf_addf(out, "nothing can be remembered (%s): progress and time in a state are not known",
+		         r->why);
+	else if (!fix && (r->off || r->first))
+		buf_add(out, "progress and time in a state are not known yet: that takes two looks by a "
+		             "daemon or by scan --fix, which remember what they see");
+	else if (r->first)
+		buf_addf(out, "first look at %" PRId64 " values; the next one can tell which are the same",
+		         r->kept);
+	else if (r->bounded)
+		buf_addf(out,
+		         "more than %d jobs are running: progress and time in a state are only known "
+		         "of the first %d by key",
+		         SEEN_MOST, SEEN_MOST);
+}
+
+const struct record scan_record = {
+	.name = "ScannedWatch",
+	.about = "what a scan found and did",
+	.fields = scan_fields,
+	.size = sizeof(struct scan_result),
+};
+
+struct scan_counts {
+	int64_t running, found, outcomes[OUTCOME_COUNT];
+};
+
+#define AT(member) FIELD_AT(struct scan_counts, member)
+static const struct field counts_fields[] = {
+	{"running", FIELD_NUMBER, AT(running)},
+	{"found", FIELD_NUMBER, AT(found)},
+	{.type = FIELD_COUNTS, AT(outcomes), .names = outcome_names, .n = OUTCOME_COUNT},
+	{0},
+};
+#undef AT
 
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out)
 {
-	buf_addf(out, "\"running\":%lld,\"found\":%lld", (long long)running, (long long)found);
-	for (int i = 0; i < OUTCOME_COUNT; i++)
-		json_number(out, outcome_names[i], true, outcomes[i]);
+	static const struct record counts_record = {.fields = counts_fields,
+	                                            .size = sizeof(struct scan_counts)};
+	const struct viewer v = viewer_local(NULL, NULL);
+	struct scan_counts counts = {.running = running, .found = found};
+	memcpy(counts.outcomes, outcomes, sizeof counts.outcomes);
+	record_json_members(&counts_record, &counts, &v, out);
 }
 
 void scan_end_json(const struct scan_result *r, struct buf *out)
 {
-	buf_add(out, "],");
-	scan_counts_json(r->running, r->found, r->outcomes, out);
-	json_bool(out, "running_capped", r->running_capped);
-	json_bool(out, "never_seen_running", r->never_seen);
-	json_bool(out, "row_security", r->row_security);
-	json_number(out, "stuck", true, r->stuck);
-	json_bool(out, "limited", r->limited);
-	json_text(out, "batch", r->batch[0] ? r->batch : NULL);
-	json_text(out, "ledger_off", r->ledger || !r->ledger_off[0] ? NULL : r->ledger_off);
-	buf_addf(out, ",\"took_ms\":%.3f", (double)r->took_us / 1000);
-	json_text(out, "error", r->failure.code ? r->failure.what : NULL);
-	json_text(out, "error_class", r->failure.code ? defib_err_name(r->failure.code) : NULL);
+	const struct viewer v = viewer_local(NULL, NULL);
+	buf_add(out, "]");
+	record_json_members(&scan_record, r, &v, out);
 	buf_add(out, "}");
 }
 
 /* ---- one job as text ---- */
 
-static void add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
+static void scan_add_shown(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	for (int i = 0; i < w->show.n; i++) {
 		if (!c->facts.show[i])
@@ -81,8 +188,10 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 		buf_addf(out, "%slocked by pid %lld for %llds", out->len ? " " : "",
 		         (long long)c->blocker_pid, (long long)c->blocker_s);
 	if (c->refusal) {
+		AUTO_SECRETS secrets = {0};
+		secrets_facts(&secrets, w, &c->facts);
 		buf_add(out, out->len ? " " : "");
-		masked_free_text(w, NULL, c->refusal, out);
+		masked_free_text(w, &secrets, c->refusal, out);
 	}
 }
 
@@ -90,7 +199,7 @@ static void add_shown(const struct watch *w, const struct candidate *c, struct b
 static void candidate_words(const struct watch *w, const struct candidate *c, struct buf *out)
 {
 	AUTO_BUF change = BUF_INIT;
-	add_shown(w, c, out);
+	scan_add_shown(w, c, out);
 	changes_text(w, c->before, c->after, false, &change);
 	if (change.len)
 		buf_addf(out, "%s%s", out->len ? "  " : "", buf_text(&change));
@@ -227,28 +336,93 @@ static void act_detail(const struct watch *w, const struct candidate *c, struct 
 	candidate_words(w, &plain, out);
 }
 
-void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
-                  struct buf *out)
+#define ACTED(row) (((const struct acted_job *)(row))->candidate)
+
+static bool acted_name(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF job = BUF_INIT, detail = BUF_INIT;
-	job_qualified(w, c->facts.job, &job);
-	act_detail(w, c, &detail);
-	buf_add(out, "{\"job\":");
-	buf_add_json(out, buf_text(&job));
-	json_text(out, "outcome", c->outcome == good ? "done" : outcome_names[c->outcome]);
-	json_text(out, "detail", detail.len ? buf_text(&detail) : NULL);
-	masked_member(w, NULL, "refusal", c->refusal, out);
-	masked_member(w, NULL, "warning", c->refusal ? NULL : c->warning, out);
-	buf_add(out, "}");
+	job_qualified(v->watch, ACTED(row)->facts.job, out);
+	return true;
 }
+
+static const char *acted_outcome(const void *row)
+{
+	const struct acted_job *x = row;
+	return ACTED(x)->outcome == x->good ? "done" : outcome_names[ACTED(x)->outcome];
+}
+
+static bool acted_detail(const void *row, const struct viewer *v, struct buf *out)
+{
+	act_detail(v->watch, ACTED(row), out);
+	return out->len > 0;
+}
+
+static bool acted_refusal(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	refusal_sentence(ACTED(row), out);
+	return ACTED(row)->refusal != NULL;
+}
+
+static const char *acted_next(const void *row)
+{
+	const struct acted_job *x = row;
+	return refusal_next(ACTED(x), x->caller);
+}
+
+static const char *acted_warning(const void *row)
+{
+	const struct candidate *c = ACTED(row);
+	return c->refusal ? NULL : c->warning;
+}
+
+static void acted_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_facts(out, w, &ACTED(row)->facts);
+}
+
+static const struct field acted_fields[] = {
+	{"job", .words = acted_name, .about = "as commands name it: pages/17"},
+	{"outcome", .text = acted_outcome, .schema = SCHEMA_REF("Outcome")},
+	{"detail", .mask = MASK_WORDS, .words = acted_detail, .null = true},
+	{"refusal", .mask = MASK_WORDS, .words = acted_refusal, .null = true},
+	{"next", .text = acted_next, .null = true, .about = "what can be done about the refusal"},
+	{"warning", .mask = MASK_WORDS, .text = acted_warning, .null = true,
+     .about = "a side effect to know of"},
+	{0},
+};
+
+const struct record acted_record = {
+	.name = "ActedJob",
+	.about = "a job that was acted on",
+	.fields = acted_fields,
+	.size = sizeof(struct acted_job),
+	.secrets = acted_secrets,
+};
+
+void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
+                  enum caller caller, struct buf *out)
+{
+	const struct viewer v = viewer_local(w, NULL);
+	record_json(&acted_record, &(struct acted_job){c, good, caller}, &v, out);
+}
+
+static const struct field by_hand_fields[] = {
+	{.type = FIELD_COUNTS,
+     FIELD_AT(struct by_hand_result, outcomes),
+     .names = outcome_names,
+     .n = OUTCOME_COUNT},
+	{"batch", FIELD_CHARS, FIELD_AT(struct by_hand_result, batch), .null = true},
+	{"error", FIELD_FAILURE, FIELD_AT(struct by_hand_result, failure)},
+	{0},
+};
 
 void act_group_end_json(const struct by_hand_result *r, struct buf *out)
 {
+	static const struct record by_hand_record = {.fields = by_hand_fields,
+	                                             .size = sizeof(struct by_hand_result)};
+	const struct viewer v = viewer_local(NULL, NULL);
 	buf_add(out, "]");
-	for (int i = 0; i < OUTCOME_COUNT; i++)
-		json_number(out, outcome_names[i], true, r->outcomes[i]);
-	json_text(out, "batch", r->batch[0] ? r->batch : NULL);
-	json_text(out, "error", r->failure.code ? r->failure.what : NULL);
+	record_json_members(&by_hand_record, r, &v, out);
 	buf_add(out, "}");
 }
 
@@ -295,15 +469,20 @@ void act_job_row(struct act_rows *rows, const struct act_words *r, const struct 
                  const struct candidate *c)
 {
 	bool good = c->outcome == act_good(r);
-	const char *why = c->refusal ? c->refusal : good ? c->warning : NULL;
-	AUTO_BUF part = BUF_INIT;
+	AUTO_BUF part = BUF_INIT, refusal = BUF_INIT;
 	if (rows->seen[!good]++ >= rows->most)
 		return;
+	refusal_text(c, &refusal);
+	const char *why = c->refusal ? buf_text(&refusal) : good ? c->warning : NULL;
 	job_qualified(w, c->facts.job, &part);
 	table_take(&rows->table, COLOR_NONE, &part);
 	outcome_text(r, c->outcome, &part);
-	if (why)
-		buf_addf(&part, ": %s", why);
+	if (why) {
+		AUTO_SECRETS secrets = {0};
+		secrets_facts(&secrets, w, &c->facts);
+		buf_add(&part, ": ");
+		masked_free_text(w, &secrets, why, &part);
+	}
 	table_take(&rows->table, good ? COLOR_GREEN : COLOR_YELLOW, &part);
 	act_detail(w, c, &part);
 	table_take(&rows->table, COLOR_NONE, &part);
@@ -360,32 +539,6 @@ int64_t background_handled(const struct background_act *act)
 	return act->done + others_total(others);
 }
 
-void background_json(const struct background_act *act, const struct database *d, struct buf *out)
-{
-	buf_add(out, "{\"id\":");
-	buf_add_json(out, act->id);
-	json_text(out, "database", d->name);
-	json_text(out, "watch", act->watch);
-	json_text(out, "act", act->act);
-	buf_addf(out, ",\"where\":%s", act->terms);
-	json_text(out, "from_step", act->step);
-	json_bool(out, "override_guard", act->overrides);
-	json_text(out, "reason", act->reason);
-	json_text(out, "actor", act->actor);
-	json_text(out, "state", act->state);
-	json_number(out, "total", act->total >= 0, act->total);
-	json_number(out, "handled", true, background_handled(act));
-	json_number(out, "done", true, act->done);
-	buf_addf(out, ",\"others\":%s", act->others ? act->others : "{}");
-	json_text(out, "refusal", act->refusal);
-	json_text(out, "error", act->error);
-	json_time(out, "at", act->at_us != 0, act->at_us);
-	json_time(out, "updated_at", act->updated_us != 0, act->updated_us);
-	json_time(out, "ended_at", act->ended_us != 0, act->ended_us);
-	json_text(out, "batch", act->done ? act->id : NULL);
-	buf_add(out, "}");
-}
-
 void background_sentence(const struct background_act *act, struct buf *out)
 {
 	const struct act_kind *kind = act_kind_named(act->act);
@@ -415,28 +568,6 @@ static enum color state_color(const char *state)
 	return text_eq(state, BACKGROUND_DONE) ? COLOR_GREEN : COLOR_NONE;
 }
 
-void background_head(struct table *t)
-{
-	table_init(t);
-	table_columns(t, "ID WATCH ACT STATE JOBS ORDERED BY");
-}
-
-void background_row(struct table *t, const struct background_act *act, const struct database *d,
-                    int64_t now_us)
-{
-	AUTO_BUF text = BUF_INIT;
-	table_cell(t, COLOR_NONE, act->id);
-	buf_addf(&text, "%s/%s", d->name, act->watch);
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, act->act);
-	table_cell(t, state_color(act->state), act->state);
-	background_sentence(act, &text);
-	table_take(t, COLOR_NONE, &text);
-	when_text(act->at_us, now_us, &text);
-	table_take(t, COLOR_NONE, &text);
-	table_cell(t, COLOR_NONE, act->actor);
-}
-
 static void terms_text(const struct background_act *act, struct buf *out)
 {
 	json_auto_t *list = json_loads(act->terms, 0, NULL);
@@ -451,20 +582,104 @@ static void terms_text(const struct background_act *act, struct buf *out)
 		buf_add(out, "all jobs");
 }
 
-static void moment(struct buf *out, const char *name, int64_t us, int64_t now_us)
+#define ACT(row) ((const struct background_act *)(row))
+
+static bool background_watch(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF text = BUF_INIT;
-	if (!us)
-		return;
-	when_text(us, now_us, &text);
-	out_line(out, name, 10, buf_text(&text));
+	buf_addf(out, "%s/%s", v->database, ACT(row)->watch);
+	return true;
 }
 
-static void line(struct buf *out, const char *name, const char *text)
+static bool background_total(const void *row, int64_t *out)
 {
-	if (text)
-		out_line(out, name, 10, text);
+	*out = ACT(row)->total;
+	return *out >= 0;
 }
+
+static bool background_handled_number(const void *row, int64_t *out)
+{
+	*out = background_handled(row);
+	return true;
+}
+
+static const char *background_others(const void *row)
+{
+	return ACT(row)->others ? ACT(row)->others : "{}";
+}
+
+static bool background_jobs(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	background_sentence(row, out);
+	return true;
+}
+
+static bool background_where(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	terms_text(row, out);
+	return true;
+}
+
+static const char *background_batch(const void *row)
+{
+	return ACT(row)->done > 0 ? ACT(row)->id : NULL;
+}
+
+static enum color background_color(const void *row)
+{
+	return state_color(ACT(row)->state);
+}
+
+#define AT(member) FIELD_AT(struct background_act, member)
+static const struct field background_fields[] = {
+	{"id", AT(id), .title = "ID", .about = "also the batch in the ledger"},
+	{"database", .words = field_database},
+	{"watch", AT(watch)},
+	{.words = background_watch, .title = "WATCH"},
+	{"act", AT(act), .title = "ACT"},
+	{.words = background_jobs, .label = "jobs"},
+	/* What operators typed may name what is masked for a viewer. */
+	{.mask = MASK_OPERATORS, .words = background_where, .label = "where"},
+	{"where", FIELD_DATA, MASK_OPERATORS, AT(terms), .instead = "[]",
+     .schema = "{type: array, items: {type: string}}", .about = "empty for viewers"},
+	{"from_step", AT(step), .null = true, .label = "from step"},
+	{"override_guard", FIELD_BOOL, AT(overrides)},
+	{"reason", .mask = MASK_OPERATORS, AT(reason), .null = true, .label = "reason",
+     .about = "null for viewers"},
+	{"actor", AT(actor), .label = "by"},
+	{"state", AT(state), .title = "STATE", .paint = background_color,
+     .schema = "{enum: [waiting, running, done, cancelled, failed]}"},
+	{"total", FIELD_NUMBER, .number = background_total, .null = true,
+     .about = "jobs that matched when it was ordered; null: more than 100,000"},
+	{"handled", FIELD_NUMBER, .number = background_handled_number},
+	{"done", FIELD_NUMBER, AT(done)},
+	{"others", FIELD_DATA, .text = background_others,
+     .schema = "{type: object, additionalProperties: {type: integer}}",
+     .about = "outcomes of the others, such as refused, and their numbers"},
+	{.words = background_jobs, .title = "JOBS"},
+	{.type = FIELD_TIME, AT(at_us), .zero_null = true, .title = "ORDERED", .label = "ordered"},
+	{.type = FIELD_TIME, AT(ended_us), .zero_null = true, .label = "ended"},
+	{AT(actor), .title = "BY"},
+	{"refusal", .mask = MASK_OPERATORS, AT(refusal), .null = true, .label = "refused",
+     .about = "the first one; null for viewers"},
+	{"error", .mask = MASK_WORDS, AT(error), .null = true, .label = "error",
+     .about = "why it failed"},
+	{"at", FIELD_TIME, AT(at_us), .zero_null = true, .about = "when it was ordered"},
+	{"updated_at", FIELD_TIME, AT(updated_us), .zero_null = true},
+	{"ended_at", FIELD_TIME, AT(ended_us), .zero_null = true},
+	{"batch", .text = background_batch, .null = true,
+     .about = "to undo it; null: nothing was done"},
+	{0},
+};
+#undef AT
+
+const struct record background_record = {
+	.name = "BackgroundAct",
+	.about = "an act on all jobs that match, which a daemon carries out",
+	.fields = background_fields,
+	.size = sizeof(struct background_act),
+};
 
 void undo_line(bool undoable, const char *batch, struct buf *out)
 {
@@ -480,22 +695,12 @@ void undo_line(bool undoable, const char *batch, struct buf *out)
 void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
                      bool undoable, bool color, struct buf *out)
 {
-	AUTO_BUF jobs = BUF_INIT, terms = BUF_INIT;
-	background_sentence(act, &jobs);
-	terms_text(act, &terms);
+	const struct viewer v = {.database = d->name, .role = ROLE_ADMIN, .now_us = now_us};
 	out_title(out, color, d->name, act->watch);
 	buf_addf(out, ": %s, ", act->act);
 	out_color(out, color, state_color(act->state), act->state);
 	buf_add(out, "\n");
-	line(out, "jobs", buf_text(&jobs));
-	line(out, "where", buf_text(&terms));
-	line(out, "from step", act->step);
-	line(out, "reason", act->reason);
-	line(out, "by", act->actor);
-	moment(out, "ordered", act->at_us, now_us);
-	moment(out, "ended", act->ended_us, now_us);
-	line(out, "refused", act->refusal);
-	line(out, "error", act->error);
+	record_sheet(&background_record, act, &v, 10, out);
 	if (!act->ended_us)
 		buf_addf(out, "cancel with: defib act cancel %s\n", act->id);
 	if (act->done)

@@ -8,15 +8,18 @@
 #include "ledger/background.h"
 #include "recover/by_hand.h"
 #include "recover/scan.h"
-#include "view/output.h"
+#include "view/record.h"
+#include "view/refusal.h"
 
 /* {"watch":…,"database":…,"jobs":[ */
 void scan_begin_json(const struct watch *w, const struct database *d, struct buf *out);
 void scan_job_json(const struct watch *w, const struct candidate *c, struct buf *out);
 /* ],"running":…} */
 void scan_end_json(const struct scan_result *r, struct buf *out);
-/* "running":…,"found":…, and each outcome */
+/* ,"running":…,"found":…, and each outcome */
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out);
+/* A struct candidate; and what a scan did in all. */
+extern const struct record candidate_record, scan_record;
 
 /* The first rows of a watch, as text; the rest is only counted. */
 #define SCAN_ROWS_MAX 20
@@ -37,6 +40,9 @@ void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out);
 void scan_head_text(const struct watch *w, const struct database *d, const struct scan_result *s,
                     bool fix, bool color, struct buf *out);
 
+/* What could not be known of values that are remembered; "": nothing. */
+void scan_seen_text(const struct seen_result *r, bool fix, struct buf *out);
+
 /* ---- acts by hand ---- */
 
 /* {"act":…,"dry_run":…,"watches":[ */
@@ -44,8 +50,14 @@ void act_begin_json(const char *verb, bool dry_run, struct buf *out);
 /* {"watch":…,"database":…,"jobs":[ */
 void act_group_begin_json(const struct watch *w, const struct database *d, struct buf *out);
 /* `good` is the outcome that counts as done; OUTCOME_LEFT for a dry run. */
+struct acted_job {
+	const struct candidate *candidate;
+	enum outcome good;
+	enum caller caller;
+};
+extern const struct record acted_record;
 void act_job_json(const struct watch *w, const struct candidate *c, enum outcome good,
-                  struct buf *out);
+                  enum caller caller, struct buf *out);
 /* ],"left":…,"batch":…} */
 void act_group_end_json(const struct by_hand_result *r, struct buf *out);
 
@@ -80,8 +92,8 @@ void act_counts_text(const struct act_words *r, const struct watch *w, const str
 
 /* ---- background acts ---- */
 
-/* A complete object. */
-void background_json(const struct background_act *act, const struct database *d, struct buf *out);
+/* A struct background_act. */
+extern const struct record background_record;
 /* How to take back a batch, or that it cannot be. */
 void undo_line(bool undoable, const char *batch, struct buf *out);
 /* Jobs that were handled, whatever the outcome. */
@@ -89,10 +101,6 @@ int64_t background_handled(const struct background_act *act);
 /* "1,204 of 4,800 requeued, 3 refused" */
 void background_sentence(const struct background_act *act, struct buf *out);
 
-/* For a terminal: titles, and one row each. */
-void background_head(struct table *t);
-void background_row(struct table *t, const struct background_act *act, const struct database *d,
-                    int64_t now_us);
 /* One of them with everything that is known. */
 void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
                      bool undoable, bool color, struct buf *out);

@@ -5,118 +5,153 @@
 #include "recover/mistakes.h"
 #include "view/job.h"
 
-static void json_error(struct buf *out, const char *name, const struct failure *f)
+/* ---- its fields ---- */
+
+static bool count_state_name(const void *row, const struct viewer *v, struct buf *out)
 {
-	json_text(out, name, f->code ? f->what : NULL);
+	const char *name = state_named(v->watch, ((const struct tally_count *)row)->name);
+	buf_add(out, name ? name : "");
+	return name != NULL;
 }
 
-static void json_states(const struct watch *w, const struct tally *t, struct buf *out)
-{
-	buf_add(out, ",\"states\":[");
-	for (int i = 0; i < t->nstates; i++) {
-		buf_addf(out, "%s{\"n\":%lld", i ? "," : "", (long long)t->states[i].n);
-		json_text(out, "state", t->states[i].name);
-		json_text(out, "name", state_named(w, t->states[i].name));
-		json_bool(out, "estimated", t->states[i].estimated);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
-	json_error(out, "states_error", &t->states_failed);
-}
+static const struct field count_fields[] = {
+	{"n", FIELD_NUMBER, FIELD_AT(struct tally_count, n)},
+	{"state", FIELD_AT(struct tally_count, name), .null = true, .about = "as it is stored"},
+	{"name", .words = count_state_name, .null = true, .about = "from `states:` of the watch"},
+	{"estimated", FIELD_BOOL, FIELD_AT(struct tally_count, estimated),
+     .about = "counted in a sample"},
+	{0},
+};
+static const struct record count_record = {.fields = count_fields,
+                                           .size = sizeof(struct tally_count)};
 
-static void json_waiting(const struct tally *t, struct buf *out)
-{
-	const struct waiting *w = &t->waiting;
-	json_number(out, "waiting", w->known, w->n);
-	json_bool(out, "waiting_capped", w->capped);
-	json_seconds(out, "oldest_waiting_s", w->has_oldest, w->oldest_us);
-	json_error(out, "waiting_error", &t->waiting_failed);
-}
+static const struct field lately_fields[] = {
+	{"day", FIELD_NUMBER, FIELD_AT(struct tally_event, day), .about = "in the last 24 hours"},
+	{"week", FIELD_NUMBER, FIELD_AT(struct tally_event, week), .about = "in the last 7 days"},
+	{0},
+};
+static const struct record lately_record = {.fields = lately_fields,
+                                            .size = sizeof(struct tally_event)};
 
-static void json_stuck(const struct tally *t, struct buf *out)
-{
-	json_number(out, "running", !t->stuck_failed.code, t->running);
-	json_bool(out, "running_capped", t->running_capped);
-	json_number(out, "stuck_total", !t->stuck_failed.code, t->stuck_total);
-	json_bool(out, "stuck_total_capped", t->total_capped);
-	buf_add(out, t->stuck_failed.code ? ",\"stuck\":null" : ",\"stuck\":{");
-	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT && !t->stuck_failed.code; v++)
-		buf_addf(out, "%s\"%s\":%lld", v > VERDICT_NONE + 1 ? "," : "", verdict_names[v],
-		         (long long)t->stuck[v]);
-	buf_add(out, t->stuck_failed.code ? "" : "}");
-	json_bool(out, "stuck_capped", t->stuck_capped);
-	json_error(out, "stuck_error", &t->stuck_failed);
-}
+#define AT(member) FIELD_AT(struct mistakes, member)
+static const struct field mistakes_fields[] = {
+	{"day", FIELD_NUMBER, AT(day.mistakes), .about = "recoveries whose worker was alive"},
+	{"day_recovered", FIELD_NUMBER, AT(day.recoveries), .about = "all recoveries"},
+	{"week", FIELD_NUMBER, AT(week.mistakes)},
+	{"week_recovered", FIELD_NUMBER, AT(week.recoveries)},
+	{0},
+};
+#undef AT
 
-void mistakes_json(const struct mistakes *m, struct buf *out)
-{
-	buf_addf(out,
-	         ",\"false_positives\":{\"day\":%lld,\"day_recovered\":%lld,\"week\":%lld,"
-	         "\"week_recovered\":%lld}",
-	         (long long)m->day.mistakes, (long long)m->day.recoveries, (long long)m->week.mistakes,
-	         (long long)m->week.recoveries);
-}
+const struct record mistakes_record = {.fields = mistakes_fields, .size = sizeof(struct mistakes)};
 
-/* Ledger entries of the last day and week; null if they are not available. */
-static void json_lately(struct buf *out, const char *name, bool known, const struct tally_event *e)
+static void events_json(const void *row, const struct viewer *v, struct buf *out)
 {
-	if (known)
-		buf_addf(out, ",\"%s\":{\"day\":%lld,\"week\":%lld}", name, (long long)e->day,
-		         (long long)e->week);
-	else
-		buf_addf(out, ",\"%s\":null", name);
-}
-
-static void json_ledger(const struct tally *t, bool ledger, struct buf *out)
-{
-	bool there = ledger && !t->ledger_failed.code;
-	json_number(out, "held", there, t->held);
-	json_number(out, "held_running", there, t->held_running);
-	json_number(out, "retries", there, t->retries);
-	json_lately(out, "detected", there, &t->detected);
-	json_lately(out, "recovered", there, &t->recovered);
-	json_lately(out, "recovered_by_hand", there, &t->recovered_by_hand);
-	json_lately(out, "put_on_hold", there, &t->put_on_hold);
-	json_lately(out, "rolled_back", there, &t->rolled_back);
-	json_lately(out, "late", there, &t->late);
-	mistakes_json(&t->mistakes, out);
-	buf_add(out, ",\"events\":{");
+	const struct tally *t = row;
+	buf_add(out, "{");
 	for (int i = 0; i < t->nevents; i++) {
 		buf_add(out, i ? "," : "");
 		buf_add_json(out, t->events[i].name);
-		buf_addf(out, ":{\"day\":%lld,\"week\":%lld}", (long long)t->events[i].day,
-		         (long long)t->events[i].week);
+		buf_add(out, ":");
+		record_json(&lately_record, &t->events[i], v, out);
 	}
 	buf_add(out, "}");
-	json_error(out, "ledger_error", &t->ledger_failed);
 }
 
-void tally_json(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
-                struct buf *out)
+#define AT(member) FIELD_AT(struct tally, member)
+#define HAS(member) FIELD_HAS(struct tally, member)
+#define UNLESS(member) FIELD_UNLESS(struct tally, member)
+#define IF_LEDGER HAS(ledger), UNLESS(ledger_failed)
+#define LATELY(name, member, text)                                                                 \
+	{                                                                                              \
+		name, FIELD_RECORD, AT(member), IF_LEDGER, .of = &lately_record, .about = (text)           \
+	}
+static const struct field states_fields[] = {
+	{"states", FIELD_LIST, AT(states), FIELD_N(struct tally, nstates), .of = &count_record},
+	{"states_error", FIELD_FAILURE, AT(states_failed)},
+	{0},
+};
+static const struct record states_record = {.fields = states_fields, .size = sizeof(struct tally)};
+
+static const struct field ends_fields[] = {
+	{"completed", FIELD_NUMBER, AT(completed), HAS(has_completed)},
+	{"failed", FIELD_NUMBER, AT(failed), HAS(has_failed)},
+	{"measured", FIELD_NUMBER, AT(measured), HAS(has_duration),
+     .about = "jobs whose time is known"},
+	{"average_s", FIELD_SECONDS, AT(average_us), HAS(has_duration)},
+	{"p95_s", FIELD_SECONDS, AT(p95_us), HAS(has_duration)},
+	{"ends_error", FIELD_FAILURE, AT(ends_failed)},
+	{0},
+};
+static const struct record ends_record = {.fields = ends_fields, .size = sizeof(struct tally)};
+
+/* In brief, these are not counted. */
+static const void *tally_whole(const void *row, int i)
 {
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, w->name);
-	json_text(out, "database", d->name);
-	json_bool(out, "estimated", t->estimated);
-	json_states(w, t, out);
-	json_waiting(t, out);
-	json_stuck(t, out);
-	json_number(out, "completed", t->has_completed, t->completed);
-	json_number(out, "failed", t->has_failed, t->failed);
-	json_number(out, "measured", t->has_duration, t->measured);
-	json_seconds(out, "average_s", t->has_duration, t->average_us);
-	json_seconds(out, "p95_s", t->has_duration, t->p95_us);
-	json_error(out, "ends_error", &t->ends_failed);
-	json_ledger(t, ledger, out);
-	buf_add(out, "}");
+	(void)i;
+	return ((const struct tally *)row)->how == TALLY_BRIEF ? NULL : row;
 }
+
+static const struct field tally_fields[] = {
+	{"watch", .words = field_watch},
+	{"database", .words = field_database},
+	{"estimated", FIELD_BOOL, AT(estimated),
+     .about = "the table is large: states, completed, failed and durations are estimated from a "
+              "sample of it; of the built-in queue only what is done is"},
+	{.type = FIELD_MEMBERS, .of = &states_record, .part = tally_whole, .optional = true},
+	{"waiting", FIELD_NUMBER, AT(waiting.n), HAS(waiting.known),
+     .about = "jobs that wait for a worker; null: the watch does not say which (stats.ready), or "
+              "not known"},
+	{"waiting_capped", FIELD_BOOL, AT(waiting.capped), .about = "the count is a lower bound"},
+	{"oldest_waiting_s", FIELD_SECONDS, AT(waiting.oldest_us), HAS(waiting.has_oldest),
+     .about = "age of the oldest of them"},
+	{"waiting_error", FIELD_FAILURE, AT(waiting_failed)},
+	{"running", FIELD_NUMBER, AT(running), UNLESS(stuck_failed)},
+	{"running_capped", FIELD_BOOL, AT(running_capped), .about = "the count is a lower bound"},
+	{"stuck_total", FIELD_NUMBER, AT(stuck_total), UNLESS(stuck_failed),
+     .about = "jobs that are stuck, those on hold included (held_running); null: not known"},
+	{"stuck_total_capped", FIELD_BOOL, AT(total_capped), .about = "the count is a lower bound"},
+	{"stuck", FIELD_COUNTS, AT(stuck), UNLESS(stuck_failed), .names = verdict_names,
+     .first = VERDICT_NONE + 1, .n = VERDICT_COUNT, .about = "by verdict"},
+	{"stuck_capped", FIELD_BOOL, AT(stuck_capped),
+     .about = "by verdict: not all stuck jobs were judged"},
+	{"stuck_error", FIELD_FAILURE, AT(stuck_failed)},
+	{.type = FIELD_MEMBERS, .of = &ends_record, .part = tally_whole, .optional = true},
+	{"held", FIELD_NUMBER, AT(held), IF_LEDGER},
+	{"held_running", FIELD_NUMBER, AT(held_running), IF_LEDGER},
+	{"retries", FIELD_NUMBER, AT(retries), IF_LEDGER, .about = "pending"},
+	LATELY("detected", detected,
+           "found stuck by automation in the last day and week; null: not known"),
+	LATELY("recovered", recovered,
+           "by automation or by an operator; docs/ledger.md lists the entries that count"),
+	LATELY("recovered_by_hand", recovered_by_hand, "of these: by an operator"),
+	LATELY("put_on_hold", put_on_hold, NULL),
+	LATELY("rolled_back", rolled_back, NULL),
+	LATELY("late", late, "results of workers that had lost the job"),
+	{"false_positives", FIELD_RECORD, AT(mistakes), .of = &mistakes_record},
+	{"events", FIELD_JSON, .json = events_json, .about = "by name: entries of each event",
+     .schema = "{type: object, additionalProperties: {type: object, properties: {day: {type: "
+               "integer}, week: {type: integer}}}}"},
+	{"ledger_error", FIELD_FAILURE, AT(ledger_failed)},
+	{0},
+};
+#undef AT
+#undef HAS
+#undef UNLESS
+
+const struct record tally_record = {
+	.name = "Stats",
+	.about = "the numbers of a watch",
+	.fields = tally_fields,
+	.size = sizeof(struct tally),
+};
 
 static void line(struct buf *out, const char *name, const char *text)
 {
 	out_line(out, name, 17, text);
 }
 
-static void count_line(struct buf *out, const char *name, bool has, int64_t n)
+static void stats_count_line(struct buf *out, const char *name, bool has, int64_t n)
 {
 	AUTO_BUF text = BUF_INIT;
 	buf_add_count(&text, n);
@@ -124,14 +159,19 @@ static void count_line(struct buf *out, const char *name, bool has, int64_t n)
 		line(out, name, buf_text(&text));
 }
 
+void not_counted_words(const struct failure *f, struct buf *out)
+{
+	if (f->code == DEFIB_TIMEOUT)
+		buf_add(out, "not counted: it took longer than statement_timeout allows");
+	else
+		buf_addf(out, "not counted: %s", f->what);
+}
+
 /* A number that is not available, and why. */
-static void missing(struct buf *out, const char *name, const struct failure *f)
+static void stats_missing(struct buf *out, const char *name, const struct failure *f)
 {
 	AUTO_BUF text = BUF_INIT;
-	if (f->code == DEFIB_TIMEOUT)
-		buf_add(&text, "not counted: it took longer than statement_timeout allows");
-	else
-		buf_addf(&text, "not counted: %s", f->what);
+	not_counted_words(f, &text);
 	line(out, name, buf_text(&text));
 }
 
@@ -139,7 +179,7 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 {
 	AUTO_BUF text = BUF_INIT;
 	if (t->states_failed.code) {
-		missing(out, "by state", &t->states_failed);
+		stats_missing(out, "by state", &t->states_failed);
 		return;
 	}
 	for (int i = 0; i < t->nstates; i++) {
@@ -152,35 +192,47 @@ static void state_lines(const struct watch *w, const struct tally *t, struct buf
 		line(out, "by state", buf_text(&text));
 }
 
-static void waiting_line(const struct tally *t, struct buf *out)
+/* "812, the oldest for 5m"; `noun` follows the count. */
+static void waiting_words(const struct waiting *w, const char *noun, struct buf *out)
+{
+	buf_add_count(out, w->n);
+	buf_addf(out, "%s%s", w->capped ? " or more" : "", noun);
+	if (w->has_oldest && w->n) {
+		buf_add(out, ", the oldest for ");
+		duration_text(w->oldest_us, out);
+	}
+}
+
+static void stats_waiting_line(const struct tally *t, struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
 	if (t->waiting_failed.code)
-		missing(out, "waiting", &t->waiting_failed);
+		stats_missing(out, "waiting", &t->waiting_failed);
 	if (!t->waiting.known)
 		return;
-	buf_add_count(&text, t->waiting.n);
-	buf_add(&text, t->waiting.capped ? " or more" : "");
-	if (t->waiting.has_oldest && t->waiting.n) {
-		buf_add(&text, ", the oldest for ");
-		duration_text(t->waiting.oldest_us, &text);
-	}
+	waiting_words(&t->waiting, "", &text);
 	line(out, "waiting", buf_text(&text));
+}
+
+/* Stuck jobs that automation may touch. */
+static int64_t stats_not_held(const struct tally *t)
+{
+	int64_t all = t->stuck_total - t->held_running;
+	return all > 0 ? all : 0;
 }
 
 static void stuck_lines(const struct tally *t, struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
-	int64_t all = t->stuck_total - t->held_running;
 	if (t->stuck_failed.code) {
-		missing(out, "stuck now", &t->stuck_failed);
+		stats_missing(out, "stuck now", &t->stuck_failed);
 		return;
 	}
 	buf_add_count(&text, t->running);
 	buf_add(&text, t->running_capped ? " or more" : "");
 	line(out, "running", buf_text(&text));
 	buf_clear(&text);
-	buf_add_count(&text, all > 0 ? all : 0);
+	buf_add_count(&text, stats_not_held(t));
 	buf_add(&text, t->total_capped ? " or more" : "");
 	int n = 0;
 	for (int v = 0; v < VERDICT_COUNT; v++) {
@@ -221,11 +273,11 @@ static void mistake_line(const struct mistakes *m, struct buf *out)
 static void ledger_rows(const struct tally *t, struct buf *out)
 {
 	if (t->ledger_failed.code) {
-		missing(out, "ledger", &t->ledger_failed);
+		stats_missing(out, "ledger", &t->ledger_failed);
 		return;
 	}
-	count_line(out, "held", true, t->held);
-	count_line(out, "retries pending", true, t->retries);
+	stats_count_line(out, "held", true, t->held);
+	stats_count_line(out, "retries pending", true, t->retries);
 	lately(out, "recovered", &t->recovered);
 	lately(out, "late completions", &t->late);
 	mistake_line(&t->mistakes, out);
@@ -237,11 +289,11 @@ static void end_lines(const struct tally *t, struct buf *out)
 {
 	AUTO_BUF text = BUF_INIT;
 	if (t->ends_failed.code) {
-		missing(out, "durations", &t->ends_failed);
+		stats_missing(out, "durations", &t->ends_failed);
 		return;
 	}
-	count_line(out, "completed", t->has_completed, t->completed);
-	count_line(out, "failed", t->has_failed, t->failed);
+	stats_count_line(out, "completed", t->has_completed, t->completed);
+	stats_count_line(out, "failed", t->has_failed, t->failed);
 	if (t->has_duration) {
 		duration_text(t->average_us, &text);
 		buf_add(&text, " on average, 95 % within ");
@@ -253,19 +305,47 @@ static void end_lines(const struct tally *t, struct buf *out)
 	}
 }
 
-void tally_text(const struct watch *w, const struct database *d, bool ledger, const struct tally *t,
-                bool color, struct buf *out)
+void tally_lines(const struct watch *w, const struct tally *t, struct buf *out)
 {
-	out_title(out, color, d->name, w->name);
-	buf_add(out, "\n");
 	state_lines(w, t, out);
-	waiting_line(t, out);
+	stats_waiting_line(t, out);
 	stuck_lines(t, out);
 	end_lines(t, out);
-	if (ledger)
+	if (t->ledger)
 		ledger_rows(t, out);
 	else
 		line(out, "ledger", "none yet: nothing was recovered");
+}
+
+void tally_text(const struct watch *w, const struct database *d, const struct tally *t, bool color,
+                struct buf *out)
+{
+	out_title(out, color, d->name, w->name);
+	buf_add(out, "\n");
+	tally_lines(w, t, out);
+}
+
+void tally_words(const struct tally *t, struct buf *out)
+{
+	if (t->stuck_failed.code) {
+		not_counted_words(&t->stuck_failed, out);
+		return;
+	}
+	buf_add_count(out, t->running);
+	buf_add(out, t->running_capped ? " or more running, " : " running, ");
+	buf_add_count(out, stats_not_held(t));
+	buf_add(out, t->total_capped ? " or more stuck" : " stuck");
+	if (t->waiting.known) {
+		buf_add(out, "; ");
+		waiting_words(&t->waiting, " waiting", out);
+	}
+	if (!t->ledger || t->ledger_failed.code)
+		return;
+	buf_add(out, "; ");
+	buf_add_count(out, t->held);
+	buf_add(out, " on hold; ");
+	buf_add_count(out, t->recovered.day);
+	buf_add(out, " recovered in 24 hours");
 }
 
 /* ---- run times ---- */
@@ -285,45 +365,103 @@ static const char *learned_name(const struct watch *w, const struct learned_kind
 	return *k->kind ? k->kind : w->name;
 }
 
-static void json_kind(const struct watch *w, const struct learned_kind *k, bool first,
-                      struct buf *out)
+/* A kind of job, with what its run times suggest. */
+struct learned_part {
+	const char *kind; /* NULL: the watch has no kinds */
+	struct suggestion suggestion;
+	const char *sentence;
+};
+
+#define AT(member) FIELD_AT(struct learned_part, member)
+#define HAS(member) FIELD_HAS(struct learned_part, member)
+static const struct field kind_fields[] = {
+	{"runs", FIELD_REAL, AT(suggestion.n)},
+	{"kind", AT(kind), .null = true},
+	{"p50_s", FIELD_SECONDS, AT(suggestion.p50_us)},
+	{"p95_s", FIELD_SECONDS, AT(suggestion.p95_us)},
+	{"p99_s", FIELD_SECONDS, AT(suggestion.p99_us)},
+	{"longest_s", FIELD_SECONDS, AT(suggestion.longest_us)},
+	{"option", AT(suggestion.option), .about = "stuck_after or overdue_after"},
+	{"today_s", FIELD_SECONDS, AT(suggestion.today_us), HAS(suggestion.has_today)},
+	{"over_today", FIELD_REAL, AT(suggestion.over_today),
+     .about = "share of runs that took longer"},
+	{"suggestion_s", FIELD_SECONDS, AT(suggestion.us), HAS(suggestion.has_us)},
+	{"sentence", AT(sentence)},
+	{0},
+};
+#undef AT
+#undef HAS
+static const struct record kind_record = {.fields = kind_fields,
+                                          .size = sizeof(struct learned_part)};
+
+#define LEARNED(row) (((const struct learned_view *)(row))->learned)
+
+static bool learned_not(const void *row, const struct viewer *v, struct buf *out)
 {
-	AUTO_BUF sentence = BUF_INIT;
-	struct suggestion s;
-	suggest(w, k->kind, &k->times, &s);
-	suggestion_sentence(&s, learned_name(w, k), &sentence);
-	buf_addf(out, "%s\n{\"runs\":%.0f", first ? "" : ",", s.n);
-	json_text(out, "kind", *k->kind ? k->kind : NULL);
-	json_seconds(out, "p50_s", true, s.p50_us);
-	json_seconds(out, "p95_s", true, s.p95_us);
-	json_seconds(out, "p99_s", true, s.p99_us);
-	json_seconds(out, "longest_s", true, s.longest_us);
-	json_text(out, "option", s.option);
-	json_seconds(out, "today_s", s.has_today, s.today_us);
-	buf_addf(out, ",\"over_today\":%.6f", s.over_today);
-	json_seconds(out, "suggestion_s", s.has_us, s.us);
-	json_text(out, "sentence", buf_text(&sentence));
-	buf_add(out, "}");
+	const char *why = learn_why_not(v->watch);
+	(void)row;
+	buf_add(out, why ? why : "");
+	return why != NULL;
 }
 
-void learned_json(const struct watch *w, const struct database *d, const struct learned *l,
-                  struct buf *out)
+static bool learned_observed(const void *row, int64_t *out)
 {
-	bool first = true;
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, w->name);
-	json_text(out, "database", d->name);
-	json_text(out, "not_learnt", learn_why_not(w));
-	json_number(out, "observed", l != NULL, l ? l->observed : 0);
-	buf_addf(out, ",\"sampled\":%s,\"kept\":%s,\"kinds\":[", l && l->sampled ? "true" : "false",
-	         l && l->kept ? "true" : "false");
-	for (int i = 0; l && i < l->n; i++)
-		if (run_times_n(&l->kinds[i].times) > 0) {
-			json_kind(w, &l->kinds[i], first, out);
-			first = false;
-		}
-	buf_add(out, "]}");
+	*out = LEARNED(row) ? LEARNED(row)->observed : 0;
+	return LEARNED(row) != NULL;
 }
+
+static bool learned_sampled(const void *row, int64_t *out)
+{
+	*out = LEARNED(row) && LEARNED(row)->sampled;
+	return true;
+}
+
+static bool learned_kept(const void *row, int64_t *out)
+{
+	*out = LEARNED(row) && LEARNED(row)->kept;
+	return true;
+}
+
+static void stats_kinds_json(const void *row, const struct viewer *v, struct buf *out)
+{
+	const struct learned *l = LEARNED(row);
+	AUTO_BUF sentence = BUF_INIT;
+	buf_add(out, "[");
+	for (int i = 0, n = 0; l && i < l->n; i++) {
+		const struct learned_kind *k = &l->kinds[i];
+		struct learned_part part = {.kind = *k->kind ? k->kind : NULL};
+		if (run_times_n(&k->times) <= 0)
+			continue;
+		suggest(v->watch, k->kind, &k->times, &part.suggestion);
+		buf_clear(&sentence);
+		suggestion_sentence(&part.suggestion, learned_name(v->watch, k), &sentence);
+		part.sentence = buf_text(&sentence);
+		buf_add(out, n++ ? ",\n" : "\n");
+		record_json(&kind_record, &part, v, out);
+	}
+	buf_add(out, "]");
+}
+
+static const struct field learned_fields[] = {
+	{"watch", .words = field_watch},
+	{"database", .words = field_database},
+	{"not_learnt", .words = learned_not, .null = true, .about = "why nothing can be learnt of it"},
+	{"observed", FIELD_NUMBER, .number = learned_observed, .null = true,
+     .about = "runs that ended since the last time"},
+	{"sampled", FIELD_BOOL, .number = learned_sampled, .about = "more ended than were read"},
+	{"kept", FIELD_BOOL, .number = learned_kept, .about = "it is stored in the database"},
+	{"kinds", FIELD_JSON, .json = stats_kinds_json,
+     .schema = "{type: array, items: {type: object}}",
+     .about = "run times by kind, and what they suggest"},
+	{0},
+};
+
+const struct record learned_record = {
+	.name = "Learned",
+	.about = "how long runs of a watch take, and what that suggests for its thresholds",
+	.fields = learned_fields,
+	.size = sizeof(struct learned_view),
+};
 
 static void duration_cell(struct table *t, bool has, int64_t us)
 {
@@ -390,13 +528,13 @@ void learned_text(const struct watch *w, const struct database *d, const struct 
 /* ---- numbers over time ---- */
 
 /* Whether anybody looked during a step, or something was recorded for it. */
-static bool is_known(const struct series_point *p)
+static bool stats_is_known(const struct series_point *p)
 {
 	return p->waiting != SERIES_UNKNOWN || p->running != SERIES_UNKNOWN ||
 	       p->done != SERIES_UNKNOWN || series_recovered(p) > 0 || series_detection(p, 1) >= 0;
 }
 
-static void add_value(struct buf *out, bool first, bool known, double value)
+static void stats_add_value(struct buf *out, bool first, bool known, double value)
 {
 	buf_add(out, first ? "" : ",");
 	if (known)
@@ -408,13 +546,13 @@ static void add_value(struct buf *out, bool first, bool known, double value)
 /* The value of a point in one list of the document; below 0: none. */
 typedef double value_of(const struct series_point *p, int which);
 
-static void add_list(struct buf *out, const char *name, const struct series *s, value_of *value,
-                     int which)
+static void stats_add_list(struct buf *out, const char *name, const struct series *s,
+                           value_of *value, int which)
 {
 	buf_addf(out, "\"%s\":[", name);
 	for (int i = 0; i < s->about->steps; i++) {
 		double v = value(&s->points[i], which);
-		add_value(out, i == 0, v >= 0, v);
+		stats_add_value(out, i == 0, v >= 0, v);
 	}
 	buf_add(out, "]");
 }
@@ -425,7 +563,7 @@ static double waiting_of(const struct series_point *p, int which)
 	return (double)p->waiting;
 }
 
-static double oldest_of(const struct series_point *p, int which)
+static double stats_oldest_of(const struct series_point *p, int which)
 {
 	(void)which;
 	return p->oldest_ms == SERIES_UNKNOWN ? SERIES_UNKNOWN : (double)p->oldest_ms / 1e3;
@@ -451,7 +589,7 @@ static double failed_of(const struct series_point *p, int which)
 
 static double recovered_of(const struct series_point *p, int verdict)
 {
-	return is_known(p) ? (double)p->recovered[verdict] : SERIES_UNKNOWN;
+	return stats_is_known(p) ? (double)p->recovered[verdict] : SERIES_UNKNOWN;
 }
 
 static double detection_of(const struct series_point *p, int percent)
@@ -465,7 +603,7 @@ static const struct {
 	int which;
 } lists[] = {
 	{"waiting", waiting_of, 0},
-	{"oldest_s", oldest_of, 0},
+	{"oldest_s", stats_oldest_of, 0},
 	{"running", running_of, 0},
 	{"done", done_of, 0},
 	{"failed", failed_of, 0},
@@ -486,7 +624,7 @@ static void add_totals(const struct series *s, struct buf *out)
 	for (int percent = 50; percent <= 95; percent += 45) {
 		double v = series_detection(&all, percent / 100.0);
 		buf_addf(out, ",\"detection_p%d_s\":", percent);
-		add_value(out, true, v >= 0, v);
+		stats_add_value(out, true, v >= 0, v);
 	}
 }
 
@@ -502,12 +640,12 @@ void series_view(const char *database, const char *watch, const struct series *s
 	buf_addf(out, ",\"step_s\":%lld", (long long)s->about->step_s);
 	for (int i = 0; i < NLISTS; i++) {
 		buf_add(out, ",\n");
-		add_list(out, lists[i].name, s, lists[i].value, lists[i].which);
+		stats_add_list(out, lists[i].name, s, lists[i].value, lists[i].which);
 	}
 	buf_add(out, ",\n\"recovered\":{");
 	for (int v = VERDICT_NONE + 1; v < VERDICT_COUNT; v++) {
 		buf_add(out, v > VERDICT_NONE + 1 ? ",\n" : "");
-		add_list(out, verdict_names[v], s, recovered_of, v);
+		stats_add_list(out, verdict_names[v], s, recovered_of, v);
 	}
 	buf_add(out, "},\n\"totals\":{\"step_s\":");
 	buf_addf(out, "%lld", (long long)(to_s - s->from_s));

@@ -8,124 +8,28 @@
 
 #include <assert.h>
 
-const char *const watch_status_names[] = {
-#define X(id, name, trouble, color, words) name,
-	WATCH_STATUS_LIST(X)
-#undef X
+static const struct {
+	enum color color;
+	const char *words;
+} kinds[] = {
+	[WATCH_STATUS_NO_LEADER] = {COLOR_RED, "no daemon leads this watch"},
+	[WATCH_STATUS_SILENT] = {COLOR_RED, "its leader has finished no scan for too long"},
+	[WATCH_STATUS_FAILED] = {COLOR_RED, "the last scan failed"},
+	[WATCH_STATUS_HELD] = {COLOR_YELLOW, "a guard holds stuck jobs back"},
+	[WATCH_STATUS_ALERTING] = {COLOR_RED, "alerts are firing"},
+	[WATCH_STATUS_STUCK] = {COLOR_RED, "jobs are stuck and nothing recovers them"},
+	[WATCH_STATUS_DOUBT] = {COLOR_YELLOW,
+                            "in doubt: the daemon was away, so silence proves nothing yet"},
+	[WATCH_STATUS_PAUSED] = {COLOR_YELLOW, "paused; nothing is stuck"},
+	[WATCH_STATUS_WELL] = {COLOR_GREEN, "well"},
 };
 
-defib_err stored_status_read(struct store *s, struct arena *a, struct stored_status *out,
-                             struct failure *f)
-{
-	bool there;
-	int64_t now_us;
-	*out = (struct stored_status){0};
-	defib_err err = daemon_table_open(s, "leader", false, &out->there, f);
-	if (err || !out->there)
-		return err;
-	err = leader_rows_read(s, a, &out->led, f);
-	if (!err)
-		err = override_read(s, a, &out->overrides, &out->noverrides, f);
-	if (!err)
-		err = outbox_ready(s, false, &there, f);
-	if (!err && there)
-		err = states_read(s, a, &out->alerts, &out->nalerts, &now_us, f);
-	return err;
-}
-
-defib_err stored_status_attachments(struct store *s, struct arena *a, struct stored_status *l,
-                                    struct failure *f)
-{
-	return attachments_read(s, a, &l->attachments, &l->nattachments, f);
-}
-
-static int64_t number(const json_t *info, const char *name)
+static int64_t status_number(const json_t *info, const char *name)
 {
 	return json_integer_value(json_object_get(info, name));
 }
 
-enum watch_state watch_status_judge(const struct watch_status_facts *f)
-{
-	const struct {
-		bool so;
-		enum watch_state is;
-	} worst_first[] = {
-		{!f->leads, WATCH_STATUS_NO_LEADER},
-		{f->silent, WATCH_STATUS_SILENT},
-		{f->failed, WATCH_STATUS_FAILED},
-		{number(json_object_get(f->info, "guarded"), "total") > 0, WATCH_STATUS_HELD},
-		{f->firing > 0, WATCH_STATUS_ALERTING},
-		{number(f->info, "left_stuck") > 0, WATCH_STATUS_STUCK},
-		{json_is_true(json_object_get(f->info, "doubting")), WATCH_STATUS_DOUBT},
-		{f->paused, WATCH_STATUS_PAUSED},
-	};
-	for (size_t i = 0; i < sizeof worst_first / sizeof *worst_first; i++)
-		if (worst_first[i].so)
-			return worst_first[i].is;
-	return WATCH_STATUS_WELL;
-}
-
-static void find_alerts(struct watch_status *st, const struct stored_status *l)
-{
-	for (int i = 0; i < l->nalerts; i++) {
-		const struct alert_row *row = &l->alerts[i];
-		if (row->alert.state != STATE_FIRING ||
-		    (!text_eq(row->watch, st->watch) && !text_eq(row->watch, ALERT_ANY)))
-			continue;
-		st->alert = st->firing++ ? st->alert : row->sentence;
-	}
-}
-
-static enum watch_state judge_standing(const struct watch_status *st)
-{
-	struct watch_status_facts f = {.leads = st->led.leads,
-	                               .silent = st->led.silent,
-	                               .failed = json_object_get(st->led.info, "failure") != NULL,
-	                               .firing = st->firing,
-	                               .info = st->led.info};
-	for (int i = 0; i < st->noverrides; i++)
-		f.paused = f.paused || text_eq(st->overrides[i]->name, "pause");
-	return watch_status_judge(&f);
-}
-
-void watch_status_init(struct watch_status *st, const struct database *d, const char *watch,
-                       const struct stored_status *l)
-{
-	const int most = sizeof st->overrides / sizeof *st->overrides;
-	*st = (struct watch_status){
-		.database = d->name, .watch = watch, .led = leader_status_of(&l->led, watch)};
-	for (int i = 0; i < l->noverrides && st->noverrides < most; i++)
-		if (text_eq(l->overrides[i].watch, watch) || text_eq(l->overrides[i].watch, "*"))
-			st->overrides[st->noverrides++] = &l->overrides[i];
-	for (int i = 0; i < l->nattachments; i++)
-		if (text_eq(l->attachments[i].watch, watch))
-			st->attached = &l->attachments[i];
-	find_alerts(st, l);
-	st->is = judge_standing(st);
-}
-
-void watch_status_release(struct watch_status *st)
-{
-	json_decref(st->led.info);
-	st->led.info = NULL;
-}
-
-static const struct {
-	bool trouble;
-	enum color color;
-	const char *words;
-} kinds[] = {
-#define X(id, name, trouble, color, words) {trouble, COLOR_##color, words},
-	WATCH_STATUS_LIST(X)
-#undef X
-};
-
-bool watch_status_trouble(const struct watch_status *st)
-{
-	return kinds[st->is].trouble;
-}
-
-static const char *text_of(const struct watch_status *st, const char *name)
+static const char *status_text_of(const struct watch_status *st, const char *name)
 {
 	return json_string_value(json_object_get(st->led.info, name));
 }
@@ -144,12 +48,14 @@ static void add_clock(struct buf *out, const char *iso)
 
 /* ---- one line each; nothing if there is nothing to report ---- */
 
-static void add_leader(const struct watch_status *st, struct buf *text)
+static bool leader_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	if (st->led.leads) {
 		buf_addf(text, "%s, for ", st->led.leader->holder);
 		duration_text(st->led.leader->led_us, text);
-		return;
+		return text->len > 0;
 	}
 	if (st->led.leader)
 		buf_addf(text, "none; the last was %s: find out there why it ended. ",
@@ -159,11 +65,14 @@ static void add_leader(const struct watch_status *st, struct buf *text)
 	else
 		buf_add(text, "none so far. ");
 	buf_add(text, "Start one: defib daemon");
+	return text->len > 0;
 }
 
-static void add_scan(const struct watch_status *st, struct buf *text)
+static bool scan_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	int64_t every = number(st->led.info, "every_s");
+	const struct watch_status *st = row;
+	(void)v;
+	int64_t every = status_number(st->led.info, "every_s");
 	if (st->led.scanned)
 		when_text(-st->led.ago_us, 0, text);
 	else
@@ -172,98 +81,124 @@ static void add_scan(const struct watch_status *st, struct buf *text)
 		buf_add(text, ", every ");
 		duration_text(every * US_PER_S, text);
 	}
-	if (number(st->led.info, "failed_passes"))
-		buf_addf(text, "; %lld of %lld failed", (long long)number(st->led.info, "failed_passes"),
-		         (long long)number(st->led.info, "passes"));
+	if (status_number(st->led.info, "failed_passes"))
+		buf_addf(text, "; %lld of %lld failed",
+		         (long long)status_number(st->led.info, "failed_passes"),
+		         (long long)status_number(st->led.info, "passes"));
+	return text->len > 0;
 }
 
-static void add_attached(const struct watch_status *st, struct buf *text)
+static bool attached_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	const struct attachment *at = st->attached;
 	if (!at)
-		return;
+		return text->len > 0;
 	if (at->disabled)
-		buf_addf(text, "its trigger is disabled, so claims are not recorded: defib attach %s; ",
+		buf_addf(text, "its trigger is disabled, so claims are not recorded: defib db attach %s; ",
 		         st->watch);
 	buf_add_count(text, at->programs);
 	buf_addf(text, " program%s under defib run now", at->programs == 1 ? "" : "s");
+	return text->len > 0;
 }
 
-static void add_failure(const struct watch_status *st, struct buf *text)
+static bool failure_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	const char *failure = text_of(st, "failure");
+	const struct watch_status *st = row;
+	(void)v;
+	const char *failure = status_text_of(st, "failure");
 	buf_add(text, failure ? failure : "");
+	return text->len > 0;
 }
 
-static void add_jobs(const struct watch_status *st, struct buf *text)
+static bool jobs_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	if (!st->led.info)
-		return;
+		return text->len > 0;
 	if (!st->led.scanned) {
 		buf_add(text, "not known: no scan has finished");
-		return;
+		return text->len > 0;
 	}
-	buf_add_count(text, number(st->led.info, "running"));
-	buf_add(text, number(st->led.info, "running") >= ROWS_COUNT_MAX ? " or more running, "
-	                                                                : " running, ");
-	buf_add_count(text, json_object_get(st->led.info, "stuck") ? number(st->led.info, "stuck")
-	                                                           : number(st->led.info, "found"));
+	buf_add_count(text, status_number(st->led.info, "running"));
+	buf_add(text, status_number(st->led.info, "running") >= ROWS_COUNT_MAX ? " or more running, "
+	                                                                       : " running, ");
+	buf_add_count(text, json_object_get(st->led.info, "stuck")
+	                        ? status_number(st->led.info, "stuck")
+	                        : status_number(st->led.info, "found"));
 	buf_add(text, " of them stuck at the last scan");
 	if (json_is_true(json_object_get(st->led.info, "never_seen_running"))) {
 		buf_add(text, ", and ");
 		unseen_hint(json_is_true(json_object_get(st->led.info, "row_security")), text);
 	}
-	if (number(st->led.info, "left_stuck")) {
+	if (status_number(st->led.info, "left_stuck")) {
 		buf_add(text, ", ");
-		buf_add_count(text, number(st->led.info, "left_stuck"));
+		buf_add_count(text, status_number(st->led.info, "left_stuck"));
 		buf_add(text, " not changed");
 	}
+	return text->len > 0;
 }
 
-static void add_alerts(const struct watch_status *st, struct buf *text)
+static bool alerts_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	if (!st->firing)
-		return;
+		return text->len > 0;
 	buf_add_count(text, st->firing);
 	buf_addf(text, " fire%s: %s%s", st->firing == 1 ? "s" : "", st->alert,
 	         st->firing > 1 ? "; all of them: defib alert list" : "");
+	return text->len > 0;
 }
 
-static void add_on_hold(const struct watch_status *st, struct buf *text)
+static bool on_hold_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	int64_t n = number(st->led.info, "on_hold");
+	const struct watch_status *st = row;
+	(void)v;
+	int64_t n = status_number(st->led.info, "on_hold");
 	if (!n)
-		return;
+		return text->len > 0;
 	buf_add_count(text, n);
 	buf_addf(text, " waiting for an operator at the last scan: defib list --watch %s --where held",
 	         st->watch);
+	return text->len > 0;
 }
 
-static void add_guard(const struct watch_status *st, struct buf *text)
+static bool guard_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	const char *guard = text_of(st, "guard");
+	const struct watch_status *st = row;
+	(void)v;
+	const char *guard = status_text_of(st, "guard");
 	json_t *guarded = json_object_get(st->led.info, "guarded");
 	if (guard && json_integer_value(json_object_get(guarded, "total")))
 		buf_add(text, guard);
+	return text->len > 0;
 }
 
-static void add_doubt(const struct watch_status *st, struct buf *text)
+static bool doubt_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	const char *cause = text_of(st, "doubt_cause");
+	const struct watch_status *st = row;
+	(void)v;
+	const char *cause = status_text_of(st, "doubt_cause");
 	if (!is_true(st, "doubting"))
-		return;
+		return text->len > 0;
 	buf_addf(text, "the daemon itself was away (%s): silence since then proves nothing until ",
 	         cause ? cause : "unknown");
-	add_clock(text, text_of(st, "doubt_until"));
+	add_clock(text, status_text_of(st, "doubt_until"));
+	return text->len > 0;
 }
 
-static void add_brake(const struct watch_status *st, struct buf *text)
+static bool brake_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	const char *ended = text_of(st, "brake_ended");
-	int64_t brakes = number(st->led.info, "brakes");
+	const struct watch_status *st = row;
+	(void)v;
+	const char *ended = status_text_of(st, "brake_ended");
+	int64_t brakes = status_number(st->led.info, "brakes");
 	if (is_true(st, "braking")) {
 		buf_add(text, "is on, until ");
-		add_clock(text, text_of(st, "brake_until"));
+		add_clock(text, status_text_of(st, "brake_until"));
 		buf_add(text, " at the latest");
 	} else if (brakes) {
 		buf_add(text, "is off");
@@ -272,53 +207,67 @@ static void add_brake(const struct watch_status *st, struct buf *text)
 		buf_addf(text, "; held %lld time%s so far", (long long)brakes, brakes == 1 ? "" : "s");
 	if (brakes && ended)
 		buf_addf(text, ", last released by: %s", ended);
+	return text->len > 0;
 }
 
-static void add_suspects(const struct watch_status *st, struct buf *text)
+static bool suspects_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	int64_t suspects = number(st->led.info, "suspects"),
-			near = number(st->led.info, "near_misses_total");
+	const struct watch_status *st = row;
+	(void)v;
+	int64_t suspects = status_number(st->led.info, "suspects"),
+			near = status_number(st->led.info, "near_misses_total");
 	if (suspects)
 		buf_addf(text, "%lld seen silent", (long long)suspects);
 	if (near)
 		buf_addf(text, "%s%lld near miss%s: silent once, then heard again", suspects ? "; " : "",
 		         (long long)near, near == 1 ? "" : "es");
+	return text->len > 0;
 }
 
-static void add_waiting(const struct watch_status *st, struct buf *text)
+static bool status_waiting_line(const void *row, const struct viewer *v, struct buf *text)
 {
-	int64_t waiting = number(st->led.info, "waiting"), eta = number(st->led.info, "eta_s");
+	const struct watch_status *st = row;
+	(void)v;
+	int64_t waiting = status_number(st->led.info, "waiting"),
+			eta = status_number(st->led.info, "eta_s");
 	if (!waiting)
-		return;
+		return text->len > 0;
 	buf_add_count(text, waiting);
 	if (!eta)
-		return;
+		return text->len > 0;
 	buf_addf(text, ", at %.3g per second, the last in about ",
 	         json_number_value(json_object_get(st->led.info, "rate")));
 	duration_text(eta * US_PER_S, text);
+	return text->len > 0;
 }
 
-static void add_false(const struct watch_status *st, struct buf *text)
+static bool false_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	json_t *all = json_object_get(st->led.info, "false_positives");
 	if (!all)
-		return;
+		return text->len > 0;
 	buf_add(text, "false positives: ");
 	mistakes_text(json_integer_value(json_object_get(all, "day")),
 	              json_integer_value(json_object_get(all, "day_recovered")), text);
 	buf_add(text, " in 24h");
+	return text->len > 0;
 }
 
-static void add_total(const struct watch_status *st, struct buf *text)
+static bool total_line(const void *row, const struct viewer *v, struct buf *text)
 {
+	const struct watch_status *st = row;
+	(void)v;
 	if (!st->led.info)
-		return;
-	buf_add_count(text, number(st->led.info, "recovered_total"));
+		return text->len > 0;
+	buf_add_count(text, status_number(st->led.info, "recovered_total"));
 	buf_add(text, " recovered, ");
-	buf_add_count(text, number(st->led.info, "held_total"));
+	buf_add_count(text, status_number(st->led.info, "held_total"));
 	buf_add(text, " held, ");
-	buf_add_count(text, number(st->led.info, "retried_total"));
+	buf_add_count(text, status_number(st->led.info, "retried_total"));
 	buf_add(text, " retried since that daemon started");
+	return text->len > 0;
 }
 
 /* Overrides, and the watch's own hours, which the leader only stores as a factor. */
@@ -350,180 +299,184 @@ static void override_lines(const struct watch_status *st, struct buf *out)
 		out_line(out, "raised", 12, buf_text(&text));
 }
 
+/* ---- its fields ---- */
+
+static const struct field leader_fields[] = {
+	{"leads", FIELD_BOOL, FIELD_AT(struct leader_row, leads)},
+	{"holder", FIELD_AT(struct leader_row, holder), .about = "the name of the daemon"},
+	{"since", FIELD_TIME, FIELD_AT(struct leader_row, since_us)},
+	{0},
+};
+static const struct record leader_record = {.fields = leader_fields,
+                                            .size = sizeof(struct leader_row)};
+
+static const struct field attached_fields[] = {
+	{"disabled", FIELD_BOOL, FIELD_AT(struct attachment, disabled),
+     .about = "its trigger is disabled: claims are not recorded"},
+	{"programs", FIELD_NUMBER, FIELD_AT(struct attachment, programs),
+     .about = "that run under `defib run` now"},
+	{0},
+};
+static const struct record attached_record = {.fields = attached_fields,
+                                              .size = sizeof(struct attachment)};
+
+#define AT(member) FIELD_AT(struct override, member)
+static const struct field override_fields[] = {
+	{"name", AT(name), .schema = "{enum: [pause, raise, override]}"},
+	{"watch", AT(watch), .about = "* is all watches of the database"},
+	{"value", AT(value), .about = "of raise: the factor"},
+	{"actor", AT(actor)},
+	{"reason", AT(reason), .null = true},
+	{"at", FIELD_TIME, AT(at_us), .zero_null = true},
+	{"until", FIELD_TIME, AT(until_us), .zero_null = true, .about = "null: until it is cleared"},
+	{0},
+};
+#undef AT
+
+const struct record override_record = {
+	.name = "Override",
+	.about = "what an operator told the daemons",
+	.fields = override_fields,
+	.size = sizeof(struct override),
+};
+
+static bool status_trouble(const void *row, int64_t *out)
+{
+	*out = watch_status_trouble(row);
+	return true;
+}
+
+static const void *status_leader(const void *row, int i)
+{
+	(void)i;
+	return ((const struct watch_status *)row)->led.leader;
+}
+
+static const void *status_attached(const void *row, int i)
+{
+	(void)i;
+	return ((const struct watch_status *)row)->attached;
+}
+
+static const void *status_override(const void *row, int i)
+{
+	const struct watch_status *st = row;
+	return i < st->noverrides ? st->overrides[i] : NULL;
+}
+
+static const char *status_info(const void *row)
+{
+	const struct watch_status *st = row;
+	return st->led.info ? st->led.status->info : NULL;
+}
+
+#define AT(member) FIELD_AT(struct watch_status, member)
+static const struct field status_fields[] = {
+	{"watch", AT(watch)},
+	{"database", AT(database)},
+	{"status", FIELD_WORD, AT(is), .names = watch_status_names,
+     .about = "the worst of what is known"},
+	{"trouble", FIELD_BOOL, .number = status_trouble, .about = "somebody should look at it"},
+	{"alerts_firing", FIELD_INT, AT(firing), .about = "of the watch and of its database"},
+	{"alert", AT(alert), .null = true, .about = "the text of the first"},
+	{"leader", FIELD_RECORD, .part = status_leader, .of = &leader_record,
+     .about = "null: there never was one, or it stepped down"},
+	{"attached", FIELD_RECORD, .part = status_attached, .of = &attached_record},
+	{"last_scan_s", FIELD_SECONDS, AT(led.ago_us), FIELD_HAS(struct watch_status, led.scanned),
+     .about = "since the last scan that finished"},
+	{"overrides", FIELD_LIST, .part = status_override, .of = &override_record},
+	{"info", FIELD_DATA, .text = status_info, .null = true,
+     .about = "what its leader stored about it"},
+	{"numbers", FIELD_DATA, AT(numbers), .optional = true, .schema = SCHEMA_REF("Stats"),
+     .about = "of `defib status`: what its table has now; null: not counted"},
+	{.words = leader_line, .label = "leader"},
+	{.words = scan_line, .label = "last scan"},
+	{.words = attached_line, .label = "attached"},
+	{.words = failure_line, .label = "failure"},
+	{.words = alerts_line, .label = "alerts"},
+	{.words = jobs_line, .label = "jobs"},
+	{.words = on_hold_line, .label = "on hold"},
+	{.words = guard_line, .label = "guard"},
+	{.words = doubt_line, .label = "doubt"},
+	{.words = brake_line, .label = "brake"},
+	{.words = suspects_line, .label = "suspects"},
+	{.words = status_waiting_line, .label = "waiting"},
+	{.words = total_line, .label = "so far"},
+	{.words = false_line, .label = "mistakes"},
+	{0},
+};
+#undef AT
+
+const struct record watch_status_record = {
+	.name = "WatchStatus",
+	.about = "the state of a watch, whichever daemon leads it",
+	.fields = status_fields,
+	.size = sizeof(struct watch_status),
+};
+
 void watch_status_text(const struct watch_status *st, bool color, struct buf *out)
 {
-	static const struct {
-		const char *name;
-		void (*add)(const struct watch_status *st, struct buf *text);
-	} lines[] = {
-		{"leader", add_leader},   {"last scan", add_scan},    {"attached", add_attached},
-		{"failure", add_failure}, {"alerts", add_alerts},     {"jobs", add_jobs},
-		{"on hold", add_on_hold}, {"guard", add_guard},       {"doubt", add_doubt},
-		{"brake", add_brake},     {"suspects", add_suspects}, {"waiting", add_waiting},
-		{"so far", add_total},    {"mistakes", add_false},
-	};
-	AUTO_BUF text = BUF_INIT;
+	struct viewer v = viewer_local(NULL, st->database);
 	out_title(out, color, st->database, st->watch);
 	buf_add(out, ": ");
 	out_color(out, color, kinds[st->is].color, kinds[st->is].words);
 	buf_add(out, "\n");
-	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-		buf_clear(&text);
-		lines[i].add(st, &text);
-		if (text.len)
-			out_line(out, lines[i].name, 12, buf_text(&text));
-	}
+	record_sheet(&watch_status_record, st, &v, 12, out);
 	override_lines(st, out);
-}
-
-static void json_leader(const struct watch_status *st, struct buf *out)
-{
-	const struct leader_row *l = st->led.leader;
-	buf_add(out, ",\"leader\":");
-	if (!l) {
-		buf_add(out, "null");
-		return;
-	}
-	buf_addf(out, "{\"leads\":%s", l->leads ? "true" : "false");
-	json_text(out, "holder", l->holder);
-	json_time(out, "since", true, l->since_us);
-	buf_add(out, "}");
-}
-
-static void json_attached(const struct watch_status *st, struct buf *out)
-{
-	const struct attachment *at = st->attached;
-	buf_add(out, ",\"attached\":");
-	if (at)
-		buf_addf(out, "{\"disabled\":%s,\"programs\":%lld}", at->disabled ? "true" : "false",
-		         (long long)at->programs);
-	else
-		buf_add(out, "null");
-}
-
-/* Complete objects. */
-static void override_json(const struct override *t, struct buf *out)
-{
-	buf_add(out, "{\"name\":");
-	buf_add_json(out, t->name);
-	json_text(out, "word", t->name); /* its old name */
-	json_text(out, "watch", t->watch);
-	json_text(out, "value", t->value);
-	json_text(out, "actor", t->actor);
-	json_text(out, "reason", t->reason);
-	json_time(out, "at", t->at_us != 0, t->at_us);
-	json_time(out, "until", t->until_us != 0, t->until_us);
-	buf_add(out, "}");
-}
-
-void watch_status_json(const struct watch_status *st, struct buf *out)
-{
-	AUTO_BUF overrides = BUF_INIT;
-	buf_add(out, "{\"watch\":");
-	buf_add_json(out, st->watch);
-	json_text(out, "database", st->database);
-	json_text(out, "status", watch_status_names[st->is]);
-	json_text(out, "standing", watch_status_names[st->is]); /* its old name */
-	buf_addf(out, ",\"trouble\":%s", watch_status_trouble(st) ? "true" : "false");
-	json_number(out, "alerts_firing", true, st->firing);
-	json_text(out, "alert", st->alert);
-	json_leader(st, out);
-	json_attached(st, out);
-	json_seconds(out, "last_scan_s", st->led.scanned, st->led.ago_us);
-	for (int i = 0; i < st->noverrides; i++) {
-		buf_add(&overrides, i ? "," : "");
-		override_json(st->overrides[i], &overrides);
-	}
-	/* `told` is the old name of `overrides`. */
-	buf_addf(out, ",\"overrides\":[%s],\"told\":[%s],\"info\":%s}", buf_text(&overrides),
-	         buf_text(&overrides), st->led.info ? st->led.status->info : "null");
 }
 
 /* ---- operator overrides ---- */
 
-defib_err override_set(struct store *s, const struct override *said, int64_t for_us,
-                       struct arena *a, struct override_answer *out, struct failure *f)
+#define ANSWER(row) ((const struct override_answer *)(row))
+
+static const void *answer_override(const void *row, int i)
 {
-	struct override *all = NULL;
-	int n = 0;
-	bool there;
-	*out = (struct override_answer){.watch = said->watch, .name = said->name};
-	defib_err err = daemon_table_open(s, "setting", true, &there, f);
-	if (!err)
-		err = override_write(s, said, for_us, f);
-	if (!err)
-		err = override_read(s, a, &all, &n, f);
-	for (int i = 0; !err && i < n; i++)
-		if (text_eq(all[i].watch, said->watch) && text_eq(all[i].name, said->name))
-			out->in_force = &all[i];
-	return err;
+	(void)i;
+	return ANSWER(row)->in_force;
 }
 
-static const struct override *set_for_all(const struct override *all, int n, const char *name)
+static bool answer_in_force(const void *row, int64_t *out)
 {
-	for (int i = 0; i < n; i++)
-		if (text_eq(all[i].name, name) && text_eq(all[i].watch, "*"))
-			return &all[i];
-	return NULL;
+	*out = ANSWER(row)->in_force != NULL;
+	return true;
 }
 
-static defib_err clear_one(struct store *s, struct override_answer *w, const char *watch,
-                           const char *name, struct failure *f)
+static const char *answer_watch(const void *row)
 {
-	*w = (struct override_answer){.watch = watch, .name = name};
-	return override_remove(s, watch, name, &w->was, f);
+	return ANSWER(row)->in_force ? NULL : ANSWER(row)->watch;
 }
 
-defib_err override_clear(struct store *s, const char *watch, const char *name, struct arena *a,
-                         struct override_answer **out, int *n, const struct override **still,
-                         struct failure *f)
+static const char *answer_name(const void *row)
 {
-	struct override *all = NULL;
-	int nall = 0;
-	bool there, every = text_eq(watch, "*");
-	*still = NULL;
-	*n = 1;
-	defib_err err = daemon_table_open(s, "setting", false, &there, f);
-	if (!err && there)
-		err = override_read(s, a, &all, &nall, f);
-	*out = ARENA_ARRAY(a, struct override_answer, nall + 1);
-	(*out)[0] = (struct override_answer){.watch = watch, .name = name};
-	if (err || !there)
-		return err;
-	err = clear_one(s, *out, watch, name, f);
-	if (!every)
-		*still = set_for_all(all, nall, name);
-	for (int i = 0; !err && every && i < nall; i++)
-		if (text_eq(all[i].name, name) && !text_eq(all[i].watch, "*"))
-			err = clear_one(s, &(*out)[(*n)++], all[i].watch, name, f);
-	return err;
+	return ANSWER(row)->in_force ? NULL : ANSWER(row)->name;
 }
 
-void override_answer_json(const struct database *d, const struct override_answer *w,
-                          struct buf *out)
+static bool answer_was(const void *row, int64_t *out)
 {
-	buf_add(out, "{\"database\":");
-	buf_add_json(out, d->name);
-	if (w->in_force) {
-		AUTO_BUF override = BUF_INIT;
-		override_json(w->in_force, &override);
-		/* `told` is the old name of `override`. */
-		buf_addf(out, ",\"in_force\":true,\"override\":%s,\"told\":%s", buf_text(&override),
-		         buf_text(&override));
-	} else {
-		json_text(out, "watch", w->watch);
-		json_text(out, "name", w->name);
-		json_text(out, "word", w->name); /* its old name */
-		json_bool(out, "in_force", false);
-		json_bool(out, "was", w->was);
-	}
-	buf_add(out, "}");
+	*out = ANSWER(row)->was;
+	return !ANSWER(row)->in_force;
 }
+
+static const struct field answer_fields[] = {
+	{"database", .words = field_database},
+	{"watch", .text = answer_watch, .optional = true, .about = "if it was cleared"},
+	{"name", .text = answer_name, .optional = true, .about = "if it was cleared"},
+	{"in_force", FIELD_BOOL, .number = answer_in_force},
+	{"was", FIELD_BOOL, .number = answer_was, .optional = true, .about = "there was one to clear"},
+	{"override", FIELD_RECORD, .part = answer_override, .of = &override_record, .optional = true},
+	{0},
+};
+
+const struct record override_answer_record = {
+	.name = "OverrideAnswer",
+	.about = "an override that was set or cleared",
+	.fields = answer_fields,
+	.size = sizeof(struct override_answer),
+};
 
 void override_answers_json(const char *answers, struct buf *out)
 {
-	/* `words` is the old name of `overrides`. */
-	buf_addf(out, "{\"overrides\":[%s],\"words\":[%s]}\n", answers, answers);
+	buf_addf(out, "{\"overrides\":[%s]}\n", answers);
 }
 
 /* "2026-01-02T03:04:05Z", without milliseconds. */
@@ -559,17 +512,10 @@ static void add_pause_line(const struct override *t, const char *watch, struct b
 	buf_add(out, "\n");
 }
 
-void pause_line(struct store *s, const char *watch, struct buf *out)
+void pause_text(const struct override *all, int n, const char *watch, struct buf *out)
 {
-	AUTO_ARENA a = ARENA_INIT;
-	struct failure ignored = {0};
-	struct override *all = NULL;
-	bool there = false;
-	int n = 0;
-	if (daemon_table_open(s, "setting", false, &there, &ignored) == DEFIB_OK && there &&
-	    override_read(s, &a, &all, &n, &ignored) == DEFIB_OK)
-		for (int i = 0; i < n; i++)
-			if (text_eq(all[i].name, "pause") &&
-			    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))
-				add_pause_line(&all[i], watch, out);
+	for (int i = 0; i < n; i++)
+		if (text_eq(all[i].name, "pause") &&
+		    (text_eq(all[i].watch, watch) || text_eq(all[i].watch, "*")))
+			add_pause_line(&all[i], watch, out);
 }

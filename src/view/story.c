@@ -6,108 +6,14 @@
 #include "recover/held.h"
 #include "view/job.h"
 #include "view/ledger.h"
+#include "view/story_steps.h"
 
 #include <time.h>
-
-static void json_document(const struct watch *w, const struct secrets *s, const char *name,
-                          const char *text, struct buf *out)
-{
-	buf_addf(out, ",\"%s\":", name);
-	masked_document(w, s, text, out);
-}
-
-static void add_row(const struct watch *w, const struct story *s, const struct secrets *secrets,
-                    struct buf *out)
-{
-	AUTO_BUF value = BUF_INIT;
-	buf_add(out, ",\"row\":{");
-	for (int i = 0; i < s->ncolumns; i++) {
-		buf_add(out, i ? "," : "");
-		buf_add_json(out, s->names[i]);
-		buf_add(out, ":");
-		buf_clear(&value);
-		if (s->values[i])
-			masked_text(w, secrets, s->names[i], s->values[i], &value);
-		json_value(out, s->values[i] ? buf_text(&value) : NULL);
-	}
-	buf_add(out, "}");
-}
-
-static void add_progress(const struct watch *w, const struct story_progress *p,
-                         const struct secrets *secrets, struct buf *out)
-{
-	if (!p->there) {
-		buf_add(out, ",\"progress\":null");
-		return;
-	}
-	buf_addf(out, ",\"progress\":{\"epoch\":%lld", (long long)p->epoch);
-	json_text(out, "step", p->step);
-	masked_member(w, secrets, "progress", p->text, out);
-	json_time(out, "at", true, p->at_us);
-	buf_add(out, "}");
-}
-
-/* Only jobs of the built-in queue have it: elsewhere it is in columns of the row. */
-static void add_data(const struct watch *w, const struct story_data *d,
-                     const struct secrets *secrets, struct buf *out)
-{
-	const struct {
-		const char *name, *text;
-	} parts[] = {{"payload", d->payload}, {"result", d->result}, {"tags", d->tags}};
-	for (size_t i = 0; d->there && i < sizeof parts / sizeof *parts; i++) {
-		buf_addf(out, ",\"%s\":", parts[i].name);
-		masked_exactly(w, secrets, parts[i].name, parts[i].text, out);
-	}
-}
-
-static void add_guards(const struct watch *w, const struct story *s, const struct secrets *secrets,
-                       struct buf *out)
-{
-	buf_add(out, ",\"hold\":");
-	if (s->has_hold) {
-		buf_addf(out, "{\"holds\":%s", hold_in_force(s->row.facts.hold) ? "true" : "false");
-		json_text(out, "at", s->hold.at);
-		json_text(out, "cause", s->hold.cause);
-		masked_member(w, secrets, "reason", s->hold.reason, out);
-		json_text(out, "batch", s->hold.batch);
-	}
-	buf_add(out, s->has_hold ? "},\"retry\":" : "null,\"retry\":");
-	if (s->has_retry) {
-		buf_addf(out, "{\"attempt\":%lld", (long long)s->retry.attempt);
-		json_time(out, "due_at", true, s->retry.due_us);
-		masked_member(w, secrets, "reason", s->retry.reason, out);
-		json_text(out, "batch", s->retry.batch);
-	}
-	buf_add(out, s->has_retry ? "}" : "null");
-}
-
-static void add_entries(const struct watch *w, const struct story *s, const struct secrets *secrets,
-                        struct buf *out)
-{
-	buf_add(out, ",\"ledger\":[");
-	for (int i = 0; i < s->nentries; i++) {
-		const struct ledger_row *r = &s->entries[i];
-		buf_addf(out, "%s{\"id\":%lld", i ? "," : "", (long long)r->id);
-		json_text(out, "at", r->at);
-		json_text(out, "batch", r->batch);
-		json_text(out, "event", r->event);
-		json_text(out, "actor", r->actor);
-		json_text(out, "verdict", r->verdict);
-		json_text(out, "rule", r->rule);
-		masked_member(w, secrets, "reason", r->reason, out);
-		json_document(w, secrets, "evidence", r->evidence, out);
-		json_document(w, secrets, "before", r->before, out);
-		json_document(w, secrets, "after", r->after, out);
-		json_number(out, "epoch", r->has_epoch, r->epoch);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
-}
 
 /* ---- the sentence ---- */
 
 /* The error in the row itself: a column named error, or …_error. */
-static const char *error_of(const struct story *s)
+static const char *story_error_of(const struct story *s)
 {
 	for (int i = 0; i < s->ncolumns; i++) {
 		const char *name = s->names[i], *end = strrchr(name, '_');
@@ -120,7 +26,7 @@ static const char *error_of(const struct story *s)
 static void add_error(const struct watch *w, const struct story *s, const char *before,
                       struct buf *out)
 {
-	const char *name = error_of(s);
+	const char *name = story_error_of(s);
 	for (int i = 0; name && i < s->ncolumns; i++)
 		if (s->names[i] == name) {
 			buf_add(out, before);
@@ -162,7 +68,7 @@ static void stuck_sentence(const struct candidate *cand, struct buf *out)
 	buf_add(out, "is stuck: ");
 	evidence_sentence(&cand->judgement, out);
 	buf_addf(out, "; it will be %s at the next scan with --fix, by %s",
-	         remedy_participle(d->remedy), d->rule);
+	         act_kinds[d->remedy].becomes, d->rule);
 }
 
 static void running_sentence(const struct watch *w, const struct candidate *cand, struct buf *out)
@@ -178,7 +84,7 @@ static void running_sentence(const struct watch *w, const struct candidate *cand
 		buf_add(out, "its last sign of life is ");
 		duration_text(j->measured_us > 0 ? j->measured_us : 0, out);
 		buf_add(out, " old (limit ");
-		duration_text(j->limit_us, out);
+		limit_text(j->limit_us, &j->limit_from, out);
 		buf_add(out, ")");
 	} else {
 		evidence_sentence(j, out);
@@ -270,13 +176,13 @@ static void story_secrets(const struct watch *w, const struct story *s, struct s
 		secrets_add(out, w, s->names[i], s->values[i]);
 		secrets_document(out, w, s->values[i]);
 	}
-	secrets_owner(out, w, s->row.facts.owner);
+	secrets_facts(out, w, &s->row.facts);
 	secrets_document(out, w, s->data.payload);
-	for (int i = 0; i < s->nentries; i++) {
-		secrets_document(out, w, s->entries[i].evidence);
-		secrets_document(out, w, s->entries[i].before);
-		secrets_document(out, w, s->entries[i].after);
-	}
+	secrets_document(out, w, s->data.result);
+	for (int i = 0; i < s->nsteps; i++)
+		secrets_document(out, w, s->steps[i].output);
+	for (int i = 0; i < s->nentries; i++)
+		entry_secrets(w, &s->entries[i], out);
 }
 
 /* One sentence: the state of the job, and what comes next. */
@@ -290,34 +196,140 @@ static void story_sentence(const struct watch *w, const struct story *s,
 	masked_free_text(w, &secrets, buf_text(&plain), out);
 }
 
-/* ---- as JSON ---- */
+/* ---- its fields ---- */
 
-void story_json(const struct watch *w, const struct database *d, const struct story *s,
-                const struct candidate *cand, struct buf *out)
+#define SHEET(row) ((const struct story_sheet *)(row))
+
+static const void *sheet_row(const void *row, int i)
 {
-	static const char *const moments[] = {"created_at", "started_at", "finished_at"};
-	AUTO_BUF sentence = BUF_INIT;
-	AUTO_SECRETS secrets = {0};
-	bool stuck = cand->judgement.verdict != VERDICT_NONE;
-	story_sentence(w, s, cand, &sentence);
-	browsed_json(w, d, &s->row, out);
-	story_secrets(w, s, &secrets);
-	json_text(out, "sentence", buf_text(&sentence));
-	json_text(out, "verdict_rule", cand->judgement.rule->id);
-	json_text(out, "law", cand->judgement.rule->id); /* its old name */
-	json_text(out, "remedy", stuck ? remedy_names[cand->decision.remedy] : NULL);
-	json_text(out, "rule", stuck ? cand->decision.rule : NULL);
-	for (int m = 0; m < MOMENT_COUNT; m++)
-		json_time(out, moments[m], s->has[m], s->at_us[m]);
-	add_row(w, s, &secrets, out);
-	steps_json(w, s, &secrets, out);
-	add_progress(w, &s->progress, &secrets, out);
-	add_data(w, &s->data, &secrets, out);
-	add_guards(w, s, &secrets, out);
-	claim_json(&s->claim, s->has_claim, out);
-	add_entries(w, s, &secrets, out);
-	buf_add(out, "}");
+	(void)i;
+	return &SHEET(row)->story.row;
 }
+
+static bool sheet_sentence(const void *row, const struct viewer *v, struct buf *out)
+{
+	whole_sentence(v->watch, &SHEET(row)->story, &SHEET(row)->is.cand, out);
+	return true;
+}
+
+static const char *sheet_verdict_rule(const void *row)
+{
+	return SHEET(row)->is.cand.judgement.rule->id;
+}
+
+static const char *sheet_remedy(const void *row)
+{
+	const struct candidate *c = &SHEET(row)->is.cand;
+	return c->judgement.verdict ? remedy_names[c->decision.remedy] : NULL;
+}
+
+static const char *sheet_rule(const void *row)
+{
+	const struct candidate *c = &SHEET(row)->is.cand;
+	return c->judgement.verdict ? c->decision.rule : NULL;
+}
+
+static bool sheet_column(const void *row, const struct viewer *v, int i, struct field_pair *out)
+{
+	const struct story *s = &SHEET(row)->story;
+	(void)v;
+	if (i >= s->ncolumns)
+		return false;
+	*out = (struct field_pair){s->names[i], s->values[i]};
+	return true;
+}
+
+static bool sheet_holds(const void *row, int64_t *out)
+{
+	*out = hold_in_force(SHEET(row)->story.row.facts.hold);
+	return true;
+}
+
+static const void *sheet_explanation(const void *row, int i)
+{
+	(void)i;
+	return SHEET(row)->explain ? &SHEET(row)->is : NULL;
+}
+
+static void sheet_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	story_secrets(w, &SHEET(row)->story, out);
+}
+
+#define AT(member) FIELD_AT(struct story_sheet, story.member)
+#define HAS(member) FIELD_HAS(struct story_sheet, story.member)
+static const struct field progress_fields[] = {
+	{"epoch", FIELD_NUMBER, FIELD_AT(struct story_progress, epoch)},
+	{"step", .mask = MASK_WORDS, FIELD_AT(struct story_progress, step), .null = true},
+	{"progress", .mask = MASK_WORDS, FIELD_AT(struct story_progress, text), .null = true},
+	{"at", FIELD_TIME, FIELD_AT(struct story_progress, at_us)},
+	{0},
+};
+static const struct record progress_record = {.fields = progress_fields,
+                                              .size = sizeof(struct story_progress)};
+
+static const struct field hold_fields[] = {
+	{"holds", FIELD_BOOL, .number = sheet_holds, .about = "false: it is over"},
+	{"at", AT(hold.at)},
+	{"cause", AT(hold.cause)},
+	{"reason", .mask = MASK_WORDS, AT(hold.reason), .null = true},
+	{"batch", AT(hold.batch), .null = true},
+	{0},
+};
+static const struct record hold_record = {.fields = hold_fields,
+                                          .size = sizeof(struct story_sheet)};
+
+static const struct field retry_fields[] = {
+	{"attempt", FIELD_NUMBER, AT(retry.attempt)},
+	{"due_at", FIELD_TIME, AT(retry.due_us)},
+	{"reason", .mask = MASK_WORDS, AT(retry.reason), .null = true},
+	{"batch", AT(retry.batch), .null = true},
+	{0},
+};
+static const struct record retry_record = {.fields = retry_fields,
+                                           .size = sizeof(struct story_sheet)};
+
+static const struct field story_fields[] = {
+	{.type = FIELD_MEMBERS, .of = &browsed_record, .part = sheet_row},
+	{"sentence", .mask = MASK_WORDS, .words = sheet_sentence,
+     .about = "its state, and what comes next"},
+	{"verdict_rule", .text = sheet_verdict_rule, .about = "the rule that fires"},
+	{"remedy", .text = sheet_remedy, .null = true,
+     .schema = "{oneOf: [{$ref: \"#/components/schemas/Remedy\"}, {type: \"null\"}]}",
+     .about = "what a scan would do; null: it is not stuck"},
+	{"rule", .text = sheet_rule, .null = true, .about = "the rule that chose the remedy"},
+	{"created_at", FIELD_TIME, AT(at_us[MOMENT_CREATED]), HAS(has[MOMENT_CREATED])},
+	{"started_at", FIELD_TIME, AT(at_us[MOMENT_STARTED]), HAS(has[MOMENT_STARTED])},
+	{"finished_at", FIELD_TIME, AT(at_us[MOMENT_FINISHED]), HAS(has[MOMENT_FINISHED])},
+	{"row", FIELD_MAP, MASK_VALUES, .pair = sheet_column, .about = "every column"},
+	{"steps", FIELD_LIST, AT(steps), FIELD_N(struct story_sheet, story.nsteps), .of = &step_record},
+	{"progress", FIELD_RECORD, AT(progress), HAS(progress.there), .of = &progress_record,
+     .about = "what its worker last reported"},
+	{"payload", FIELD_DATA, MASK_VALUES, AT(data.payload), HAS(data.there), .optional = true,
+     .about = "of a job of the built-in queue", .schema = ANY_SCHEMA},
+	{"result", FIELD_DATA, MASK_VALUES, AT(data.result), HAS(data.there), .optional = true,
+     .about = "of a job of the built-in queue", .schema = ANY_SCHEMA},
+	{"tags", FIELD_DATA, MASK_VALUES, AT(data.tags), HAS(data.there), .optional = true,
+     .about = "of a job of the built-in queue", .schema = ANY_SCHEMA},
+	{"hold", FIELD_RECORD, HAS(has_hold), .of = &hold_record},
+	{"retry", FIELD_RECORD, HAS(has_retry), .of = &retry_record},
+	{"claim", FIELD_RECORD, AT(claim), HAS(has_claim), .of = &claim_record},
+	{"ledger", FIELD_LIST, AT(entries), FIELD_N(struct story_sheet, story.nentries),
+     .of = &history_entry_record, .about = "oldest first"},
+	{"explanation", FIELD_RECORD, .part = sheet_explanation, .of = &explained_record,
+     .optional = true, .about = "of `defib show`"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record story_record = {
+	.name = "Story",
+	.about = "everything that is known about one job",
+	.fields = story_fields,
+	.size = sizeof(struct story_sheet),
+	.secrets = sheet_secrets,
+};
 
 #define VALUE_MAX 400
 
@@ -329,7 +341,7 @@ struct happening {
 	const struct ledger_row *entry; /* NULL: none */
 };
 
-static int by_time(const void *a, const void *b)
+static int story_by_time(const void *a, const void *b)
 {
 	const struct happening *x = a, *y = b;
 	int order = strcmp(x->at, y->at);
@@ -426,7 +438,7 @@ static int happenings(struct story_sheet *x, struct happening **out)
 		(*out)[n++] =
 			happened(x, s->retry.due_us,
 		             s->retry.due_us > s->row.facts.now_us ? "retry is due then" : "retry was due");
-	qsort(*out, (size_t)n, sizeof **out, by_time);
+	qsort(*out, (size_t)n, sizeof **out, story_by_time);
 	return n;
 }
 
@@ -453,11 +465,16 @@ static void print_timeline(struct story_sheet *x, struct buf *out)
 {
 	struct happening *all;
 	int n = happenings(x, &all);
+	AUTO_SECRETS secrets = {0};
+	AUTO_BUF what = BUF_INIT;
+	story_secrets(x->watch, &x->story, &secrets);
 	if (n > 0)
 		buf_add(out, "\nTimeline\n");
 	for (int i = 0; i < n; i++) {
 		buf_addf(out, "  %s  ", all[i].at);
-		out_padded(out, all[i].what, 0);
+		buf_clear(&what);
+		masked_free_text(x->watch, &secrets, all[i].what, &what);
+		out_padded(out, buf_text(&what), 0);
 		buf_add(out, "\n");
 		if (all[i].entry && x->logs)
 			log_lines(x, all[i].entry, out);
@@ -488,8 +505,8 @@ static void print_value(const char *value, struct buf *out)
 	free(begin);
 }
 
-static void add_shown(const struct watch *w, const struct secrets *s, const char *column,
-                      const char *text, struct buf *out)
+static void story_add_shown(const struct watch *w, const struct secrets *s, const char *column,
+                            const char *text, struct buf *out)
 {
 	masked_text(w, s, column, text, out);
 	if (!text_eq(buf_text(out), text))
@@ -498,7 +515,7 @@ static void add_shown(const struct watch *w, const struct secrets *s, const char
 	shown_value(w, column, text, out);
 }
 
-static void print_row(const struct story_sheet *x, struct buf *out)
+static void story_print_row(const struct story_sheet *x, struct buf *out)
 {
 	const struct story *s = &x->story;
 	AUTO_BUF value = BUF_INIT;
@@ -511,7 +528,7 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 	for (int i = 0; i < s->ncolumns; i++) {
 		buf_clear(&value);
 		if (s->values[i])
-			add_shown(x->watch, &secrets, s->names[i], s->values[i], &value);
+			story_add_shown(x->watch, &secrets, s->names[i], s->values[i], &value);
 		buf_add(out, "  ");
 		out_padded(out, s->names[i], width);
 		buf_add(out, "  ");
@@ -529,24 +546,41 @@ static void print_row(const struct story_sheet *x, struct buf *out)
 
 /* ---- all of it ---- */
 
+void story_explain(struct story_sheet *x, bool will_have)
+{
+	const struct story *s = &x->story;
+	x->is = (struct explained){.has_hold = s->has_hold,
+	                           .has_retry = s->has_retry,
+	                           .has_claim = s->has_claim,
+	                           .claim = s->claim,
+	                           .hold = s->hold,
+	                           .retry = s->retry};
+	judged_candidate(x->watch, &x->story.row.facts, will_have, x->arena, &x->is.cand);
+}
+
 void story_text(struct story_sheet *x, struct buf *out)
 {
 	const struct story *s = &x->story;
 	AUTO_BUF sentence = BUF_INIT, seen = BUF_INIT, state = BUF_INIT;
-	struct fact_sheet sheet = {.arena = x->arena};
-	story_sentence(x->watch, s, &x->cand, &sentence);
+	struct fact_sheet facts = {.arena = x->arena}, verdict = {.arena = x->arena};
+	AUTO_SECRETS secrets = {0};
+	story_sentence(x->watch, s, &x->is.cand, &sentence);
 	out_padded(&seen, buf_text(&sentence), 0);
 	out_color(out, x->color, COLOR_BOLD, buf_text(&seen));
 	buf_add(out, "\n\nFacts\n");
 	if (s->row.state) {
 		state_words(x->watch, s->row.state, &state);
-		fact_line(&sheet, "state", "%s", buf_text(&state));
+		fact_line(&facts, "state", "%s", buf_text(&state));
 	}
-	fact_lines(&sheet, x->watch, &s->row.facts);
+	fact_lines(&facts, x->watch, &s->row.facts);
 	if (s->has_claim)
-		fact_claim(&sheet, &s->claim, s->row.facts.now_us);
-	fact_print(&sheet, out);
+		fact_claim(&facts, &s->claim, s->row.facts.now_us);
+	story_secrets(x->watch, s, &secrets);
+	fact_print(&facts, x->watch, &secrets, out);
+	buf_add(out, "\nVerdict\n");
+	verdict_lines(x->watch, &x->is, &verdict);
+	fact_print(&verdict, x->watch, &secrets, out);
 	print_timeline(x, out);
 	if (x->whole_row)
-		print_row(x, out);
+		story_print_row(x, out);
 }

@@ -1,55 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "view/story.h"
+#include "view/story_steps.h"
 
 #include "base/clock.h"
 #include "recover/evidence.h"
 #include "view/output.h"
+#include "view/story.h"
 
-/* ---- as JSON ---- */
+/* ---- their fields ---- */
 
-static void add_attempts(const struct watch *w, const struct story_step *step,
-                         const struct secrets *secrets, struct buf *out)
-{
-	AUTO_BUF worker = BUF_INIT;
-	buf_add(out, ",\"attempts\":[");
-	for (int i = 0; i < step->nattempts; i++) {
-		const struct story_attempt *one = &step->attempts[i];
-		buf_addf(out, "%s{\"undo\":%s", i ? "," : "", one->undo ? "true" : "false");
-		json_number(out, "attempt", one->number > 0, one->number);
-		json_number(out, "epoch", one->has_epoch, one->epoch);
-		buf_clear(&worker);
-		if (one->worker)
-			shown_owner(w, one->worker, &worker);
-		json_text(out, "worker", one->worker ? buf_text(&worker) : NULL);
-		json_text(out, "outcome", one->outcome);
-		masked_member(w, secrets, "error", one->error, out);
-		json_time(out, "started_at", one->has_started, one->started_us);
-		json_time(out, "ended_at", one->has_ended, one->ended_us);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
-}
+#define AT(member) FIELD_AT(struct story_attempt, member)
+#define HAS(member) FIELD_HAS(struct story_attempt, member)
+static const struct field attempt_fields[] = {
+	{"undo", FIELD_BOOL, AT(undo), .about = "it was to undo the step"},
+	{"attempt", FIELD_NUMBER, AT(number), .zero_null = true,
+     .about = "its number; null if it is not known"},
+	{"epoch", FIELD_NUMBER, AT(epoch), HAS(has_epoch)},
+	{"worker", .mask = MASK_OWNER, AT(worker), .null = true, .about = "its name"},
+	{"outcome", AT(outcome),
+     .schema = "{enum: [done, failed, retry, permanent, timed_out, crashed, stopped, released, "
+               "lost, running]}",
+     .about = "lost means that it ended with its worker; error is then the reason in the ledger"},
+	{"error", .mask = MASK_WORDS, AT(error), .null = true},
+	{"started_at", FIELD_TIME, AT(started_us), HAS(has_started)},
+	{"ended_at", FIELD_TIME, AT(ended_us), HAS(has_ended), .about = "null while it is running"},
+	{0},
+};
+#undef AT
+#undef HAS
 
-void steps_json(const struct watch *w, const struct story *s, const struct secrets *secrets,
-                struct buf *out)
-{
-	buf_add(out, ",\"steps\":[");
-	for (int i = 0; i < s->nsteps; i++) {
-		const struct story_step *step = &s->steps[i];
-		buf_addf(out, "%s{\"position\":%lld", i ? "," : "", (long long)step->position);
-		json_text(out, "step", step->name);
-		json_text(out, "state", step->state);
-		json_number(out, "epoch", step->has_finished, step->epoch);
-		buf_add(out, ",\"output\":");
-		masked_document(w, secrets, step->output, out);
-		masked_member(w, secrets, "error", step->error, out);
-		json_time(out, "started_at", step->has_started, step->started_us);
-		json_time(out, "finished_at", step->has_finished, step->finished_us);
-		add_attempts(w, step, secrets, out);
-		buf_add(out, "}");
-	}
-	buf_add(out, "]");
-}
+const struct record attempt_record = {
+	.name = "StepAttempt",
+	.about = "an attempt at a step of a workflow",
+	.fields = attempt_fields,
+	.size = sizeof(struct story_attempt),
+};
+
+#define AT(member) FIELD_AT(struct story_step, member)
+#define HAS(member) FIELD_HAS(struct story_step, member)
+static const struct field step_fields[] = {
+	{"position", FIELD_NUMBER, AT(position), .about = "in the workflow; the first is 0"},
+	{"step", AT(name), .about = "its name"},
+	{"state", AT(state),
+     .schema = "{enum: [done, undone, undo_failed, again, running, unfinished]}",
+     .about = "running, or not finished by any attempt (unfinished), if nothing is recorded"},
+	{"epoch", FIELD_NUMBER, AT(epoch), HAS(has_finished), .about = "of the last record"},
+	{"output", FIELD_DOCUMENT, MASK_VALUES, AT(output), .null = true, .schema = ANY_SCHEMA},
+	{"error", .mask = MASK_WORDS, AT(error), .null = true, .about = "of its undo"},
+	{"started_at", FIELD_TIME, AT(started_us), HAS(has_started),
+     .about = "of the attempt that finished the step, or its undo"},
+	{"finished_at", FIELD_TIME, AT(finished_us), HAS(has_finished)},
+	{"attempts", FIELD_LIST, AT(attempts), FIELD_N(struct story_step, nattempts),
+     .of = &attempt_record,
+     .about = "oldest first; of those that did not finish the step, the newest 20"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record step_record = {
+	.name = "Step",
+	.about = "a step of a workflow",
+	.fields = step_fields,
+	.size = sizeof(struct story_step),
+};
 
 /* ---- as text ---- */
 

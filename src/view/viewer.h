@@ -26,7 +26,23 @@ bool viewer_hides(const struct watch *w, const struct text_list *mask, enum role
                   const struct term *t);
 /* How far this role may search by any~. */
 enum term_reach viewer_reach(const struct watch *w, const struct text_list *mask, enum role role);
+/* Whether this role sees everything that a watch does not mask for everybody. */
+bool viewer_sees_all(enum role role);
+
+struct secrets;
+
+/* For whom a record is shown (record.h). */
+struct viewer {
+	const struct watch *watch; /* as viewer_watch() says; NULL: of no watch */
+	const char *database;
+	enum role role;                /* of the command line: ROLE_ADMIN */
+	const struct secrets *secrets; /* instead of the record's own; NULL: those */
+	int64_t now_us;                /* for ages in words; 0: not known */
+};
+
+/* The user of the command line, who may read the database. */
+struct viewer viewer_local(const struct watch *w, const char *database);
 /* One text that is not a column of a watch, such as a worker's name. */
-const char *viewer_text(const char *text, enum role role, struct arena *a);
+void viewer_text(const char *text, enum role role, struct buf *out);
 
 #endif

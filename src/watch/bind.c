@@ -8,8 +8,14 @@
 
 #include "store/dialect.h"
 #include "store/relation.h"
+#include "store/sql.h"
+#include "watch/facts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
+#include "watch/limit_sql.h"
+#include "watch/list_sql.h"
+#include "watch/options.h"
+#include "watch/schemas.h"
 #include "watch/timesql.h"
 
 #include <ctype.h>
@@ -20,17 +26,36 @@ struct expression {
 	const struct sql_text *sql;
 };
 
-static int collect(const struct watch *w, struct expression *out)
+#define OWN_STUCK "stuck_after.sql"
+#define OWN_OVERDUE "overdue_after.sql"
+#define OWN_STALLED "stalled_after.sql"
+
+#define EXPRESSIONS_MAX (20 + WATCH_RULES_MAX)
+static int bind_collect(const struct watch *w, struct expression *out)
 {
 	int n = 0;
+	const struct sql_text *state = watch_uses_state(w) ? &w->state : &(struct sql_text){0};
 	const struct expression all[] = {
-		{"alive_at", &w->alive_at},     {"expires_at", &w->expires_at},
-		{"started_at", &w->started_at}, {"lost_at", &w->lost_at},
-		{"running", &w->running},       {"kind", &w->kind},
-		{"owner", &w->owner},           {"owner_alive", &w->owner_alive},
-		{"attempts", &w->attempts},     {"max_attempts", &w->max_attempts},
-		{"epoch", &w->epoch},           {"late_when", &w->late_when},
-		{"end_when", &w->end_when},     {"steps_done", &w->steps_done},
+#define X(id, name, option, ...) {#option, &w->option},
+		SIGN_LIST(X)
+#undef X
+			{"lost_at", &w->lost_at},
+		{"running", &w->running},
+		{"kind", &w->kind},
+		{"owner", &w->owner},
+		{"owner_alive", &w->owner_alive},
+		{"attempts", &w->attempts},
+		{"max_attempts", &w->max_attempts},
+		{"epoch", &w->epoch},
+		{"late_when", &w->late_when},
+		{"end_when", &w->end_when},
+		{"cancel_when", &w->cancel_when},
+		{"steps_done", &w->steps_done},
+		{OWN_STUCK, &w->stuck_after.own},
+		{OWN_OVERDUE, &w->overdue_after.own},
+		{OWN_STALLED, &w->stalled_after.own},
+		{"progress", &w->progress},
+		{"state", state},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i].sql->text)
@@ -56,11 +81,22 @@ static defib_err name_option(struct failure *f, const struct watch *w, const cha
                              struct cfg_mark at)
 {
 	AUTO_BUF place = BUF_INIT;
-	if (f->code == DEFIB_BAD_SQL)
+	if (store_blames_sql(f->code))
 		f->code = DEFIB_CONFIG;
 	cfg_mark_text(at, &place);
 	fail_prefix(f, "watch %s, %s (%s)", w->name, option, buf_text(&place));
 	return f->code;
+}
+
+/* The name with its schema, if the word is the rest of it; NULL: it is not. */
+static const char *in_a_schema(const char *const *names, const char *word)
+{
+	for (; *names; names++) {
+		const char *dot = strchr(*names, '.');
+		if (dot && text_eq(dot + 1, word))
+			return *names;
+	}
+	return NULL;
 }
 
 /* Suggest names for a mistyped one, from a query with one text column. */
@@ -74,7 +110,11 @@ static void hint_nearest(struct store *s, struct arena *a, const char *sql, cons
 	const char **names = ARENA_ARRAY(a, const char *, rows.nrows + 1);
 	for (int i = 0; i < rows.nrows; i++)
 		names[i] = row_text(&rows, i, 0);
-	(void)fail_nearest(f, word, names);
+	const char *whole = in_a_schema(names, word);
+	if (whole)
+		fail_next(f, "the search path of the role does not have its schema: write %s", whole);
+	else
+		(void)fail_nearest(f, word, names);
 }
 
 static defib_err bind_table(struct store *s, struct arena *a, struct binding *b, struct failure *f)
@@ -199,8 +239,12 @@ static enum time_type time_of_value(const char *value, enum store_engine engine)
 	return dialect_of(engine)->has_time_types ? TIME_TYPE_EPOCH : TIME_TYPE_TEXT;
 }
 
-static const char *const time_options[TIME_COUNT] = {"alive_at", "expires_at", "started_at",
-                                                     "lost_at"};
+static const char *const time_options[TIME_COUNT] = {
+#define X(id, name, option, ...) #option,
+	SIGN_LIST(X)
+#undef X
+		"lost_at",
+};
 
 static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,
                            const char *base, struct failure *f)
@@ -391,17 +435,95 @@ static defib_err bind_zone(struct store *s, struct arena *a, struct binding *b, 
 	return err;
 }
 
+/* Seconds as a number: of an interval, or a number as it is. NULL: the type is neither. */
+static const char *in_seconds(const struct binding *b, const char *sql, const char *base,
+                              struct arena *a)
+{
+	static const char *const numbers[] = {"int2",   "int4",   "int8", "numeric",
+	                                      "float4", "float8", NULL};
+	if (!dialect_of(b->engine)->has_types || word_index(numbers, base) >= 0)
+		return arena_printf(a, "(%s)", sql);
+	return text_eq(base, "interval") ? arena_printf(a, "extract(epoch FROM (%s))", sql) : NULL;
+}
+
+/* The row's own time-out, for each sign that it limits. */
+static defib_err bind_own_limit(struct arena *a, struct binding *b, const struct expression *e,
+                                const struct store_column *type, struct failure *f)
+{
+	const struct watch *w = b->watch;
+	const char *seconds = in_seconds(b, e->sql->text, type->base, a);
+	if (!seconds) {
+		fail(f, DEFIB_CONFIG, "type %s is not a length of time", type->type);
+		fail_next(f, "give an interval, or a number of seconds");
+		return name_option(f, w, e->option, e->sql->at);
+	}
+	for (int s = 0; s < SIGN_COUNT; s++) {
+		const struct threshold *t = watch_limit(w, (enum sign)s);
+		if (&t->own != e->sql || sign_kinds[s].states == SIGN_STATES_ALONE ||
+		    !watch_measures(w, (enum sign)s))
+			continue;
+		struct buf sql = BUF_INIT;
+		/* Two beats: one may be late. */
+		sql_own_limit(&(struct own_limit){seconds, t->own_factor,
+		                                  s == SIGN_ALIVE ? 2 * w->beat_us : 0,
+		                                  dialect_of(b->engine)->has_types},
+		              &sql);
+		b->own[s] = buf_to_arena(&sql, a);
+	}
+	return DEFIB_OK;
+}
+
+/* As look_seen_value() in recover/look.c, so that a long value does not leave the database. */
+static void bind_progress(struct arena *a, struct binding *b)
+{
+	const struct dialect *d = dialect_of(b->engine);
+	AUTO_BUF text = BUF_INIT;
+	struct buf out = BUF_INIT;
+	if (!watch_remembers(b->watch, SIGN_PROGRESS))
+		return;
+	dialect_cast(d, &text, b->watch->progress.text, "text");
+	if (d->has_hash)
+		buf_addf(&out,
+		         "CASE WHEN octet_length(%s) <= %d THEN %s ELSE '" SEEN_HASH
+		         "' || encode(sha256(convert_to(%s, 'UTF8')), 'hex') END",
+		         buf_text(&text), SEEN_VALUE_MOST, buf_text(&text), buf_text(&text));
+	else
+		buf_add(&out, buf_text(&text));
+	b->progress = buf_to_arena(&out, a);
+}
+
+/* The state of a row as text. */
+static defib_err bind_state(struct arena *a, struct binding *b, struct failure *f)
+{
+	AUTO_BUF state = BUF_INIT;
+	struct buf text = BUF_INIT;
+	if (!watch_uses_state(b->watch))
+		return DEFIB_OK;
+	if (!state_sql(b, &state)) {
+		fail(
+			f, DEFIB_CONFIG,
+			"watch %s: limits or remedies depend on the state of a row, and running does not begin "
+			"with a column that tells it",
+			b->watch->name);
+		fail_next(f, "give state:, the expression that does");
+		return DEFIB_CONFIG;
+	}
+	dialect_cast(dialect_of(b->engine), &text, buf_text(&state), "text");
+	b->state = buf_to_arena(&text, a);
+	return DEFIB_OK;
+}
+
 static defib_err bind_expressions(struct store *s, struct arena *a, struct binding *b,
                                   struct failure *f)
 {
 	const struct watch *w = b->watch;
-	struct expression all[14 + WATCH_RULES_MAX];
+	struct expression all[EXPRESSIONS_MAX];
 	struct store_column *cols;
 	AUTO_BUF sql = BUF_INIT;
-	int n = collect(w, all), ncols = 0;
+	int n = bind_collect(w, all), ncols = 0;
 	select_all(w, all, n, &sql);
 	defib_err err = store_describe(s, buf_text(&sql), a, &cols, &ncols, f);
-	for (int i = 0; err == DEFIB_BAD_SQL && i < n; i++) {
+	for (int i = 0; store_blames_sql(err) && i < n; i++) {
 		struct failure one = {0};
 		buf_clear(&sql);
 		select_all(w, &all[i], 1, &sql);
@@ -421,6 +543,10 @@ static defib_err bind_expressions(struct store *s, struct arena *a, struct bindi
 		b->sign_type[time] = cols[at++].type;
 		err = bind_time(s, a, b, time, base[time], f);
 	}
+	for (int i = 0; i < n && !err; i++)
+		if (text_eq(all[i].option, OWN_STUCK) || text_eq(all[i].option, OWN_OVERDUE) ||
+		    text_eq(all[i].option, OWN_STALLED))
+			err = bind_own_limit(a, b, &all[i], &cols[i], f);
 	return err ? err : check_forms(b, base, f);
 }
 
@@ -431,6 +557,7 @@ static void bind_table_key(struct arena *a, struct binding *b, const char *table
 	struct buf out = BUF_INIT;
 	for (const char *p = table ? table : w->table; *p; p++)
 		buf_addch(&out, table ? *p : (char)tolower((unsigned char)*p));
+	b->same_table = arena_strdup(a, buf_text(&out));
 	for (int k = 0; k < w->key.n; k++)
 		buf_addf(&out, "%s%s", k ? ", " : " (", w->key.items[k]);
 	buf_add(&out, ")");
@@ -462,6 +589,40 @@ static defib_err bind_ways(struct store *s, struct arena *a, struct binding *b, 
 	b->key_indexed = row_bool(&rows, 0, 1);
 	if (row_text(&rows, 0, 2))
 		bind_table_key(a, b, row_text(&rows, 0, 2));
+	return err;
+}
+
+/*
+ * Which masked columns the role may read. Their values are needed to recognise them in other
+ * columns, but a role that was not granted them can do everything else.
+ */
+static defib_err bind_masked(struct store *s, struct arena *a, struct binding *b, struct failure *f)
+{
+	const struct watch viewed = {.mask = b->watch->viewer_mask};
+	AUTO_BUF table = BUF_INIT;
+	struct store_rows rows = {0};
+	AUTO_RELATION names = {.engine = s->engine};
+	const char *sql = store_dialect(s)->ask.readable;
+	relation_column(&names, "name", "text");
+	b->masked = ARENA_ARRAY(a, const char *, b->ncolumns + 1);
+	for (int i = 0; i < b->ncolumns; i++) {
+		const char *name = b->columns[i].name;
+		if (!watch_hides(b->watch, name) && !watch_hides(&viewed, name))
+			continue;
+		b->masked[b->nmasked++] = name;
+		relation_text(&names, name);
+		relation_end_row(&names);
+	}
+	if (!sql || b->nmasked == 0)
+		return DEFIB_OK;
+	sql_table(&table, b->watch->table);
+	struct store_param params[2] = {P_TEXT(buf_text(&table))};
+	relation_params(&names, params + 1);
+	defib_err err = store_exec(s, sql, params, 2, a, &rows, f);
+	for (int i = 0; !err && i < rows.nrows; i++)
+		b->masked[i] = row_text(&rows, i, 0);
+	if (!err)
+		b->nmasked = rows.nrows;
 	return err;
 }
 
@@ -508,19 +669,33 @@ defib_err watch_bind(const struct watch *w, struct store *s, struct arena *a, st
                      struct failure *f)
 {
 	*out = (struct binding){.watch = w, .engine = s->engine};
-	defib_err err = bind_table(s, a, out, f);
+	defib_err err = watch_home(s, w, a, &out->watch, f);
+	if (!err)
+		err = bind_table(s, a, out, f);
 	if (!err)
 		err = bind_keys(a, out, f);
 	if (!err)
 		err = bind_zone(s, a, out, f);
 	if (!err)
+		err = watch_schemas(s, out->watch, a, f);
+	if (!err) {
 		err = bind_expressions(s, a, out, f);
+		if (err)
+			watch_schemas_hint(s, a, f);
+	}
+	if (!err)
+		err = bind_state(a, out, f);
+	if (!err)
+		bind_progress(a, out);
 	if (!err)
 		err = bind_owner_alive(s, a, out, f);
 	if (!err)
 		err = bind_ways(s, a, out, f);
 	if (!err)
 		err = bind_column_times(s, a, out, f);
+	if (err)
+		return err;
+	err = bind_masked(s, a, out, f);
 	if (err)
 		return err;
 	bind_lost(a, out);

@@ -8,7 +8,7 @@
 #include "watch/settings.h"
 
 struct binding {
-	const struct watch *watch;
+	const struct watch *watch; /* or a copy with the table's schema (schemas.h) */
 	enum store_engine engine;
 	const char *key_type[WATCH_KEYS_MAX]; /* as the database writes it */
 	const char *sign_type[TIME_COUNT];    /* the same, for the signs of life; NULL: not given */
@@ -19,13 +19,19 @@ struct binding {
 	int ncolumns;        /* of the table */
 	struct store_column *columns;
 	enum time_type *column_times; /* of each column that a SET list writes a time to; else AUTO */
+	int nmasked;                  /* columns that the watch or `http` masks and that may be read */
+	const char **masked;          /* their names: see facts.masked */
+	const char *state;            /* the state of a row as text; NULL: the watch does not use it */
+	const char *progress;         /* its value as short text; NULL: it is not remembered */
+	const char *own[SIGN_COUNT];  /* microseconds: the row's own time-out; NULL: not given */
 	const char *owner_alive;      /* is a row's worker alive; NULL: cannot be known */
 	/*
 	 * The table has triggers, which may change a row after its UPDATE returned, and other tables;
 	 * or it is a view, which may read others.
 	 */
 	bool triggers;
-	const char *table_key;   /* the table and its key columns, the same for each watch on them */
+	const char *same_table;  /* its table, the same for each watch on it … */
+	const char *table_key;   /* … and its key columns, the same for each watch on both */
 	bool key_indexed;        /* an index begins with a column of the key (PostgreSQL) */
 	bool leases;             /* defib's own workers may hold leases on its rows */
 	const char *lease_epoch; /* then: the epoch of the lease */

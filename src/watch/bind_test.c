@@ -6,6 +6,7 @@
 
 #include "store/patient_test.h"
 #include "watch/compile.h"
+#include "watch/compile_write.h"
 #include "watch/watch_test.h"
 
 #include <unistd.h>

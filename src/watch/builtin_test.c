@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* builtin_test.c: the watch that ships with defib fits the tables that ship with it. */
+#include "watch/compile_write.h"
 #include "watch/settings.h"
 
 #include "watch/compile.h"

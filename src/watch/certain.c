@@ -14,7 +14,7 @@ struct fixed_list {
 	bool all; /* nothing else is said */
 };
 
-static struct sql_token next(struct sql_lexer *lx)
+static struct sql_token certain_next(struct sql_lexer *lx)
 {
 	struct sql_token t = sql_next(lx);
 	while (t.type == SQL_SPACE)
@@ -23,7 +23,7 @@ static struct sql_token next(struct sql_lexer *lx)
 }
 
 /* Without its quotes; a quote inside makes it unknown. */
-static const char *unquoted(struct sql_token t, char quote, struct arena *a)
+static const char *certain_unquoted(struct sql_token t, char quote, struct arena *a)
 {
 	if (t.len < 2 || t.text[0] != quote || memchr(t.text + 1, quote, t.len - 2))
 		return NULL;
@@ -32,7 +32,7 @@ static const char *unquoted(struct sql_token t, char quote, struct arena *a)
 
 static const char *column_of(struct sql_token t, struct arena *a)
 {
-	return t.type == SQL_NAME   ? unquoted(t, '"', a)
+	return t.type == SQL_NAME   ? certain_unquoted(t, '"', a)
 	       : t.type == SQL_WORD ? arena_printf(a, "%.*s", (int)t.len, t.text)
 	                            : NULL;
 }
@@ -40,7 +40,7 @@ static const char *column_of(struct sql_token t, struct arena *a)
 static const char *literal_of(struct sql_token t, struct arena *a)
 {
 	if (t.type == SQL_STRING)
-		return unquoted(t, '\'', a);
+		return certain_unquoted(t, '\'', a);
 	bool number = t.type == SQL_WORD && t.text[0] >= '0' && t.text[0] <= '9';
 	return number ? arena_printf(a, "%.*s", (int)t.len, t.text) : NULL;
 }
@@ -50,18 +50,18 @@ static bool equality(const char *text, enum store_engine engine, struct arena *a
 {
 	struct sql_lexer lx;
 	sql_lexer_init(&lx, text, engine);
-	struct sql_token t = next(&lx), equals = next(&lx);
+	struct sql_token t = certain_next(&lx), equals = certain_next(&lx);
 	if (sql_is_word(t, "t") && sql_is_mark(equals, '.')) {
-		t = next(&lx);
-		equals = next(&lx);
+		t = certain_next(&lx);
+		equals = certain_next(&lx);
 	}
-	struct sql_token value = next(&lx), end = next(&lx);
+	struct sql_token value = certain_next(&lx), end = certain_next(&lx);
 	*out = (struct fixed){column_of(t, a), literal_of(value, a)};
 	return out->column && out->value && sql_is_mark(equals, '=') && end.type == SQL_END;
 }
 
-static void add(struct fixed_list *list, const char *text, enum store_engine engine,
-                struct arena *a)
+static void certain_add(struct fixed_list *list, const char *text, enum store_engine engine,
+                        struct arena *a)
 {
 	struct fixed one;
 	if (!equality(text, engine, a, &one)) {
@@ -96,7 +96,7 @@ static struct fixed_list of_condition(const char *text, enum store_engine engine
 		depth += sql_is_mark(t, '(') ? 1 : sql_is_mark(t, ')') ? -1 : 0;
 		if (t.type != SQL_END && !(depth == 0 && sql_is_word(t, "and")))
 			continue;
-		add(&list, arena_printf(a, "%.*s", (int)(t.text - from), from), engine, a);
+		certain_add(&list, arena_printf(a, "%.*s", (int)(t.text - from), from), engine, a);
 		from = t.text + t.len;
 	} while (t.type != SQL_END && t.type != SQL_OPEN_ENDED);
 	return list;
@@ -107,7 +107,7 @@ static struct fixed_list of_set(const char *text, enum store_engine engine, stru
 	struct fixed_list list = {.all = true};
 	const char *column, *one;
 	while (sql_next_assignment(&text, engine, a, &column, &one))
-		add(&list, one, engine, a);
+		certain_add(&list, one, engine, a);
 	return list;
 }
 

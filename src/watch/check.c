@@ -2,48 +2,88 @@
  * check.c: checks on a watch beyond its option table: it can judge at all, its thresholds fit the
  * beat, every rule can be applied, and every piece of SQL is closed and uses known parameters.
  */
+
+#include "watch/check.h"
+
 #include "base/clock.h"
 #include "watch/certain.h"
 #include "watch/lexer.h"
+#include "watch/options.h"
 #include "watch/settings.h"
 #include "watch/watch.h"
 
-struct check {
+struct watch_checks {
 	struct cfg_reader *r;
 	const struct watch *w;
 	enum store_engine engine;
 };
 
-static void problem(struct check *c, struct cfg_mark at, const char *what)
+static void problem(struct watch_checks *c, struct cfg_mark at, const char *what)
 {
 	cfg_problem(c->r, at.line ? at : c->w->at, "watch %s: %s", c->w->name, what);
 }
 
-static void check_signs(struct check *c)
+/* A sign and its limit need each other; only a deadline says by itself when it has passed. */
+static void check_sign_and_limit(struct watch_checks *c, enum sign s)
 {
 	const struct watch *w = c->w;
-	bool alive = w->alive_at.text, expires = w->expires_at.text, started = w->started_at.text;
-	if (!alive && !expires && !started && !w->owner_alive.text)
+	const struct sign_kind *kind = &sign_kinds[s];
+	const struct threshold *limit = watch_limit(w, s);
+	AUTO_BUF what = BUF_INIT, signs = BUF_INIT;
+	bool measured = false;
+	if (watch_sign(w, s)->text && !limit->given && !limit->off && !kind->deadline) {
+		buf_addf(&what, "%s needs %s, such as %s: 60m", kind->option, kind->limit, kind->limit);
+		problem(c, watch_sign(w, s)->at, buf_text(&what));
+	}
+	if (watch_measures(w, s) && limit->given && !kind->deadline && threshold_least(limit) == 0) {
+		buf_addf(&what, "%s 0s would make every running row stuck", kind->limit);
+		problem(c, w->at, buf_text(&what));
+	}
+	if (!limit->given || !sign_brings_limit(s))
+		return;
+	for (enum sign with = s; with < SIGN_COUNT; with++)
+		if (watch_limit(w, with) == limit) {
+			measured = measured || watch_measures(w, with);
+			buf_addf(&signs, "%s%s", signs.len ? " or " : "", sign_kinds[with].option);
+		}
+	if (!measured) {
+		buf_addf(&what, "%s needs %s", kind->limit, buf_text(&signs));
+		problem(c, w->at, buf_text(&what));
+	}
+	if (limit->n && !w->kind.text)
+		problem(c, w->at, "thresholds by kind need kind:, the expression that tells a row's kind");
+}
+
+static void check_signs(struct watch_checks *c)
+{
+	const struct watch *w = c->w;
+	bool any = false;
+	for (enum sign s = 0; s < SIGN_COUNT; s++) {
+		any = any || watch_sign(w, s)->text;
+		check_sign_and_limit(c, s);
+	}
+	if (!any && !w->owner_alive.text)
 		problem(c, w->at,
 		        "nothing tells whether a row is stuck; give alive_at and stuck_after, "
 		        "expires_at, started_at and overdue_after, or owner_alive");
-	if (alive && !w->stuck_after.given)
-		problem(c, w->alive_at.at, "alive_at needs stuck_after, such as stuck_after: 60m");
-	if (w->stuck_after.given && !alive && !expires)
-		problem(c, w->at, "stuck_after needs alive_at or expires_at");
-	if (started && !w->overdue_after.given)
-		problem(c, w->started_at.at, "started_at needs overdue_after, such as overdue_after: 10m");
-	if (w->overdue_after.given && !started)
-		problem(c, w->at, "overdue_after needs started_at");
-	if ((w->stuck_after.n || w->overdue_after.n) && !w->kind.text)
-		problem(c, w->at, "thresholds by kind need kind:, the expression that tells a row's kind");
-	if (w->alive_at.text && w->stuck_after.given && threshold_least(&w->stuck_after) == 0)
-		problem(c, w->at, "stuck_after 0s would make every running row stuck");
+	if (w->state_since.text && !w->overdue_after.states.n)
+		problem(
+			c, w->state_since.at,
+			"state_since needs limits by state, such as overdue_after: {state: {cancelling: 5m}, "
+			"default: 1h}");
+	if (w->overdue_after.own.text && !w->started_at.text)
+		problem(c, w->overdue_after.own.at, "overdue_after.sql needs started_at");
+	if (w->progress.text && !w->stalled_after.given && !w->stalled_after.off)
+		problem(c, w->progress.at,
+		        "progress needs stalled_after, such as stalled_after: 30m, or off");
+	if (w->progress.text && w->progress_at.text)
+		problem(c, w->progress_at.at,
+		        "progress and progress_at are two ways to say the same; give one of them");
 	if (w->time_zone && w->time_type != TIME_TYPE_AUTO)
 		problem(c, w->at,
 		        "time_zone is for timestamps without a zone; leave time_type out: it names another "
 		        "format");
-	if (w->missing == MISSING_ORPHAN && !alive && !expires && !started)
+	if (w->missing == MISSING_ORPHAN && !any)
 		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
 }
 
@@ -51,7 +91,7 @@ static void check_signs(struct check *c)
  * If defib's own workers beat into the table, stuck_after is the lease by which others recognise a
  * row as theirs; a lease is renewed three times before it ends.
  */
-static void check_beat(struct check *c)
+static void watch_check_beat(struct watch_checks *c)
 {
 	const struct watch *w = c->w;
 	if (!w->beat_us || !w->alive_at.text || !w->stuck_after.given)
@@ -77,7 +117,7 @@ static void check_beat(struct check *c)
 			w->name, buf_text(&beat), buf_text(&limit));
 }
 
-static void check_guard(struct check *c)
+static void check_guard(struct watch_checks *c)
 {
 	const struct guard_limits *g = &c->w->guard;
 	if (g->off)
@@ -89,18 +129,40 @@ static void check_guard(struct check *c)
 		        "guard.brake_ceiling 0s would release the brake at once; write guard: off instead");
 }
 
-static bool can_do(const struct watch *w, enum remedy remedy)
+/* If `states` lists all of them, another name is a mistake. */
+static void check_state(struct watch_checks *c, const char *option, const char *state,
+                        struct cfg_mark at)
 {
-	return remedy == REMEDY_REPORT || remedy == REMEDY_HOLD ||
-	       w->actions[remedy].form != ACTION_NONE;
+	const struct state_names *known = &c->w->states;
+	for (int i = 0; i < known->n; i++)
+		if (text_eq(known->names[i], state) || text_eq(known->codes[i], state))
+			return;
+	if (known->all)
+		cfg_problem(c->r, at, "watch %s: %s names state \"%s\", which states does not list%s",
+		            c->w->name, option, state,
+		            hint_of(text_nearest(state, known->names), "", "").text);
 }
 
-static void check_rules(struct check *c)
+static void check_states(struct watch_checks *c)
+{
+	const struct watch *w = c->w;
+	const struct state_limits *const limits[] = {&w->stuck_after.states, &w->overdue_after.states,
+	                                             &w->stalled_after.states};
+	const char *const options[] = {"stuck_after", "overdue_after", "stalled_after"};
+	for (int of = 0; of < 3; of++)
+		for (int i = 0; i < limits[of]->n; i++)
+			check_state(c, options[of], limits[of]->names[i], w->at);
+	for (int i = 0; i < w->nrules; i++)
+		if (w->rules[i].state)
+			check_state(c, "a rule of remedies", w->rules[i].state, w->rules[i].at);
+}
+
+static void check_rules(struct watch_checks *c)
 {
 	const struct watch *w = c->w;
 	for (int i = 0; i < w->nrules; i++) {
 		const struct rule *rule = &w->rules[i];
-		if (!can_do(w, rule->remedy))
+		if (!watch_can(w, rule->remedy))
 			cfg_problem(c->r, rule->at,
 			            "watch %s: rule %d does %s, but the watch has no %s: that says how",
 			            w->name, i + 1, remedy_names[rule->remedy], remedy_names[rule->remedy]);
@@ -122,7 +184,7 @@ static void check_rules(struct check *c)
 }
 
 /* Resolves nothing; only checks that a name is known. */
-struct known {
+struct known_name {
 	const struct watch *w;
 	enum param_scope scope;
 	const char *unknown;
@@ -131,7 +193,7 @@ struct known {
 
 static bool note_unknown(void *ctx, const char *name, struct buf *out)
 {
-	struct known *k = ctx;
+	struct known_name *k = ctx;
 	(void)out;
 	if (!k->unknown && !param_known(k->w, k->scope, name)) {
 		snprintf(k->name, sizeof k->name, "%s", name);
@@ -165,7 +227,7 @@ static const char *breaks_out(const char *sql, enum store_engine engine)
  * A row whose key is changed has another identity afterwards, which no ledger entry, hold or lease
  * knows.
  */
-static void check_targets(struct check *c, const char *option, const struct sql_text *set,
+static void check_targets(struct watch_checks *c, const char *option, const struct sql_text *set,
                           const char **targets, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -176,11 +238,11 @@ static void check_targets(struct check *c, const char *option, const struct sql_
 			            c->w->name, option, targets[i]);
 }
 
-static void check_sql(struct check *c, const char *option, const struct sql_text *sql,
+static void check_sql(struct watch_checks *c, const char *option, const struct sql_text *sql,
                       enum sql_kind kind, enum param_scope scope)
 {
 	struct failure f = {0};
-	struct known known = {.w = c->w, .scope = scope};
+	struct known_name known = {.w = c->w, .scope = scope};
 	AUTO_BUF scratch = BUF_INIT;
 	const char **targets = NULL;
 	int n = 0;
@@ -205,7 +267,7 @@ static void check_sql(struct check *c, const char *option, const struct sql_text
 	}
 }
 
-static void check_action(struct check *c, int act)
+static void check_action(struct watch_checks *c, int act)
 {
 	const struct action *a = &c->w->actions[act];
 	if (a->form == ACTION_SET)
@@ -221,19 +283,20 @@ static void check_option(void *ctx, const char *option, const struct sql_text *s
 	check_sql(ctx, option, sql, set ? KIND_SET : KIND_EXPRESSION, set ? PARAMS_WORK : PARAMS_NONE);
 }
 
-static void check_list(struct check *c, const char *option, const struct sql_list *list)
+static void watch_check_list(struct watch_checks *c, const char *option,
+                             const struct sql_list *list)
 {
 	for (int i = 0; i < list->n; i++)
 		check_sql(c, option, &list->items[i], KIND_STATEMENT, PARAMS_NONE);
 }
 
-static void check_all_sql(struct check *c)
+static void check_all_sql(struct watch_checks *c)
 {
 	const struct watch *w = c->w;
 	watch_each_sql(w, check_option, c);
-	check_list(c, "also", &w->also);
-	check_list(c, "work.beat", &w->work.beat);
-	check_list(c, "work.after", &w->work.after);
+	watch_check_list(c, "also", &w->also);
+	watch_check_list(c, "work.beat", &w->work.beat);
+	watch_check_list(c, "work.after", &w->work.after);
 	for (int i = 0; i < w->nrules; i++)
 		check_sql(c, "remedies.when", &w->rules[i].when, KIND_EXPRESSION, PARAMS_NONE);
 	for (int i = 0; i < ACT_COUNT; i++)
@@ -246,7 +309,7 @@ static bool runs_steps(const struct watch *w)
 	return w->work.workflow || (w->kind.text && w->work.workflows.n > 0);
 }
 
-static void check_end(struct check *c)
+static void check_end(struct watch_checks *c)
 {
 	const struct watch *w = c->w;
 	bool ends = w->actions[ACT_END].form != ACTION_NONE;
@@ -261,7 +324,7 @@ static void check_end(struct check *c)
 #define TAKES_NONE " (or enabled: false, if defib's workers take no jobs from this table)"
 
 /* What a worker needs to write: otherwise the same row would run again and again, or never. */
-static void check_lists_given(struct check *c)
+static void check_lists_given(struct watch_checks *c)
 {
 	const struct work *k = &c->w->work;
 	bool apart = certain_apart(k->ready.text, c->w->running.text, c->engine);
@@ -284,7 +347,7 @@ static void check_lists_given(struct check *c)
 }
 
 /* What each list makes of a row, as far as that can be seen without the table. */
-static void check_lists_mean(struct check *c)
+static void check_lists_mean(struct watch_checks *c)
 {
 	const struct watch *w = c->w;
 	const struct work *k = &w->work;
@@ -326,7 +389,7 @@ static void check_lists_mean(struct check *c)
 	}
 }
 
-static void check_work(struct check *c)
+static void check_work(struct watch_checks *c)
 {
 	const struct work *k = &c->w->work;
 	if (k->rollback_ready.text && !k->rolled_back.text)
@@ -348,7 +411,7 @@ static void check_work(struct check *c)
 	}
 }
 
-static void check_key(struct check *c)
+static void watch_check_key(struct watch_checks *c)
 {
 	const struct text_list *key = &c->w->key;
 	if (key->n == 0)
@@ -362,17 +425,76 @@ static void check_key(struct check *c)
 				            key->items[i]);
 }
 
+/* The column that tells a row's state if no option does: the first word of `running`. */
+static void add_state_column(const struct watch *w, enum store_engine engine, struct buf *out)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	sql_lexer_init(&lx, w->running.text, engine);
+	do
+		t = sql_next(&lx);
+	while (t.type == SQL_SPACE || sql_is_mark(t, '('));
+	if (sql_is_word(t, "t") && *lx.at == '.') {
+		sql_next(&lx);
+		t = sql_next(&lx);
+	}
+	buf_addn(out, t.text, t.len);
+}
+
+/*
+ * What names a job, sorts it or measures it is in every list, address, metric and cursor: a mask
+ * cannot hide it there.
+ */
+static void check_mask(struct watch_checks *c, const char *option, const struct text_list *mask)
+{
+	const struct watch *w = c->w, hiding = {.mask = *mask};
+	AUTO_BUF state = BUF_INIT;
+	if (!w->state.text && w->running.text)
+		add_state_column(w, c->engine, &state);
+	const struct {
+		const char *name, *sql;
+	} shown[] = {
+		{"kind", w->kind.text},
+		{"state", w->state.text},
+		{"running", buf_text(&state)},
+		{"since", w->since.text},
+#define X(id, name, option, ...) {#option, w->option.text},
+		SIGN_LIST(X)
+#undef X
+			{"lost_at", w->lost_at.text},
+		{"attempts", w->attempts.text},
+		{"max_attempts", w->max_attempts.text},
+		{"epoch", w->epoch.text},
+		{"progress", w->progress.text},
+	};
+	const char *because = NULL;
+	for (int k = 0; k < w->key.n; k++)
+		if (watch_hides(&hiding, w->key.items[k]))
+			because = "key";
+	for (size_t i = 0; !because && i < sizeof shown / sizeof *shown; i++)
+		if (watch_hides_value(&hiding, shown[i].sql))
+			because = shown[i].name;
+	if (because)
+		cfg_problem(c->r, w->at,
+		            "watch %s: %s names a column that %s is made of, and every list of jobs shows "
+		            "that; use another column for %s, or leave this one out of %s",
+		            w->name, option, because, because, option);
+}
+
 void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine)
 {
-	struct check c = {r, w, engine};
-	check_key(&c);
+	struct watch_checks c = {r, w, engine};
+	watch_check_key(&c);
 	if (w->show.n > WATCH_SHOW_MAX)
 		problem(&c, w->at, "show takes at most 8 columns");
 	check_signs(&c);
-	check_beat(&c);
+	watch_check_beat(&c);
 	check_guard(&c);
 	check_rules(&c);
+	check_states(&c);
 	check_end(&c);
 	check_work(&c);
+	check_mask(&c, "mask", &w->mask);
+	check_mask(&c, "http.mask", &w->viewer_mask);
 	check_all_sql(&c);
 }

@@ -76,6 +76,8 @@ static void each_kind_of_sign_is_enough_to_judge(void **state)
 	assert_accepted(STORE_SQLITE, BASE "expires_at: a\nstuck_after: 0s\n");
 	assert_accepted(STORE_SQLITE, BASE "started_at: a\noverdue_after: 1m\n");
 	assert_accepted(STORE_SQLITE, BASE "owner_alive: a\n");
+	assert_accepted(STORE_SQLITE,
+	                BASE "state_since: c\noverdue_after: {state: {a: 5m}, default: 1h}\n");
 }
 
 static void thresholds_must_make_sense(void **state)
@@ -84,6 +86,25 @@ static void thresholds_must_make_sense(void **state)
 		{ALIVE "stuck_after: {a: 1m, default: 2m}\n", "thresholds by kind need kind:"},
 		{ALIVE "stuck_after: 0s\n", "would make every running row stuck"},
 		{ALIVE "kind: k\nstuck_after: {a: 0s, default: 2m}\n", "would make every running row"},
+		{ALIVE "stuck_after: {state: {a: 0s}, default: 2m}\n", "would make every running row"},
+		{ALIVE "stuck_after: {sql: \"n)\", default: 2m}\n", "stuck_after.sql"},
+		{ALIVE "stuck_after: 2m\nstates: [one, two]\nremedies: [{state: toe, do: report}]\n",
+	     "a rule of remedies names state \"toe\", which states does not list"},
+		{ALIVE "states: [one, two]\nstuck_after: {state: {three: 5m}, default: 2m}\n",
+	     "stuck_after names state \"three\", which states does not list"},
+		{BASE "overdue_after: {state: {a: 5m}, default: 2m}\n", "nothing tells whether a row"},
+		{ALIVE "stuck_after: 5m\nprogress: p\n", "progress needs stalled_after"},
+		{ALIVE "stuck_after: 5m\nstalled_after: 5m\n", "stalled_after needs progress"},
+		{ALIVE "stuck_after: 5m\nprogress: p\nprogress_at: q\nstalled_after: 5m\n",
+	     "give one of them"},
+		{ALIVE "stuck_after: 5m\nprogress: p\nstalled_after: 0s\n",
+	     "stalled_after 0s would make every running row stuck"},
+		{ALIVE "stuck_after: 5m\nprogress: p\nstalled_after: 1m\nmask: [p]\n",
+	     "mask names a column that progress is made of"},
+		{BASE "started_at: a\noverdue_after: 5m\nstate_since: c\n",
+	     "state_since needs limits by state"},
+		{BASE "state_since: c\noverdue_after: {state: {a: 5m}, sql: n, default: 2m}\n",
+	     "overdue_after.sql needs started_at"},
 	};
 	(void)state;
 	REFUSED(STORE_SQLITE, demands);

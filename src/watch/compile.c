@@ -7,8 +7,12 @@
 #include "watch/compile.h"
 
 #include "store/dialect.h"
+#include "store/sql.h"
+#include "watch/compile_whole.h"
+#include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
+#include "watch/limit_sql.h"
 #include "watch/timesql.h"
 
 /* Which rows are candidates, one condition per reason. */
@@ -22,11 +26,6 @@ static void condition(struct conditions *c, const char *text)
 	buf_addf(&c->sql, "%s(%s)", c->n++ ? "\n    OR " : "", text);
 }
 
-static const struct threshold *sign_threshold(const struct watch *w, enum sign sign)
-{
-	return sign == SIGN_STARTED ? &w->overdue_after : &w->stuck_after;
-}
-
 /* A worker that is known to be alive is neither lost nor silent; it can be overdue. */
 static void not_alive(const struct binding *b, struct buf *sql)
 {
@@ -37,20 +36,31 @@ static void not_alive(const struct binding *b, struct buf *sql)
 static void sign_condition(const struct binding *b, enum sign sign, struct conditions *c)
 {
 	const struct watch *w = b->watch;
-	const struct threshold *t = sign_threshold(w, sign);
+	const struct threshold *t = watch_limit(w, sign);
 	const char *expr = watch_sign(w, sign)->text;
+	bool by_row = t->states.n || b->own[sign];
 	AUTO_BUF sql = BUF_INIT;
-	/* The smallest threshold first, without wrapping: an index can use this part. */
-	sql_time_comparable(b, b->sign_time[sign], expr, &sql);
-	buf_add(&sql, " < ");
-	sql_time_cutoff(b, b->sign_time[sign], t, NULL, &sql);
-	if (t->n) {
+	/*
+	 * The smallest threshold first, without wrapping: an index can use this part. A row's own
+	 * time-out may be smaller than any that the watch names.
+	 */
+	if (!b->own[sign]) {
+		sql_time_comparable(b, b->sign_time[sign], expr, &sql);
+		buf_add(&sql, " < ");
+		sql_time_cutoff(b, b->sign_time[sign], t, NULL, &sql);
+	}
+	if (by_row) {
+		buf_addf(&sql, "%s%s - ", sql.len ? " AND " : "", sql_now_us(b->engine));
+		sql_time_us(b, b->sign_time[sign], expr, &sql);
+		buf_add(&sql, " > ");
+		sql_limit_us(w, sign, &(struct limit_sql){b->state, w->kind.text, b->own[sign]}, &sql);
+	} else if (t->n) {
 		buf_add(&sql, " AND ");
 		sql_time_comparable(b, b->sign_time[sign], expr, &sql);
 		buf_add(&sql, " < ");
 		sql_time_cutoff(b, b->sign_time[sign], t, w->kind.text, &sql);
 	}
-	if (sign != SIGN_STARTED)
+	if (sign_kinds[sign].refuted)
 		not_alive(b, &sql);
 	condition(c, buf_text(&sql));
 }
@@ -59,7 +69,8 @@ static void candidate_conditions(const struct binding *b, struct conditions *c)
 {
 	const struct watch *w = b->watch;
 	for (int sign = 0; sign < SIGN_COUNT; sign++)
-		if (watch_sign(w, (enum sign)sign)->text)
+		if (watch_sign(w, (enum sign)sign)->text && (sign_kinds[sign].states != SIGN_STATES_ALONE ||
+		                                             watch_limit(w, (enum sign)sign)->states.n))
 			sign_condition(b, (enum sign)sign, c);
 	AUTO_BUF sql = BUF_INIT;
 	if (w->missing == MISSING_ORPHAN) {
@@ -92,7 +103,7 @@ static enum sign only_sign(const struct binding *b)
  * Rows come oldest first and pages continue after a position, so each page is read once, whatever
  * happened to earlier rows.
  */
-static void position(const struct binding *b, struct buf *out)
+static void compile_position(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	enum sign only = only_sign(b);
@@ -155,6 +166,21 @@ static void optional(const struct binding *b, const char *name, const struct sql
 	buf_addf(out, " AS defib_%s", name);
 }
 
+/* Longer values are not recognised in free text, where only a part of them would be. */
+#define MASKED_BYTES_MAX 1000
+
+static void masked_columns(const struct binding *b, struct buf *out)
+{
+	for (int i = 0; i < b->nmasked; i++) {
+		AUTO_BUF column = BUF_INIT, text = BUF_INIT;
+		buf_add(&column, "t.");
+		sql_ident(&column, b->masked[i]);
+		dialect_cast(dialect_of(b->engine), &text, buf_text(&column), "text");
+		buf_addf(out, ",\n  CASE WHEN length(%s) <= %d THEN %s END", buf_text(&text),
+		         MASKED_BYTES_MAX, buf_text(&text));
+	}
+}
+
 /* Everything that judge and decide use, in the order of struct fact_columns. */
 void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, struct buf *out)
 {
@@ -169,19 +195,25 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	optional(b, "max_attempts", &w->max_attempts, "bigint", out);
 	optional(b, "epoch", &epoch, "bigint", out);
 	for (int sign = 0; sign < SIGN_COUNT; sign++) {
-		static const char *const names[] = {"alive_us", "expires_us", "started_us"};
 		const struct sql_text *sql = watch_sign(w, (enum sign)sign);
 		buf_add(out, ",\n  ");
 		if (sql->text)
 			sql_time_us(b, b->sign_time[sign], sql->text, out);
 		else
 			buf_add(out, "NULL");
-		buf_addf(out, " AS defib_%s", names[sign]);
+		buf_addf(out, " AS defib_%s_us", sign_kinds[sign].name);
 	}
+	if (b->state)
+		buf_addf(out, ",\n  %s AS defib_state", b->state);
+	if (b->progress)
+		buf_addf(out, ",\n  %s AS defib_progress", b->progress);
+	for (int sign = 0; sign < SIGN_COUNT; sign++)
+		if (b->own[sign])
+			buf_addf(out, ",\n  %s AS defib_%s_own_us", b->own[sign], sign_kinds[sign].name);
 	buf_addf(out, ",\n  %s AS defib_lost_us", b->lost_us ? b->lost_us : "NULL");
 	buf_addf(out, ",\n  %s AS defib_now_us,\n  (%s) IS TRUE AS defib_running,\n  (",
 	         sql_now_us(b->engine), w->running.text);
-	position(b, out);
+	compile_position(b, out);
 	buf_addf(out, ")%s AS defib_position", dialect_of(b->engine)->as_text);
 	for (int i = 0; i < w->nrules; i++) {
 		if (w->rules[i].when.text)
@@ -195,6 +227,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 		sql_ident(out, w->show.items[i]);
 		buf_add(out, dialect_of(b->engine)->as_text);
 	}
+	masked_columns(b, out);
 	sql_steps_fact(b, reread, out);
 	if (reread && w->late_when.text && w->actions[ACT_THEN].form != ACTION_NONE)
 		buf_addf(out, "(%s) IS TRUE AS defib_late,\n  ", w->late_when.text);
@@ -207,8 +240,9 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	buf_add(out, " AS defib_before");
 }
 
-static struct fact_columns fact_layout(const struct watch *w)
+static struct fact_columns fact_layout(const struct binding *b)
 {
+	const struct watch *w = b->watch;
 	struct fact_columns c = {.key = 0, .owner = w->key.n};
 	c.owner_alive = c.owner + 1;
 	c.kind = c.owner + 2;
@@ -216,13 +250,19 @@ static struct fact_columns fact_layout(const struct watch *w)
 	c.max_attempts = c.owner + 4;
 	c.epoch = c.owner + 5;
 	c.sign = c.owner + 6;
-	c.lost = c.sign + SIGN_COUNT;
+	int at = c.sign + SIGN_COUNT;
+	c.state = b->state ? at++ : -1;
+	c.progress = b->progress ? at++ : -1;
+	for (int s = 0; s < SIGN_COUNT; s++)
+		c.own[s] = b->own[s] ? at++ : -1;
+	c.lost = at;
 	c.now = c.lost + 1;
 	c.running = c.now + 1;
 	c.position = c.now + 2;
 	c.when = c.now + 3;
 	c.show = c.when + w->nrules;
-	c.steps_done = c.show + w->show.n;
+	c.masked = c.show + w->show.n;
+	c.steps_done = c.masked + b->nmasked;
 	c.late = c.steps_done + 1;
 	c.before = c.late + 1;
 	c.count = c.before + 1;
@@ -246,7 +286,7 @@ void parameter(const struct binding *b, int number, const char *type, struct buf
 
 static void order_list(const struct binding *b, struct buf *out)
 {
-	position(b, out);
+	compile_position(b, out);
 	for (int k = 0; k < b->watch->key.n; k++) {
 		buf_add(out, ", ");
 		key_column(b, k, out);
@@ -276,6 +316,8 @@ void stuck_condition(const struct binding *b, struct buf *out)
 {
 	struct conditions c = {BUF_INIT, 0};
 	candidate_conditions(b, &c);
+	if (c.n == 0)
+		condition(&c, "false");
 	/* A single condition has no parentheses of its own, for readability. */
 	buf_addf(out, "(%s)\n  AND %s%s%s", b->watch->running.text, c.n > 1 ? "(" : "",
 	         buf_text(&c.sql), c.n > 1 ? ")" : "");
@@ -297,6 +339,33 @@ static const char *compile_look(const struct binding *b, const struct watch_sql 
 		buf_addf(&sql, "\n  AND (%s) = %c2", b->watch->owner.text, dialect_of(b->engine)->mark);
 	buf_add(&sql, "\nORDER BY ");
 	order_list(b, &sql);
+	buf_add(&sql, "\nLIMIT ");
+	parameter(b, 1, "bigint", &sql);
+	return buf_to_arena(&sql, a);
+}
+
+static const char *compile_look_seen(const struct binding *b, const struct watch_sql *q,
+                                     struct arena *a)
+{
+	const struct state_limits *states = &b->watch->overdue_after.states;
+	struct buf sql = BUF_INIT;
+	if (!watch_remembers_any(b->watch))
+		return NULL;
+	buf_add(&sql, "SELECT ");
+	fact_list(b, q, false, &sql);
+	from_table(b, &sql);
+	buf_addf(&sql, "\nWHERE (%s)\n  AND (false", b->watch->running.text);
+	if (b->progress)
+		buf_addf(&sql, " OR (%s) IS NOT NULL", b->watch->progress.text);
+	for (int i = 0; watch_remembers(b->watch, SIGN_STATE) && i < states->n; i++) {
+		buf_addf(&sql, " OR %s = ", b->state);
+		sql_literal(&sql, states->values[i]);
+	}
+	buf_add(&sql, ")\nORDER BY ");
+	for (int k = 0; k < b->watch->key.n; k++) {
+		buf_add(&sql, k ? ", " : "");
+		key_column(b, k, &sql);
+	}
 	buf_add(&sql, "\nLIMIT ");
 	parameter(b, 1, "bigint", &sql);
 	return buf_to_arena(&sql, a);
@@ -434,7 +503,9 @@ int watch_states(const struct watch *w, struct state_sql out[STATES_MAX])
 	out[n++] = (struct state_sql){"running", w->running.text};
 	out[n++] = (struct state_sql){"attempts", w->attempts.text};
 	out[n++] = (struct state_sql){"epoch", w->epoch.text};
+	out[n++] = (struct state_sql){"state", watch_uses_state(w) ? w->state.text : NULL};
 	out[n++] = (struct state_sql){"end_when", w->end_when.text};
+	out[n++] = (struct state_sql){"cancel_when", w->cancel_when.text};
 	for (int i = 0; i < w->nrules; i++)
 		out[n++] = (struct state_sql){"remedies.when", w->rules[i].when.text};
 	return n;
@@ -452,13 +523,22 @@ static void lock_states(const struct binding *b, struct watch_sql *q, struct loc
 static void lock_life(const struct binding *b, struct locked_rows *l)
 {
 	const struct watch *w = b->watch;
-	const struct sql_text *const all[] = {&w->alive_at, &w->expires_at, &w->started_at, &w->owner,
-	                                      &w->owner_alive};
+	const struct sql_text none = {0};
+	const struct sql_text *const all[] = {&w->owner,
+	                                      &w->owner_alive,
+	                                      &w->stuck_after.own,
+	                                      &w->overdue_after.own,
+	                                      &w->stalled_after.own,
+	                                      watch_remembers(w, SIGN_PROGRESS) ? &w->progress : &none,
+#define X(id, name, option, ...) &w->option,
+	                                      SIGN_LIST(X)
+#undef X
+	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		(void)lock_rows_of(b, all[i]->text, l);
 }
 
-static void lock_leases(const struct binding *b, struct locked_rows *l)
+static void compile_lock_leases(const struct binding *b, struct locked_rows *l)
 {
 	for (int of = 0; b->leases && of < LEASE_ROWS; of++) {
 		AUTO_BUF rows = BUF_INIT;
@@ -488,16 +568,16 @@ static void compile_locks(const struct binding *b, struct arena *a, struct watch
 	struct locked_rows signs = {BUF_INIT, BUF_INIT, 0}, states = signs, leases = signs;
 	lock_states(b, out, &signs);
 	lock_life(b, &signs);
-	lock_leases(b, &signs);
+	compile_lock_leases(b, &signs);
 	out->nbusy = signs.n;
 	out->lock_signs = lock_with(b, &signs, a);
 	lock_states(b, out, &states);
 	bool any = states.n > 0;
-	lock_leases(b, &states);
+	compile_lock_leases(b, &states);
 	out->nbusy_states = any ? states.n : 0;
 	const char *sql = lock_with(b, &states, a);
 	out->lock_states = any ? sql : NULL;
-	lock_leases(b, &leases);
+	compile_lock_leases(b, &leases);
 	out->lock_leases = lock_with(b, &leases, a);
 }
 
@@ -540,7 +620,7 @@ static const char *compile_blockers(const struct binding *b, struct arena *a)
 defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_sql *out,
                         struct failure *f)
 {
-	*out = (struct watch_sql){.binding = b, .cols = fact_layout(b->watch)};
+	*out = (struct watch_sql){.binding = b, .cols = fact_layout(b)};
 	defib_err err = compile_writes(b, a, out, f);
 	if (err)
 		return err;
@@ -548,6 +628,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 	out->look_next = compile_look(b, out, LOOK_NEXT, a);
 	if (b->watch->owner.text)
 		out->look_owner = compile_look(b, out, LOOK_OWNER, a);
+	out->look_seen = compile_look_seen(b, out, a);
 	out->look_one = compile_look_one(b, out, a);
 	out->count_running = compile_count(b, false, a);
 	out->count_stuck = compile_count(b, true, a);
@@ -590,7 +671,7 @@ static bool indexable(const struct binding *b, const char *text)
 	return yes;
 }
 
-static bool is_column(const struct binding *b, const char *expr)
+static bool compile_is_column(const struct binding *b, const char *expr)
 {
 	for (int i = 0; i < b->ncolumns; i++)
 		if (strcasecmp(b->columns[i].name, expr) == 0)
@@ -607,7 +688,7 @@ static bool index_sign(const struct binding *b, struct buf *out)
 	if (only == SIGN_COUNT || !indexable(b, watch_sign(b->watch, only)->text))
 		return false;
 	without_alias(b, watch_sign(b->watch, only)->text, &expr);
-	if (typed && is_column(b, buf_text(&expr)))
+	if (typed && compile_is_column(b, buf_text(&expr)))
 		buf_addf(out, "%s, ", buf_text(&expr));
 	/* Text as a time depends on the session's settings, so it cannot be indexed. */
 	else if (!typed || b->sign_time[only] != TIME_TYPE_TEXT) {

@@ -46,8 +46,11 @@ enum whole_column {
 	WHOLE_ATTEMPTS,
 	WHOLE_MAX_ATTEMPTS,
 	WHOLE_EPOCH,
+	WHOLE_STATE,
+	WHOLE_PROGRESS,
 	WHOLE_SIGN,
-	WHOLE_WHEN = WHOLE_SIGN + SIGN_COUNT,
+	WHOLE_OWN = WHOLE_SIGN + SIGN_COUNT,
+	WHOLE_WHEN = WHOLE_OWN + SIGN_COUNT,
 	WHOLE_COLUMNS
 };
 
@@ -61,10 +64,11 @@ struct write_sql {
 	bool facts[WHOLE_COLUMNS]; /* of a whole statement: its additional columns */
 };
 
-/* The columns of look and reread, in this order. */
+/* The columns of look and reread, in this order; -1: the watch does not use it. */
 struct fact_columns {
-	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, lost, now, running,
-		position, when, show, steps_done, late, before, count;
+	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, state, progress,
+		own[SIGN_COUNT], lost, now, running, position, when, show, masked, steps_done, late, before,
+		count;
 };
 
 struct watch_sql {
@@ -73,8 +77,13 @@ struct watch_sql {
 	const char *look_first; /* $1 limit */
 	const char *look_next;  /* $1 limit, $2 position, $3… key */
 	const char *look_owner; /* $1 limit, $2 owner; NULL where the watch has no owner */
-	const char *look_one;   /* $1… key; no condition, includes the columns that remedies write */
-	const char *may_end;    /* $1… key: does end_when hold for it? NULL: no `end` is configured */
+	/*
+	 * $1 limit: running rows whose values are remembered, in the order of the key, whether stuck or
+	 * not; NULL: nothing is remembered.
+	 */
+	const char *look_seen;
+	const char *look_one; /* $1… key; no condition, includes the columns that remedies write */
+	const char *may[ACT_COUNT]; /* $1… key: whether its condition (end_when) holds, and its state */
 	/*
 	 * Running rows with a sign of life that cannot be read: the key, then for each sign its value
 	 * or null. NULL: there can be none.
@@ -120,12 +129,6 @@ struct watch_sql {
 	const char **named; /* other columns that show whether a job was claimed, by names_claim() */
 };
 
-/* Whether a statement of an act may write more than the jobs' own rows: the user's, or a trigger.
- */
-bool act_writes_beyond(const struct watch_sql *q, int act);
-/* Of any remedy. */
-bool watch_writes_beyond(const struct watch_sql *q);
-
 /* Counting stops here: beyond this, the exact number is of no use. */
 #define ROWS_COUNT_MAX 100000
 #define UNREADABLE_MAX 100 /* reported per pass */
@@ -134,21 +137,12 @@ MUST_CHECK defib_err watch_compile(const struct binding *b, struct arena *a, str
                                    struct failure *f);
 /* A relation with the key columns only. */
 void keys_relation(const struct binding *b, struct relation *r);
-/* The relation that a write takes: keys, then the columns it uses. */
-void write_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
 /* A value for one column of a write: a number, or a text (NULL is SQL NULL). */
 struct write_value {
 	const char *text;
 	bool number;
 	int64_t value;
 };
-/* Append those of the first `n` columns that `uses` (of a write: its uses, or its facts) names. */
-void write_values(const bool *uses, const struct write_value *values, int n, struct relation *r);
-/* The relation of a whole statement: that of the write, then the facts. */
-void whole_relation(const struct binding *b, const struct write_sql *w, struct relation *r);
-/* Prepare what is read and written, so that invalid SQL is reported before anything is done. */
-MUST_CHECK defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena *a,
-                                   struct failure *f);
 /*
  * The index that lets look read only what it needs. PostgreSQL can build it `concurrently`, without
  * blocking writers, except on a partitioned table. False: it would contain every row in the order
@@ -161,31 +155,11 @@ bool watch_index(const struct binding *b, bool concurrently, struct buf *out);
 struct state_sql {
 	const char *option, *text; /* text NULL: not given */
 };
-#define STATES_MAX (4 + WATCH_RULES_MAX)
+#define STATES_MAX (6 + WATCH_RULES_MAX)
 int watch_states(const struct watch *w, struct state_sql out[STATES_MAX]);
 
 /* ---- the parts that statements are made of ---- */
 
-/* Fill out->writes, out->before and out->named. */
-MUST_CHECK defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
-                                    struct failure *f);
-/* Fill out->whole where possible; call after all others (compile_whole.c). */
-void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out);
-/* A SET list as an UPDATE over a relation of jobs (write_relation). Returns their keys. */
-MUST_CHECK defib_err compile_set(const struct binding *b, const struct sql_text *set,
-                                 struct arena *a, struct write_sql *out, struct failure *f);
-/*
- * A statement of the user over the relation `work`: the jobs that one of our workers is running,
- * with key columns, attempt, now, step, worker, epoch and metadata.
- */
-void compile_work(const struct binding *b, const struct sql_text *statement, struct arena *a,
-                  struct write_sql *out);
-/*
- * What the ledger keeps of a row, as one JSON object: the columns that remedies write, and what a
- * claim changes (the other columns that running, owner, attempts, epoch and the signs of life name;
- * and as ":epoch" and so on, what these read from other tables). NULL if remedies write nothing.
- */
-void kept_columns(const struct binding *b, const struct watch_sql *q, struct buf *out);
 /* t.key = relation.defib_k1 AND … */
 void join_keys(const struct binding *b, const char *relation, struct buf *out);
 /* t.key::text, … */
@@ -205,7 +179,5 @@ void key_column(const struct binding *b, int k, struct buf *out);
 void parameter(const struct binding *b, int number, const char *type, struct buf *out);
 /* Running, and past a limit: the rows that look returns for judge to decide. */
 void stuck_condition(const struct binding *b, struct buf *out);
-/* watch_sql.unreadable: rows whose times cannot be read (compile_whole.c). */
-const char *compile_unreadable(const struct binding *b, struct arena *a);
 
 #endif

@@ -3,6 +3,7 @@
  * matter elsewhere.
  */
 #include "watch/compile.h"
+#include "watch/compile_write.h"
 #include "watch/lease_sql.h"
 
 #include "base/text.h"
@@ -47,6 +48,7 @@ static void bench_open(struct bench *x, enum store_engine engine, const char *ke
 		x->binding.sign_time[s] = time;
 		x->binding.sign_type[s] = "timestamp with time zone";
 	}
+	x->binding.state = watch_uses_state(w) ? "st::text" : NULL;
 	struct buf alive = BUF_INIT;
 	sql_owner_alive(w, &alive);
 	x->binding.owner_alive = alive.len ? arena_strdup(&x->reading.arena, buf_text(&alive)) : NULL;
@@ -95,6 +97,8 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 		"9000000000000) * 1000000)::bigint END AS defib_alive_us,\n"
 		"  NULL AS defib_expires_us,\n"
 		"  NULL AS defib_started_us,\n"
+		"  NULL AS defib_state_us,\n"
+		"  NULL AS defib_progress_us,\n"
 		"  NULL AS defib_lost_us,\n"
 		"  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS defib_now_us,\n"
 		"  (page_processing_status = 'Processing') IS TRUE AS defib_running,\n"
@@ -104,7 +108,7 @@ static void look_reads_like_the_watch_on_postgres(void **state)
 		"  NULL AS defib_before\n"
 		"FROM \"pages\" AS t\n"
 		"WHERE (page_processing_status = 'Processing')\n"
-		"  AND ((updated_at) < statement_timestamp() - interval '3600 seconds')\n"
+		"  AND ((updated_at) < statement_timestamp() - 3600 * interval '1 second')\n"
 		"ORDER BY (updated_at), t.\"id\"\n"
 		"LIMIT $1::bigint");
 	reading_release(&x.reading);
@@ -203,9 +207,24 @@ static void thresholds_by_kind_start_with_the_least(void **state)
 	(void)state;
 	on_postgres(&x, BASE "kind: type\nalive_at: a\nstuck_after: {x: 60s, default: 1h}\n");
 	assert_holds(x.sql.look_first,
-	             "((a) < statement_timestamp() - interval '60 seconds' AND (a) < "
-	             "statement_timestamp() - CASE (type) WHEN 'x' THEN interval '60 seconds' ELSE "
-	             "interval '3600 seconds' END)");
+	             "((a) < statement_timestamp() - 60 * interval '1 second' AND (a) < "
+	             "statement_timestamp() - CASE (type) WHEN 'x' THEN 60 * interval '1 second' ELSE "
+	             "3600 * interval '1 second' END)");
+	reading_release(&x.reading);
+}
+
+static void a_limit_by_state_or_row_is_computed_for_each_row(void **state)
+{
+	struct bench x;
+	(void)state;
+	on_postgres(&x, BASE "state: st\nalive_at: a\nstuck_after: {state: {x: 60s}, default: 1h}\n");
+	assert_holds(x.sql.look_first, "((a) < statement_timestamp() - 60 * interval '1 second' AND ");
+	assert_holds(x.sql.look_first, "> CASE (st::text) WHEN 'x' THEN 60000000 ELSE 3600000000 END)");
+	reading_release(&x.reading);
+	on_postgres(&x, BASE "state: st\nstarted_at: s\nstate_since: c\n"
+	                     "overdue_after: {state: {x: 60s}, default: 1h}\n");
+	assert_holds(x.sql.look_first, "WHEN 'x' THEN NULL ELSE 3600000000 END)");
+	assert_holds(x.sql.look_first, "WHEN 'x' THEN 60000000 ELSE NULL END)");
 	reading_release(&x.reading);
 }
 
@@ -217,8 +236,8 @@ static void each_reason_to_be_stuck_is_a_condition(void **state)
 	                     "missing: orphan\nowner_alive: o\n");
 	assert_holds(
 		x.sql.look_first,
-		"\n  AND (((a) < statement_timestamp() - interval '3600 seconds' AND (o) IS NOT TRUE)"
-		"\n    OR ((s) < statement_timestamp() - interval '7200 seconds')"
+		"\n  AND (((a) < statement_timestamp() - 3600 * interval '1 second' AND (o) IS NOT TRUE)"
+		"\n    OR ((s) < statement_timestamp() - 7200 * interval '1 second')"
 		"\n    OR ((a) IS NULL AND (o) IS NOT TRUE)"
 		"\n    OR ((o) IS FALSE))");
 	reading_release(&x.reading);
@@ -413,6 +432,7 @@ int main(void)
 		cmocka_unit_test(the_next_page_starts_behind_the_last_row),
 		cmocka_unit_test(rows_are_locked_without_waiting_on_postgres_only),
 		cmocka_unit_test(thresholds_by_kind_start_with_the_least),
+		cmocka_unit_test(a_limit_by_state_or_row_is_computed_for_each_row),
 		cmocka_unit_test(each_reason_to_be_stuck_is_a_condition),
 		cmocka_unit_test(a_row_without_an_owner_has_no_worker_that_could_be_dead),
 		cmocka_unit_test(composite_keys_are_compared_column_by_column),

@@ -6,9 +6,14 @@
  * row is read in its current version, however old the statement's snapshot; other tables are not.
  * If anything differs from the decision, the single statements are used.
  */
+
+#include "watch/compile_whole.h"
+
+#include "store/sql.h"
 #include "watch/compile.h"
 
 #include "store/dialect.h"
+#include "watch/compile_write.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -23,10 +28,14 @@ static const struct {
 	[WHOLE_ATTEMPTS] = {"defib_was_attempts", "bigint"},
 	[WHOLE_MAX_ATTEMPTS] = {"defib_was_max", "bigint"},
 	[WHOLE_EPOCH] = {"defib_was_epoch", "bigint"},
-	[WHOLE_SIGN + SIGN_ALIVE] = {"defib_was_alive", "bigint"},
-	[WHOLE_SIGN + SIGN_EXPIRES] = {"defib_was_expires", "bigint"},
-	[WHOLE_SIGN + SIGN_STARTED] = {"defib_was_started", "bigint"},
-	[WHOLE_WHEN] = {"defib_was_when", "bigint"},
+	[WHOLE_STATE] = {"defib_was_state", "text"},
+	[WHOLE_PROGRESS] = {"defib_was_progress", "text"},
+#define X(id, name, ...)                                                                           \
+	[WHOLE_SIGN + SIGN_##id] = {"defib_was_" #name, "bigint"},                                     \
+				  [WHOLE_OWN + SIGN_##id] = {"defib_was_" #name "_own", "bigint"},
+	SIGN_LIST(X)
+#undef X
+		[WHOLE_WHEN] = {"defib_was_when", "bigint"},
 };
 
 /* The fact that a column is compared with; false: the watch has no such fact. */
@@ -42,6 +51,12 @@ static bool fact(const struct binding *b, int column, struct buf *out)
 		enum sign s = (enum sign)(column - WHOLE_SIGN);
 		if (watch_sign(w, s)->text)
 			sql_time_us(b, b->sign_time[s], watch_sign(w, s)->text, out);
+	} else if (column >= WHOLE_OWN && column < WHOLE_OWN + SIGN_COUNT) {
+		if (b->own[column - WHOLE_OWN])
+			buf_add(out, b->own[column - WHOLE_OWN]);
+	} else if (column == WHOLE_STATE || column == WHOLE_PROGRESS) {
+		const char *text = column == WHOLE_STATE ? b->state : b->progress;
+		buf_add(out, text ? text : "");
 	} else if (column == WHOLE_WHEN) {
 		for (int i = 0; i < w->nrules; i++)
 			if (w->rules[i].when.text)
@@ -102,11 +117,9 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
 }
 
 /* Acts that end a run by an UPDATE and nothing else. */
-static bool fits(const struct binding *b, const struct watch_sql *q, int act)
+static bool whole_fits(const struct binding *b, const struct watch_sql *q, int act)
 {
-	const struct watch *w = b->watch;
-	bool ends = act == REMEDY_REQUEUE || act == REMEDY_FAIL ||
-	            (act == REMEDY_RETRY && w->actions[ACT_THEN].form == ACTION_NONE);
+	bool ends = act_has(act, ACT_ALONE) && !watch_act_is_kept(b->watch, act);
 	return ends && q->nwrites[act] == 1 && q->writes[act][0].tells && q->nbefore > 0;
 }
 
@@ -157,13 +170,14 @@ static bool reads_others(const struct binding *b)
 
 void compile_wholes(const struct binding *b, struct arena *a, struct watch_sql *out)
 {
-	bool alone = b->key_indexed && !b->triggers && !b->leases && !b->owner_alive &&
-	             !b->watch->stays_running && !out->lock_signs && !out->lock_leases &&
-	             !out->free_leases;
+	/* Which values of a row repeat a masked one is found out here, not by the database. */
+	bool alone = b->nmasked == 0 && b->key_indexed && !b->triggers && !b->leases &&
+	             !b->owner_alive && !b->watch->stays_running && !out->lock_signs &&
+	             !out->lock_leases && !out->free_leases;
 	if (!dialect_of(b->engine)->returning_is_whole || !alone || reads_others(b))
 		return;
 	for (int act = 0; act < ACT_COUNT; act++)
-		if (fits(b, out, act))
+		if (whole_fits(b, out, act))
 			out->whole[act] = compile_whole(b, out, &out->writes[act][0], a);
 }
 

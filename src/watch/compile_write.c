@@ -5,9 +5,14 @@
  * user's own statements see the same jobs as `stuck`. All of them take their values from that
  * relation, one column per parameter.
  */
+
+#include "watch/compile_write.h"
+
+#include "store/sql.h"
 #include "watch/compile.h"
 
 #include "store/dialect.h"
+#include "watch/compile_whole.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
 
@@ -113,7 +118,11 @@ struct claim_fact {
 
 static void claim_facts(const struct binding *b, struct claim_fact out[CLAIM_FACTS])
 {
-	static const char *const signs[SIGN_COUNT] = {":alive_at", ":expires_at", ":started_at"};
+	static const char *const signs[SIGN_COUNT] = {
+#define X(id, name, option, ...) ":" #option,
+		SIGN_LIST(X)
+#undef X
+	};
 	const struct watch *w = b->watch;
 	out[0] = (struct claim_fact){":attempt", w->attempts.text, SIGN_COUNT};
 	out[1] =
@@ -350,7 +359,7 @@ void compile_work(const struct binding *b, const struct sql_text *statement, str
 }
 
 /* The table's name of a column: as written, or as unquoted names fold; NULL: no such column. */
-static const char *column_named(const struct binding *b, const char *name)
+static const char *compile_write_column_named(const struct binding *b, const char *name)
 {
 	for (int i = 0; i < b->ncolumns; i++)
 		if (strcmp(b->columns[i].name, name) == 0)
@@ -393,7 +402,7 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 			return err;
 		for (int i = 0; i < n; i++) {
 			/* Names that are not columns are left for the database to refuse. */
-			const char *column = column_named(b, names[i]);
+			const char *column = compile_write_column_named(b, names[i]);
 			if (column && is_key(w, column))
 				return refuse_key(r, column, f);
 			if (column && !is_before(out, column))
@@ -407,8 +416,11 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 static bool names_claim(const struct binding *b, const char *column)
 {
 	const struct watch *w = b->watch;
-	const struct sql_text *const all[] = {&w->running,  &w->owner,      &w->attempts,
-	                                      &w->alive_at, &w->expires_at, &w->started_at};
+	const struct sql_text *const all[] = {&w->running, &w->owner, &w->attempts,
+#define X(id, name, option, ...) &w->option,
+	                                      SIGN_LIST(X)
+#undef X
+	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (all[i]->text && sql_names(all[i]->text, b->engine, column))
 			return true;
@@ -433,6 +445,12 @@ static const struct action *action_for(const struct watch *w, int act)
 	return &w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act];
 }
 
+/* The condition for rows to which an operator may do it; NULL: all. */
+static const char *act_when(const struct watch *w, int act)
+{
+	return act == ACT_END ? w->end_when.text : act == ACT_CANCEL ? w->cancel_when.text : NULL;
+}
+
 static defib_err compile_act(const struct binding *b, int act, struct arena *a,
                              struct watch_sql *out, struct failure *f)
 {
@@ -440,11 +458,9 @@ static defib_err compile_act(const struct binding *b, int act, struct arena *a,
 	const struct action *action = action_for(w, act);
 	defib_err err = DEFIB_OK;
 	int n = 0;
-	if (act == REMEDY_REPORT || act == ACT_UNDO)
-		return DEFIB_OK;
 	struct write_sql *writes = ARENA_ARRAY(a, struct write_sql, 1 + action->n + w->also.n);
 	/* Of two concurrent requests to end a job, one writes. */
-	const char *only = act == ACT_END ? w->end_when.text : NULL;
+	const char *only = act_when(w, act);
 	if (action->form == ACTION_SET)
 		err = compile_update(b, out, &action->set, only, a, &writes[n++], f);
 	else if (action->form == ACTION_CALL)
@@ -486,16 +502,21 @@ static void compile_undo(const struct binding *b, struct arena *a, struct watch_
 	out->nwrites[ACT_UNDO] = 1;
 }
 
-/* Whether a row may be ended; a row past that needs no write. */
-static void compile_may_end(const struct binding *b, struct arena *a, struct watch_sql *out)
+/* Whether the act may be done to a row, and the row's state; a row past that needs no write. */
+static void compile_may(const struct binding *b, int act, struct arena *a, struct watch_sql *out)
 {
+	const char *when = act_when(b->watch, act);
 	struct buf sql = BUF_INIT;
-	if (b->watch->actions[ACT_END].form == ACTION_NONE)
+	if (!when || b->watch->actions[act].form == ACTION_NONE)
 		return;
-	buf_addf(&sql, "SELECT (%s) IS TRUE", b->watch->end_when.text);
+	buf_addf(&sql, "SELECT (%s) IS TRUE, ", when);
+	if (b->watch->state.text)
+		dialect_cast(dialect_of(b->engine), &sql, b->watch->state.text, "text");
+	else
+		buf_add(&sql, "NULL");
 	from_table(b, &sql);
 	where_key(b, &sql);
-	out->may_end = buf_to_arena(&sql, a);
+	out->may[act] = buf_to_arena(&sql, a);
 }
 
 defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_sql *out,
@@ -508,8 +529,8 @@ defib_err compile_writes(const struct binding *b, struct arena *a, struct watch_
 		err = compile_act(b, act, a, out, f);
 	if (!err)
 		compile_undo(b, a, out);
-	if (!err)
-		compile_may_end(b, a, out);
+	for (int act = 0; act < ACT_COUNT && !err; act++)
+		compile_may(b, act, a, out);
 	out->unreadable = compile_unreadable(b, a);
 	if (err)
 		fail_prefix(f, "watch %s", b->watch->name);
@@ -574,7 +595,7 @@ static defib_err prepare_reads(const struct watch_sql *q, struct store *s, struc
 	int ncols;
 	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
 		defib_err err = store_describe(s, reads[i], a, &cols, &ncols, f);
-		if (err && err != DEFIB_BAD_SQL)
+		if (err && !store_blames_sql(err))
 			return err;
 		if (!err)
 			continue;
@@ -606,7 +627,7 @@ defib_err watch_prepare(const struct watch_sql *q, struct store *s, struct arena
 			fail_prefix(f, "watch %s, %s (%s)", q->binding->watch->name, act_name(act),
 			            buf_text(&place));
 			/* Nothing was run: the database refused the user's text. */
-			if (err == DEFIB_BAD_SQL || err == DEFIB_DATABASE)
+			if (store_blames_sql(err) || err == DEFIB_DATABASE)
 				f->code = DEFIB_CONFIG;
 			return f->code;
 		}

@@ -1,7 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/facts.h"
 
+#include "base/clock.h"
 #include "store/dialect.h"
+
+/* ---- limits ---- */
+
+static int state_limit(const struct state_limits *limits, const char *state)
+{
+	for (int i = 0; state && i < limits->n; i++)
+		if (text_eq(limits->values[i], state))
+			return i;
+	return -1;
+}
+
+bool watch_limit_of(const struct watch *w, enum sign s, const struct facts *f, int64_t *us,
+                    struct limit_from *from)
+{
+	const struct threshold *t = watch_limit(w, s);
+	enum sign_states states = sign_kinds[s].states;
+	int of_state = state_limit(&t->states, f->state);
+	*from = (struct limit_from){0};
+	*us = 0;
+	if (of_state >= 0) {
+		*us = t->states.us[of_state];
+		*from = (struct limit_from){LIMIT_OF_STATE, t->states.names[of_state]};
+		return states != SIGN_STATES_APART;
+	}
+	if (states == SIGN_STATES_ALONE)
+		return false;
+	if (f->has_own[s]) {
+		*us = f->own_us[s];
+		*from = (struct limit_from){LIMIT_OF_ROW, NULL};
+		return true;
+	}
+	for (int i = 0; f->kind && i < t->n; i++)
+		if (text_eq(t->kinds[i], f->kind))
+			*from = (struct limit_from){LIMIT_OF_KIND, t->kinds[i]};
+	/* A deadline without slack counts from the deadline itself. */
+	return threshold_for(t, f->kind, us) || sign_kinds[s].deadline;
+}
+
+void limit_origin(const struct limit_from *from, struct buf *out)
+{
+	if (from->of == LIMIT_OF_ROW)
+		buf_add(out, "its own time-out");
+	else if (from->of == LIMIT_OF_STATE)
+		buf_addf(out, "state %s", from->name);
+}
+
+void limit_text(int64_t us, const struct limit_from *from, struct buf *out)
+{
+	AUTO_BUF origin = BUF_INIT;
+	limit_origin(from, &origin);
+	duration_text(us, out);
+	if (origin.len)
+		buf_addf(out, "%s%s", from->of == LIMIT_OF_STATE ? " of " : ", ", buf_text(&origin));
+}
+
+/* ---- the second reading ---- */
 
 bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now)
 {
@@ -9,6 +66,10 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 	    judged->owner_alive != now->owner_alive)
 		return false;
 	if (!text_eq(judged->owner, now->owner) || !text_eq(judged->kind, now->kind))
+		return false;
+	if (!text_eq(judged->state, now->state))
+		return false;
+	if (!text_eq(judged->progress, now->progress))
 		return false;
 	if (judged->has_attempts != now->has_attempts || judged->attempts != now->attempts)
 		return false;
@@ -20,6 +81,9 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (watch_sign(w, (enum sign)s)->text &&
 		    (judged->has_sign[s] != now->has_sign[s] || judged->sign_us[s] != now->sign_us[s]))
+			return false;
+	for (int s = 0; s < SIGN_COUNT; s++)
+		if (judged->has_own[s] != now->has_own[s] || judged->own_us[s] != now->own_us[s])
 			return false;
 	return true;
 }
@@ -46,7 +110,7 @@ bool hold_by_person(const char *cause)
 	return text_eq(cause, HOLD_BY_HAND) || text_eq(cause, HOLD_UNDONE);
 }
 
-bool said_of_same(const struct said_of *a, const struct said_of *b)
+bool owner_sign_same(const struct owner_sign *a, const struct owner_sign *b)
 {
 	return text_eq(a->owner, b->owner) && a->has_sign == b->has_sign &&
 	       (!a->has_sign || a->sign_us == b->sign_us);
@@ -60,15 +124,15 @@ bool said_of_same(const struct said_of *a, const struct said_of *b)
 static bool still_holds(const struct hold_facts *h)
 {
 	if (h->by_other)
-		return said_of_same(&h->made, &h->now) || !h->now.has_sign || h->now.sign_us <= h->at_us;
-	if (!said_of_same(&h->made, &h->now))
+		return owner_sign_same(&h->made, &h->now) || !h->now.has_sign || h->now.sign_us <= h->at_us;
+	if (!owner_sign_same(&h->made, &h->now))
 		return false;
 	return !h->in_words || text_eq(h->cause, HOLD_UNDONE) || (!h->running && !h->moved);
 }
 
 enum hold_state hold_state(const struct hold_facts *h)
 {
-	if (!h->kept)
+	if (!h->recorded)
 		return HOLD_STATE_NONE;
 	if (!still_holds(h))
 		return HOLD_STATE_OVER;

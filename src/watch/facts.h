@@ -54,17 +54,17 @@ bool hold_by_person(const char *cause);
  * An entry about a job is valid for the owner and the sign of life that the job had when it was
  * made.
  */
-struct said_of {
+struct owner_sign {
 	const char *owner;
 	bool has_sign;
 	int64_t sign_us;
 };
-bool said_of_same(const struct said_of *a, const struct said_of *b);
+bool owner_sign_same(const struct owner_sign *a, const struct owner_sign *b);
 
 struct hold_facts {
-	bool kept; /* defib.hold has a row for the job … */
+	bool recorded; /* defib.hold has a row for the job … */
 	const char *cause;
-	struct said_of made, now; /* … made for this owner and sign of life; and the current ones */
+	struct owner_sign made, now; /* … made for this owner and sign of life; and the current ones */
 	/*
 	 * Another watch on the table made it, by expressions of its own: it is over when this watch
 	 * sees a sign of life after that time.
@@ -106,12 +106,18 @@ void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct
 
 /* ---- facts ---- */
 
+/* A longer value of `progress` is kept as a hash, behind this prefix. */
+#define SEEN_VALUE_MOST 200
+#define SEEN_HASH "sha256 "
+
 enum known { KNOWN_NOT = -1, KNOWN_NO = 0, KNOWN_YES = 1 };
 
 struct facts {
 	const char *job; /* the key as one text; a composite key as a JSON array */
 	const char *key[WATCH_KEYS_MAX];
 	const char *owner, *kind;
+	const char *state;    /* as stored; NULL: nothing depends on it */
+	const char *progress; /* its value, or the hash of a long one; NULL: none, or not watched */
 	enum known owner_alive;
 	bool has_attempts, has_max_attempts;
 	int64_t attempts, max_attempts;
@@ -119,6 +125,8 @@ struct facts {
 	int64_t epoch;
 	bool has_sign[SIGN_COUNT];
 	int64_t sign_us[SIGN_COUNT];
+	bool has_own[SIGN_COUNT]; /* the row's own time-out, as the limit of a sign */
+	int64_t own_us[SIGN_COUNT];
 	bool has_lost; /* known: when its worker ended, or last renewed its lease … */
 	int64_t lost_us;
 	int64_t now_us; /* the database's clock when the facts were read */
@@ -134,7 +142,10 @@ struct facts {
 	bool late;     /* late_when holds; read only for specific jobs of a watch with retry.then */
 	bool noted;    /* the ledger records it as detected, with this owner and sign of life */
 	const char *position;
-	const char *show[WATCH_SHOW_MAX];
+	const char *show[WATCH_SHOW_MAX]; /* already masked, as the watch says for everybody */
+	/* Values of columns that are masked, to recognise them in free text; by binding.masked. */
+	const char *const *masked_names, **masked;
+	int nmasked;
 	const char
 		*steps_done;    /* which steps the row says are finished; only if specific jobs are read */
 	const char *before; /* JSON of the columns that remedies write */
@@ -147,6 +158,22 @@ struct judge_rule {
 	const char *why;
 };
 
+/* Where the limit of a row is from. */
+struct limit_from {
+	enum { LIMIT_STANDARD, LIMIT_OF_KIND, LIMIT_OF_STATE, LIMIT_OF_ROW } of;
+	const char *name; /* of the kind or state */
+};
+/*
+ * The limit of a sign for a row: that of its state, else its own time-out, else that of its kind,
+ * else the default. False: the sign has none for it. limit_sql.h writes the same for statements.
+ */
+bool watch_limit_of(const struct watch *w, enum sign s, const struct facts *f, int64_t *us,
+                    struct limit_from *from);
+/* "state cancelling" or "its own time-out"; "": the watch has it for all rows, or for a kind. */
+void limit_origin(const struct limit_from *from, struct buf *out);
+/* "5m", "5m of state cancelling", "5m, its own time-out" */
+void limit_text(int64_t us, const struct limit_from *from, struct buf *out);
+
 struct judgement {
 	enum verdict verdict;
 	const struct judge_rule *rule;
@@ -154,6 +181,8 @@ struct judgement {
 	bool measured;
 	int64_t measured_us; /* silence, run time or time past the deadline */
 	int64_t limit_us;    /* what it was compared with */
+	struct limit_from limit_from;
+	const char *value; /* which did not change for so long; NULL: a time was measured */
 };
 
 /* Whether a second reading found the job as it was judged. */

@@ -63,6 +63,30 @@ static void an_owner_that_came_back_to_life_is_a_change(void **state)
 	assert_false(same(now));
 }
 
+static void another_state_is_a_change(void **state)
+{
+	struct facts now = judged();
+	(void)state;
+	now.state = "cancelling";
+	assert_false(same(now));
+}
+
+static void progress_is_a_change(void **state)
+{
+	struct facts now = judged();
+	(void)state;
+	now.progress = "42 %";
+	assert_false(same(now));
+}
+
+static void another_time_out_is_a_change(void **state)
+{
+	struct facts now = judged();
+	(void)state;
+	now.has_own[SIGN_STARTED] = true;
+	assert_false(same(now));
+}
+
 static void another_attempt_is_a_change(void **state)
 {
 	struct facts now = judged();
@@ -142,6 +166,9 @@ int main(void)
 		cmocka_unit_test(a_job_that_no_longer_runs_has_changed),
 		cmocka_unit_test(another_owner_or_none_is_a_change),
 		cmocka_unit_test(an_owner_that_came_back_to_life_is_a_change),
+		cmocka_unit_test(another_state_is_a_change),
+		cmocka_unit_test(another_time_out_is_a_change),
+		cmocka_unit_test(progress_is_a_change),
 		cmocka_unit_test(another_attempt_is_a_change),
 		cmocka_unit_test(another_bound_on_attempts_is_a_change),
 		cmocka_unit_test(another_epoch_is_a_change),

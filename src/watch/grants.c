@@ -3,6 +3,11 @@
  * JOIN, USING, INTO and UPDATE. Doctor finds what is missed here (a function's own tables, for
  * example), because it asks the database itself.
  */
+
+#include "watch/grants.h"
+
+#include "store/sql.h"
+#include "watch/options.h"
 #include "watch/watch.h"
 
 #include "store/store.h"
@@ -15,7 +20,7 @@ static const char *const privileges[] = {"SELECT", "INSERT", "UPDATE", "DELETE"}
 #define NAMES_MAX 64
 #define DEPTH_MAX 64
 
-struct gathering {
+struct grants_gathering {
 	struct arena *arena;
 	const char *tables[NAMES_MAX]; /* as GRANT writes them */
 	unsigned needs[NAMES_MAX];
@@ -52,7 +57,7 @@ static struct sql_token next_solid(struct sql_lexer *lx)
 	return t;
 }
 
-static bool is_among(const char *name, const char *const *names, int n)
+static bool grants_is_among(const char *name, const char *const *names, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (text_eq(names[i], name))
@@ -60,7 +65,7 @@ static bool is_among(const char *name, const char *const *names, int n)
 	return false;
 }
 
-static void add_table(struct gathering *g, const char *table, unsigned needs)
+static void grants_add_table(struct grants_gathering *g, const char *table, unsigned needs)
 {
 	for (int i = 0; i < g->ntables; i++)
 		if (text_eq(g->tables[i], table)) {
@@ -74,7 +79,7 @@ static void add_table(struct gathering *g, const char *table, unsigned needs)
 }
 
 /* schema.table after a keyword; not a sub-select or a function. */
-static void take_relation(struct gathering *g, struct reading_at *r, unsigned needs)
+static void take_relation(struct grants_gathering *g, struct reading_at *r, unsigned needs)
 {
 	static const char *const skipped[] = {"only", "lateral", NULL};
 	struct sql_lexer at = r->lexer, behind;
@@ -95,10 +100,10 @@ static void take_relation(struct gathering *g, struct reading_at *r, unsigned ne
 	behind = at;
 	bool call = sql_is_mark(next_solid(&behind), '(') && !(needs & NEEDS_INSERT);
 	if (name.len && !call && strcasecmp(buf_text(&name), "stuck") != 0)
-		add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
+		grants_add_table(g, arena_strdup(g->arena, buf_text(&name)), needs);
 }
 
-static void enter(struct reading_at *r, int by)
+static void grants_enter(struct reading_at *r, int by)
 {
 	r->depth += by;
 	if (r->depth < 0 || r->depth >= DEPTH_MAX)
@@ -107,7 +112,7 @@ static void enter(struct reading_at *r, int by)
 		r->query[r->depth] = r->from[r->depth] = false;
 }
 
-static void take_word(struct gathering *g, struct reading_at *r, struct sql_token t)
+static void take_word(struct grants_gathering *g, struct reading_at *r, struct sql_token t)
 {
 	static const char *const begins[] = {"select", "delete", "update", "insert", NULL};
 	static const char *const sources[] = {"from", "using", "join", NULL};
@@ -134,7 +139,7 @@ static void take_word(struct gathering *g, struct reading_at *r, struct sql_toke
 	*query = *query || is_any(t, begins);
 }
 
-static void take_sql(struct gathering *g, const char *text)
+static void take_sql(struct grants_gathering *g, const char *text)
 {
 	struct reading_at r = {0};
 	struct sql_token t;
@@ -143,9 +148,9 @@ static void take_sql(struct gathering *g, const char *text)
 	sql_lexer_init(&r.lexer, text, STORE_POSTGRES);
 	while ((t = next_solid(&r.lexer)).type != SQL_END && t.type != SQL_OPEN_ENDED) {
 		if (sql_is_mark(t, '('))
-			enter(&r, 1);
+			grants_enter(&r, 1);
 		else if (sql_is_mark(t, ')'))
-			enter(&r, -1);
+			grants_enter(&r, -1);
 		else if (sql_is_mark(t, ',') && r.from[r.depth])
 			take_relation(g, &r, NEEDS_SELECT | g->locks);
 		else if (t.type == SQL_WORD)
@@ -154,14 +159,14 @@ static void take_sql(struct gathering *g, const char *text)
 	}
 }
 
-static void take_list(struct gathering *g, const struct sql_list *list)
+static void grants_take_list(struct grants_gathering *g, const struct sql_list *list)
 {
 	for (int i = 0; i < list->n; i++)
 		take_sql(g, list->items[i].text);
 }
 
 /* A SET list writes columns of the watch's table, and may read other tables. */
-static void take_set(struct gathering *g, const char *text)
+static void take_set(struct grants_gathering *g, const char *text)
 {
 	const char **names = NULL;
 	struct failure ignored = {0}; /* checked when the configuration was read */
@@ -170,13 +175,13 @@ static void take_set(struct gathering *g, const char *text)
 		return;
 	take_sql(g, text);
 	for (int i = 0; i < n; i++)
-		if (g->ncolumns < NAMES_MAX && !is_among(names[i], g->columns, g->ncolumns))
+		if (g->ncolumns < NAMES_MAX && !grants_is_among(names[i], g->columns, g->ncolumns))
 			g->columns[g->ncolumns++] = names[i];
 }
 
-static void take_option(void *ctx, const char *option, const struct sql_text *sql, bool set)
+static void grants_take_option(void *ctx, const char *option, const struct sql_text *sql, bool set)
 {
-	struct gathering *g = ctx;
+	struct grants_gathering *g = ctx;
 	if (text_starts(option, "work.") != g->of_work)
 		return;
 	if (set)
@@ -185,15 +190,15 @@ static void take_option(void *ctx, const char *option, const struct sql_text *sq
 		take_sql(g, sql->text);
 }
 
-static void take_expressions(struct gathering *g, const struct watch *w)
+static void take_expressions(struct grants_gathering *g, const struct watch *w)
 {
-	watch_each_sql(w, take_option, g);
+	watch_each_sql(w, grants_take_option, g);
 	for (int i = 0; i < w->nrules; i++)
 		take_sql(g, w->rules[i].when.text);
 }
 
 /* The state of a job in another table is locked with it. */
-static void take_states(struct gathering *g, const struct watch *w)
+static void take_states(struct grants_gathering *g, const struct watch *w)
 {
 	struct state_sql all[STATES_MAX];
 	int n = watch_states(w, all);
@@ -203,7 +208,7 @@ static void take_states(struct gathering *g, const struct watch *w)
 	g->locks = 0;
 }
 
-static void take_actions(struct gathering *g, const struct watch *w)
+static void take_actions(struct grants_gathering *g, const struct watch *w)
 {
 	take_states(g, w);
 	for (int act = 0; act < ACT_COUNT; act++) {
@@ -215,15 +220,15 @@ static void take_actions(struct gathering *g, const struct watch *w)
 		for (int i = 0; x->form == ACTION_SQL && i < x->n; i++)
 			take_sql(g, x->sql[i].text);
 	}
-	take_list(g, &w->also);
+	grants_take_list(g, &w->also);
 }
 
-static void take_work(struct gathering *g, const struct watch *w)
+static void take_work(struct grants_gathering *g, const struct watch *w)
 {
 	g->of_work = true;
-	watch_each_sql(w, take_option, g);
-	take_list(g, &w->work.beat);
-	take_list(g, &w->work.after);
+	watch_each_sql(w, grants_take_option, g);
+	grants_take_list(g, &w->work.beat);
+	grants_take_list(g, &w->work.after);
 }
 
 static void grant(const char *what, const char *on, const char *role, struct buf *out)
@@ -232,8 +237,8 @@ static void grant(const char *what, const char *on, const char *role, struct buf
 }
 
 /* Locking a row requires the privilege to update any column of it. */
-static void grant_columns(const struct gathering *g, const struct watch *w, const char *table,
-                          const char *role, struct buf *out)
+static void grant_columns(const struct grants_gathering *g, const struct watch *w,
+                          const char *table, const char *role, struct buf *out)
 {
 	AUTO_BUF what = BUF_INIT;
 	buf_add(&what, "UPDATE (");
@@ -248,13 +253,13 @@ static void grant_columns(const struct gathering *g, const struct watch *w, cons
 }
 
 /* Privileges on defib's own tables and the catalogs are granted elsewhere. */
-static bool is_granted_elsewhere(const struct gathering *g, const char *table)
+static bool is_granted_elsewhere(const struct grants_gathering *g, const char *table)
 {
-	return is_among(table, g->inner, g->ninner) || !strncasecmp(table, "defib.", 6) ||
+	return grants_is_among(table, g->inner, g->ninner) || !strncasecmp(table, "defib.", 6) ||
 	       !strncasecmp(table, "pg_", 3) || !strncasecmp(table, "inform", 6);
 }
 
-static void grant_others(const struct gathering *g, const char *role, struct buf *out)
+static void grant_others(const struct grants_gathering *g, const char *role, struct buf *out)
 {
 	for (int i = 0; i < g->ntables; i++) {
 		AUTO_BUF what = BUF_INIT;
@@ -267,9 +272,10 @@ static void grant_others(const struct gathering *g, const char *role, struct buf
 	}
 }
 
-static struct gathering *gather(const struct watch *w, enum watch_use use, struct arena *a)
+static struct grants_gathering *grants_gather(const struct watch *w, enum watch_use use,
+                                              struct arena *a)
 {
-	struct gathering *g = ARENA_NEW(a, struct gathering);
+	struct grants_gathering *g = ARENA_NEW(a, struct grants_gathering);
 	g->arena = a;
 	take_expressions(g, w);
 	if (use >= WATCH_RECOVER)
@@ -282,7 +288,7 @@ static struct gathering *gather(const struct watch *w, enum watch_use use, struc
 void watch_each_need(const struct watch *w, enum watch_use use, struct arena *a, watch_need *each,
                      void *ctx)
 {
-	const struct gathering *g = gather(w, use, a);
+	const struct grants_gathering *g = grants_gather(w, use, a);
 	AUTO_BUF table = BUF_INIT;
 	sql_table(&table, w->table);
 	each(ctx, buf_text(&table), privileges[0], NULL);
@@ -299,7 +305,7 @@ void watch_each_need(const struct watch *w, enum watch_use use, struct arena *a,
 void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
                   struct buf *out)
 {
-	const struct gathering *g = gather(w, use, a);
+	const struct grants_gathering *g = grants_gather(w, use, a);
 	AUTO_BUF table = BUF_INIT;
 	sql_table(&table, w->table);
 	const char *dot = strstr(buf_text(&table), "\".\"");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* grants_test.c: which GRANTs follow from a watch. */
+#include "watch/grants.h"
 #include "watch/watch.h"
 
 #include "base/text.h"

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-static const struct hold_facts in_words = {.kept = true,
+static const struct hold_facts in_words = {.recorded = true,
                                            .cause = "attempts",
                                            .made = {"w-1", true, 5},
                                            .now = {"w-1", true, 5},
@@ -26,7 +26,7 @@ static void nothing(struct hold_facts *h)
 }
 static void released(struct hold_facts *h)
 {
-	h->kept = false;
+	h->recorded = false;
 }
 static void other_owner(struct hold_facts *h)
 {
@@ -118,10 +118,10 @@ static void a_row_that_says_so_is_held_without_a_hold(void **state)
 #define X(id, name, words) " UNION ALL SELECT '" name "'"
 #define CAUSES HOLD_CAUSE_LIST(X)
 
-static struct said_of said_of(const struct store_rows *rows, int row, int col)
+static struct owner_sign owner_sign_at(const struct store_rows *rows, int row, int col)
 {
-	return (struct said_of){row_text(rows, row, col), row_text(rows, row, col + 1) != NULL,
-	                        row_int(rows, row, col + 1, 0)};
+	return (struct owner_sign){row_text(rows, row, col), row_text(rows, row, col + 1) != NULL,
+	                           row_int(rows, row, col + 1, 0)};
 }
 
 /* Every cause with every owner and sign, then and now, whether the job runs or not. */
@@ -142,10 +142,10 @@ static void compare(struct store *s, bool words, const char *running)
 	assert_int_equal(rows.nrows, 8 * 3 * 3 * 3 * 3 * 2);
 	for (int i = 0; i < rows.nrows; i++) {
 		struct hold_facts facts = {
-			.kept = true,
+			.recorded = true,
 			.cause = row_text(&rows, i, 0),
-			.made = said_of(&rows, i, 1),
-			.now = said_of(&rows, i, 3),
+			.made = owner_sign_at(&rows, i, 1),
+			.now = owner_sign_at(&rows, i, 3),
 			.in_words = words,
 			.running = !running || row_int(&rows, i, 5, 0),
 		};

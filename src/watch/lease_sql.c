@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/lease_sql.h"
 
+#include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/compile.h"
 #include "watch/timesql.h"
 
@@ -192,8 +194,8 @@ void claim_writer_name(const struct watch *w, struct buf *out)
 }
 
 /* defib."name"(arguments) */
-static void add_name(void (*name_of)(const struct watch *, struct buf *), const struct watch *w,
-                     const char *arguments, struct buf *out)
+static void lease_sql_add_name(void (*name_of)(const struct watch *, struct buf *),
+                               const struct watch *w, const char *arguments, struct buf *out)
 {
 	AUTO_BUF name = BUF_INIT;
 	name_of(w, &name);
@@ -204,12 +206,12 @@ static void add_name(void (*name_of)(const struct watch *, struct buf *), const 
 
 static void add_function(const struct watch *w, struct buf *out)
 {
-	add_name(claim_function_name, w, "", out);
+	lease_sql_add_name(claim_function_name, w, "", out);
 }
 
 static void add_writer(const struct watch *w, struct buf *out)
 {
-	add_name(claim_writer_name, w, "text, text", out);
+	lease_sql_add_name(claim_writer_name, w, "text, text", out);
 }
 
 /*
@@ -217,7 +219,7 @@ static void add_writer(const struct watch *w, struct buf *out)
  * counts as claimed when it starts to run. A row becomes text through its types' output functions,
  * never through a user-defined cast.
  */
-static void add_mark(const struct watch *w, struct buf *out)
+static void lease_sql_add_mark(const struct watch *w, struct buf *out)
 {
 	const struct sql_text *const parts[] = {&w->owner, &w->attempts, &w->epoch, &w->started_at};
 	buf_addf(out, "CASE WHEN (%s) THEN ROW(1", w->running.text);
@@ -230,7 +232,7 @@ static void add_mark(const struct watch *w, struct buf *out)
 /* Mark and job of the row `t`. */
 static void add_read(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	add_mark(b->watch, out);
+	lease_sql_add_mark(b->watch, out);
 	buf_add(out, ", ");
 	sql_job_text_of(b, t->foreign, out);
 }
@@ -301,7 +303,7 @@ void claim_function_body(const struct binding *b, const struct claim_table *t, s
 	buf_add(out, "\tEXCEPTION WHEN OTHERS THEN\n"
 	             "\t\tRAISE DEBUG 'defib: a claim was not written down: %', SQLERRM;\n"
 	             "\t\tRETURN NULL;\n\tEND;\n\tPERFORM ");
-	add_name(claim_writer_name, b->watch, "defib_was_job, defib_job", out);
+	lease_sql_add_name(claim_writer_name, b->watch, "defib_was_job, defib_job", out);
 	buf_add(out, ";\n\tRETURN NULL;\nEND;\n");
 }
 
@@ -332,7 +334,7 @@ void claim_writer_body(const struct watch *w, struct buf *out)
 }
 
 /* Dollar-quoted if possible, for readability. */
-static void add_body(const char *body, struct buf *out)
+static void lease_sql_add_body(const char *body, struct buf *out)
 {
 	if (strstr(body, "$defib$"))
 		sql_literal(out, body);
@@ -349,7 +351,7 @@ static void make_writer(const struct watch *w, const struct claim_table *t, stru
 	add_writer(w, out);
 	buf_add(out, " RETURNS void\nLANGUAGE plpgsql SECURITY DEFINER\n"
 	             "SET search_path = pg_catalog, pg_temp\nSET enable_seqscan = off\nAS ");
-	add_body(buf_text(&body), out);
+	lease_sql_add_body(buf_text(&body), out);
 	buf_add(out, ";\nREVOKE ALL ON FUNCTION ");
 	add_writer(w, out);
 	buf_add(out, " FROM PUBLIC;\nGRANT USAGE ON SCHEMA defib TO ");
@@ -359,6 +361,11 @@ static void make_writer(const struct watch *w, const struct claim_table *t, stru
 	buf_add(out, " TO ");
 	sql_ident(out, t->owner);
 	buf_add(out, ";\n");
+}
+
+static void add_path(const struct claim_table *t, struct buf *out)
+{
+	buf_addf(out, "SET search_path = pg_catalog, %s%spg_temp\n", t->path, t->path[0] ? ", " : "");
 }
 
 /*
@@ -371,13 +378,13 @@ static void make_function(const struct binding *b, const struct claim_table *t, 
 	claim_function_body(b, t, &body);
 	buf_add(out, "CREATE OR REPLACE FUNCTION ");
 	add_function(b->watch, out);
-	buf_addf(out,
-	         " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n"
-	         "SET search_path = pg_catalog, %s%spg_temp\n"
-	         "SET TimeZone = 'UTC'\nSET DateStyle = 'ISO'\nSET IntervalStyle = 'iso_8601'\n"
-	         "SET bytea_output = 'hex'\nAS ",
-	         t->path, t->path[0] ? ", " : "");
-	add_body(buf_text(&body), out);
+	buf_add(out, " RETURNS trigger\nLANGUAGE plpgsql SECURITY DEFINER\n");
+	add_path(t, out);
+	for (const struct dialect_setting *s = dialect_of(b->engine)->settings; s && s->set; s++)
+		if (s->of_text)
+			buf_addf(out, "SET %s\n", s->set);
+	buf_add(out, "AS ");
+	lease_sql_add_body(buf_text(&body), out);
 	buf_add(out, ";\nREVOKE ALL ON FUNCTION ");
 	add_function(b->watch, out);
 	buf_add(out, " FROM PUBLIC;\nALTER FUNCTION ");
@@ -395,13 +402,25 @@ void claim_functions(const struct binding *b, const struct claim_table *t, struc
 
 void claim_trial(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
-	buf_add(out, "EXPLAIN SELECT ");
-	add_read(b, t, out);
-	buf_add(out, " FROM (SELECT * FROM ");
-	sql_ident(out, t->schema);
-	buf_add(out, ".");
-	sql_ident(out, t->name);
-	buf_add(out, ") AS t");
+	AUTO_BUF sql = BUF_INIT, body = BUF_INIT;
+	buf_add(&sql, "EXPLAIN SELECT ");
+	add_read(b, t, &sql);
+	buf_add(&sql, " FROM (SELECT * FROM ");
+	sql_ident(&sql, t->schema);
+	buf_add(&sql, ".");
+	sql_ident(&sql, t->name);
+	buf_add(&sql, ") AS t");
+	buf_add(&body, "\nBEGIN\n\tEXECUTE ");
+	sql_literal(&body, buf_text(&sql));
+	buf_add(&body, ";\nEND;\n");
+	buf_add(out, "CREATE FUNCTION " CLAIM_TRIAL " RETURNS void\n"
+	             "LANGUAGE plpgsql SECURITY DEFINER\n");
+	add_path(t, out);
+	buf_add(out, "AS ");
+	lease_sql_add_body(buf_text(&body), out);
+	buf_add(out, ";\nALTER FUNCTION " CLAIM_TRIAL " OWNER TO ");
+	sql_ident(out, t->owner);
+	buf_add(out, ";\n");
 }
 
 void claim_trigger(const struct binding *b, struct buf *out)

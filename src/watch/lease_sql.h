@@ -58,6 +58,7 @@ void sql_free_leases(const struct binding *b, struct buf *out);
  */
 struct claim_table {
 	const char *schema, *name, *owner;
+	bool is_ours;                 /* the session's user is the owner */
 	const char *path;             /* the trusted schemas of search_path, quoted; may be empty */
 	bool foreign[WATCH_KEYS_MAX]; /* the type of this key column is not built in */
 };
@@ -83,8 +84,10 @@ void claim_writer_body(const struct watch *w, struct buf *out);
 /* CREATE OR REPLACE FUNCTION …, with owner and privileges; statements, each with its ';'. */
 void claim_functions(const struct binding *b, const struct claim_table *t, struct buf *out);
 /*
- * Runs on the table what the function reads of a row: fails if the search path is not sufficient.
+ * Create CLAIM_TRIAL, a function of the table's owner for this session, which plans what the
+ * trigger's function reads of a row: it fails if names are not found or may not be used.
  */
+#define CLAIM_TRIAL "pg_temp.defib_trial()"
 void claim_trial(const struct binding *b, const struct claim_table *t, struct buf *out);
 /* CREATE TRIGGER …, DROP TRIGGER IF EXISTS …, DROP FUNCTION IF EXISTS … */
 void claim_trigger(const struct binding *b, struct buf *out);

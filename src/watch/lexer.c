@@ -321,12 +321,12 @@ static enum statement_head read_head(enum statement_head head, struct sql_token 
  * A trigger of SQLite contains statements, each with its `;`, and ends at the `;` after an END that
  * follows one. PostgreSQL's triggers call a function.
  */
-struct statement {
+struct lexed_statement {
 	enum statement_head head;
 	bool part_ended, closed; /* the previous token was a `;` inside; was that END */
 };
 
-static bool ends_statement(struct statement *s, struct sql_token t)
+static bool ends_statement(struct lexed_statement *s, struct sql_token t)
 {
 	bool semicolon = sql_is_mark(t, ';');
 	if (t.type == SQL_SPACE)
@@ -343,7 +343,8 @@ bool sql_next_statement(const char **at, enum store_engine engine, struct buf *o
 {
 	struct sql_lexer lx;
 	struct sql_token t;
-	struct statement s = {.head = dialect_of(engine)->words.has_bodies ? HEAD_START : HEAD_OTHER};
+	struct lexed_statement s = {.head =
+	                                dialect_of(engine)->words.has_bodies ? HEAD_START : HEAD_OTHER};
 	buf_clear(out);
 	sql_lexer_init(&lx, *at, engine);
 	while ((t = sql_next(&lx)).type != SQL_END) {

@@ -2,6 +2,7 @@
 #include "watch/list_sql.h"
 
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
 #include "watch/timesql.h"
@@ -25,7 +26,7 @@ static struct sql_token next_word(struct sql_lexer *lx)
 }
 
 /* The table's column that a token names, as the database writes it; NULL: none. */
-static const char *column_named(const struct binding *b, struct sql_token t)
+static const char *list_sql_column_named(const struct binding *b, struct sql_token t)
 {
 	bool quoted = t.type == SQL_NAME;
 	if (t.type != SQL_WORD && !quoted)
@@ -49,7 +50,7 @@ static const char *first_column(const struct binding *b, struct sql_lexer *lx)
 		sql_next(lx);
 		t = sql_next(lx);
 	}
-	return column_named(b, t);
+	return list_sql_column_named(b, t);
 }
 
 bool state_sql(const struct binding *b, struct buf *out)
@@ -140,7 +141,7 @@ static void compare(const struct binding *b, const char *expr, enum term_op op, 
 	bind_value(b, s, value, "text");
 }
 
-static bool same_name(const char *name, enum term_op op, const char *value)
+static bool list_sql_same_name(const char *name, enum term_op op, const char *value)
 {
 	return op == TERM_HAS ? strcasestr(name, value) != NULL : strcasecmp(name, value) == 0;
 }
@@ -159,7 +160,7 @@ static void state_term(const struct binding *b, const struct term *t, struct lis
 	buf_add(&s->sql, "(");
 	compare(b, buf_text(&expr), t->op, t->value, s);
 	for (int i = 0, used = 0; i < states->n && used < 6; i++) {
-		if (!same_name(states->names[i], t->op, t->value))
+		if (!list_sql_same_name(states->names[i], t->op, t->value))
 			continue;
 		buf_add(&s->sql, glue);
 		compare(b, buf_text(&expr), code_op, states->codes[i], s);
@@ -192,7 +193,7 @@ static void text_term(const struct binding *b, const struct term *t, struct list
 }
 
 /* Columns that hold an error, by their names. */
-static bool is_error(const char *column)
+static bool list_sql_is_error(const char *column)
 {
 	static const char end[] = "error";
 	size_t n = strlen(column), m = sizeof end - 1;
@@ -204,7 +205,7 @@ static void or_errors(const struct binding *b, const struct term *t, struct list
 	int used = 0;
 	for (int i = 0; i < b->ncolumns && used < SEARCHED_ERRORS; i++) {
 		AUTO_BUF expr = BUF_INIT;
-		if (!is_error(b->columns[i].name))
+		if (!list_sql_is_error(b->columns[i].name))
 			continue;
 		buf_add(&expr, "t.");
 		sql_ident(&expr, b->columns[i].name);
@@ -326,7 +327,7 @@ static void in_hold_table(const struct binding *b, const struct list_query *l,
 /* Whether rows themselves say that they are held: if not, the holds are complete. */
 static bool has_held_state(const struct watch *w)
 {
-	bool named = w->actions[REMEDY_HOLD].form != ACTION_NONE;
+	bool named = watch_writes_hold(w);
 	for (int i = 0; i < w->states.n; i++)
 		named = named || strcasecmp(w->states.names[i], "held") == 0;
 	return named;
@@ -451,8 +452,8 @@ static void key_params(const struct binding *b, const char *const *key, struct l
 }
 
 /* (sort, key…) > ($…): leaves out the last row of the previous page and all before it. */
-static void behind(const struct binding *b, const struct list_query *l, const char *sort,
-                   const char *type, struct list_statement *s)
+static void list_after(const struct binding *b, const struct list_query *l, const char *sort,
+                       const char *type, struct list_statement *s)
 {
 	bool sorted = sort && !l->unsorted;
 	buf_addf(&s->sql, "(%s%s", sorted ? sort : "", sorted ? ", " : "");
@@ -476,7 +477,7 @@ static void in_rest(const struct binding *b, const struct list_query *other,
 	const char *type = NULL;
 	sort_sql(b, other->sort, &by, &type);
 	buf_addf(&s->sql, "\n  AND (%s IS NULL %s ", buf_text(&by), other->unsorted ? "AND" : "OR");
-	behind(b, other, buf_text(&by), type, s);
+	list_after(b, other, buf_text(&by), type, s);
 	buf_add(&s->sql, ")");
 }
 
@@ -500,7 +501,7 @@ void list_window_sql(const struct binding *b, const struct list_query *l, int64_
 	buf_add(&out->sql, "\nWHERE true");
 	if (l->after && l->sort == LIST_BY_KEY) {
 		buf_add(&out->sql, "\n  AND ");
-		behind(b, l, NULL, NULL, out);
+		list_after(b, l, NULL, NULL, out);
 	}
 	if (l->up_to)
 		up_to(b, l, l->up_to, out);
@@ -556,7 +557,7 @@ void list_sql(const struct binding *b, const struct list_query *l, struct list_s
 	}
 	if (l->after) {
 		buf_add(&out->sql, "\n  AND ");
-		behind(b, l, sort, type, out);
+		list_after(b, l, sort, type, out);
 	}
 	if (l->rest_of)
 		in_rest(b, l->rest_of, out);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * options.c: the option table of a watch.
  */
+
+#include "watch/options.h"
+
 #include "watch/options_values.h"
 
 #include <assert.h>
@@ -29,135 +32,158 @@ static const struct opt_row stats_rows[] = {
 };
 #undef S
 
-#define W(member) offsetof(struct watch, member)
+/* The first column is the question that the key answers. */
+/* clang-format off */
+#define KEY(question, kind, key, member, text, ...) \
+	OPTION(kind, key, offsetof(struct watch, member), text, .group = WATCH_KEYS_##question, \
+	       ##__VA_ARGS__)
+/* clang-format on */
 const struct opt_row watch_rows[] = {
-	OPTION(TEXT, "name", W(name), "the watch's name", .required = true),
-	OPTION(TEXT, "preset", W(preset), "start from a shipped watch; other keys override"),
-	OPTION(TEXT, "database", W(database), "name of its database; the first one if not given"),
-	OPTION(BOOL, "enabled", W(enabled), "whether the watch is on", .standard = "true"),
-	OPTION(TEXT, "group", W(group), "watches of one group are summed in reports"),
-	OPTION(TEXT, "label", W(label), "name in reports"),
-	OPTION(TEXT, "table", W(table), "the table, with its schema if necessary", .required = true),
-	OPTION(TEXT_LIST, "key", W(key), "the column, or list of columns, that names a row",
-           .required = true),
-	OPTION(SQL, "running", W(running), "which rows are running", .required = true),
-	OPTION(SQL, "alive_at", W(alive_at), "last sign of life"),
-	OPTION(SQL, "expires_at", W(expires_at), "a deadline; stuck_after is then the slack after it"),
-	OPTION(SQL, "started_at", W(started_at), "start of the run, for overdue_after"),
-	OPTION(SQL, "lost_at", W(lost_at),
-           "when its worker was last known to be alive, if no sign of life says it (a lease ends "
-           "later than that); the times to detection and recovery count from it"),
-	OPTION(CHOICE, "missing", W(missing), "what a null sign of life means",
-           .choices = missing_names, .standard = "alive"),
-	OPTION(CUSTOM, "stuck_after", W(stuck_after),
-           "silence longer than this is stuck; or by kind, with a default", .read = read_threshold),
-	OPTION(CUSTOM, "overdue_after", W(overdue_after),
-           "a run longer than this is stuck; or by kind, with a default", .read = read_threshold),
-	OPTION(DURATION, "beat", W(beat_us), "how often the owner beats"),
-	OPTION(SQL, "kind", W(kind), "expression: the kind of a row"),
-	OPTION(SQL, "owner", W(owner), "expression: the worker that holds the row"),
-	OPTION(SQL, "owner_alive", W(owner_alive),
-           "expression: is that worker alive; null, and any row whose owner is null, is unknown"),
-	OPTION(SQL, "steps_done", W(steps_done),
-           "expression: which steps of its workflow a row has finished, by any worker: a list of "
-           "names (JSON, or text[]), or the step that it is at, before which all are finished; "
-           "null: not known"),
-	OPTION(SQL, "attempts", W(attempts), "expression: attempts so far"),
-	OPTION(SQL, "max_attempts", W(max_attempts), "number or expression: attempts allowed"),
-	OPTION(SQL, "epoch", W(epoch), "expression: a number that rises with every claim"),
-	OPTION(CHOICE, "time_type", W(time_type),
-           "the form of times in columns whose type leaves it open", .choices = time_type_names,
-           .standard = "auto"),
-	OPTION(TEXT, "time_zone", W(time_zone),
-           "the zone of columns whose type has none, such as America/New_York: times are read and "
-           "written in it; not given: UTC. On PostgreSQL"),
-	OPTION(CUSTOM, "remedies", W(nrules),
-           "a list of rules; the first that matches applies; if not given: requeue while "
-           "attempts are left, then hold",
-           .read = read_rules, .rows = rule_rows),
-	OPTION(CUSTOM, "requeue", W(actions[REMEDY_REQUEUE]),
-           "how to requeue a job: SET list, sql: […] or call: f(…)", .read = read_action),
-	OPTION(BOOL, "stays_running", W(stays_running),
-           "true if requeue and retry cannot make `running` false, because waiting and running "
-           "rows look the same; the sign of life must change instead",
-           .standard = "false"),
-	OPTION(CUSTOM, "fail", W(actions[REMEDY_FAIL]), "how to fail a job", .read = read_action),
-	OPTION(CUSTOM, "hold", W(actions[REMEDY_HOLD]),
-           "how to hold a job for an operator; if not given, in defib's own table",
-           .read = read_action),
-	OPTION(CUSTOM, "release", W(actions[ACT_RELEASE]),
-           "how an operator releases a held job; if not given, as requeue, or as retry where "
-           "only that is given",
-           .read = read_action),
-	OPTION(CUSTOM, "rollback", W(actions[REMEDY_ROLLBACK]), "how to start undoing a job",
-           .read = read_action),
+	KEY(FIRST, TEXT, "name", name, "the watch's name", .required = true),
+	KEY(FIRST, TEXT, "preset", preset, "start from a shipped watch; other keys override"),
+	KEY(SCANS, TEXT, "database", database, "name of its database; the first one if not given"),
+	KEY(SCANS, BOOL, "enabled", enabled, "whether the watch is on", .standard = "true"),
+	KEY(SHOWN, TEXT, "group", group, "watches of one group are summed in reports"),
+	KEY(SHOWN, TEXT, "label", label, "name in reports"),
+	KEY(FIRST, TEXT, "table", table, "the table, with its schema if necessary", .required = true),
+	KEY(FIRST, TEXT_LIST, "key", key, "the column, or list of columns, that names a row",
+        .required = true),
+	KEY(FIRST, SQL, "running", running, "which rows are running", .required = true),
+	KEY(FIRST, SQL, "alive_at", alive_at, "last sign of life"),
+	KEY(HANGS, SQL, "expires_at", expires_at, "a deadline; stuck_after is then the slack after it"),
+	KEY(NEVER_ENDS, SQL, "started_at", started_at, "start of the run, for overdue_after"),
+	KEY(HANGS, SQL, "lost_at", lost_at,
+        "when its worker was last known to be alive, if no sign of life says it (a lease ends "
+        "later than that); the times to detection and recovery count from it"),
+	KEY(HANGS, CHOICE, "missing", missing, "what a null sign of life means",
+        .choices = missing_names, .standard = "alive"),
+	KEY(FIRST, CUSTOM, "stuck_after", stuck_after,
+        "silence longer than this is stuck; or by kind, state or row, with a default",
+        .read = read_threshold),
+	KEY(NEVER_ENDS, CUSTOM, "overdue_after", overdue_after,
+        "a run longer than this is stuck; or by kind, state or row, with a default: a limit by "
+        "state counts from when the row entered the state",
+        .read = read_threshold),
+	KEY(NEVER_ENDS, SQL, "state_since", state_since,
+        "when a row entered its state, for the limits by state of overdue_after; if not given, "
+        "since defib has seen it there"),
+	KEY(HANGS, DURATION, "beat", beat_us, "how often the owner beats"),
+	KEY(HANGS, SQL, "progress", progress,
+        "expression: a value that changes while a job gets on; defib remembers since when it has "
+        "seen the same one. Null: the job reports none, and is never stalled"),
+	KEY(HANGS, SQL, "progress_at", progress_at,
+        "instead, if the table knows it: when the progress last changed"),
+	KEY(HANGS, CUSTOM, "stalled_after", stalled_after,
+        "no change of the progress for longer than this is `stalled`: reported, unless a rule "
+        "names the verdict; or by kind, state or row, with a default; or off",
+        .read = read_optional_threshold),
+	KEY(NEVER_ENDS, SQL, "kind", kind, "expression: the kind of a row"),
+	KEY(HANGS, SQL, "owner", owner, "expression: the worker that holds the row"),
+	KEY(HANGS, SQL, "owner_alive", owner_alive,
+        "expression: is that worker alive; null, and any row whose owner is null, is unknown"),
+	KEY(FIRST, SQL, "attempts", attempts, "expression: attempts so far"),
+	KEY(FIRST, SQL, "max_attempts", max_attempts, "number or expression: attempts allowed"),
+	KEY(LATE, SQL, "epoch", epoch, "expression: a number that rises with every claim"),
+	KEY(HANGS, CHOICE, "time_type", time_type,
+        "the form of times in columns whose type leaves it open", .choices = time_type_names,
+        .standard = "auto"),
+	KEY(HANGS, TEXT, "time_zone", time_zone,
+        "the zone of columns whose type has none, such as America/New_York: times are read and "
+        "written in it; not given: UTC. On PostgreSQL"),
+	KEY(DONE, CUSTOM, "remedies", nrules,
+        "a list of rules; the first that matches applies; if not given: requeue while "
+        "attempts are left, then hold",
+        .read = read_rules, .rows = rule_rows),
+	KEY(FIRST, CUSTOM, "requeue", actions[REMEDY_REQUEUE],
+        "how to requeue a job: SET list, sql: […] or call: f(…)", .read = read_action),
+	KEY(DONE, BOOL, "stays_running", stays_running,
+        "true if requeue and retry cannot make `running` false, because waiting and running "
+        "rows look the same; the sign of life must change instead",
+        .standard = "false"),
+	KEY(DONE, CUSTOM, "fail", actions[REMEDY_FAIL], "how to fail a job", .read = read_action),
+	KEY(DONE, CUSTOM, "hold", actions[REMEDY_HOLD],
+        "how to hold a job for an operator; if not given, in defib's own table",
+        .read = read_action),
+	KEY(BY_HAND, CUSTOM, "release", actions[ACT_RELEASE],
+        "how an operator releases a held job; if not given, as requeue, or as retry where "
+        "only that is given",
+        .read = read_action),
+	KEY(DONE, CUSTOM, "rollback", actions[REMEDY_ROLLBACK], "how to start undoing a job",
+        .read = read_action),
 	{.name = "retry",
      .type = OPT_CUSTOM,
      .offset = 0,
+     .group = WATCH_KEYS_DONE,
      .read = read_retry,
      .help = "how to try again after the backoff: one SET list, or now: and then:"},
-	OPTION(CUSTOM, "also", W(also),
-           "statements over the relation stuck, run in the same transaction",
-           .read = read_statements),
-	OPTION(CUSTOM, "backoff", W(backoff), "waits between retries", .read = read_backoff,
-           .rows = backoff_rows),
-	OPTION(CUSTOM, "crash_budget", W(crash_budget),
-           "limit on recoveries of one job if the table has no attempts; or off",
-           .read = read_crash_budget, .rows = crash_rows),
-	OPTION(
-		TEXT, "reason", W(reason),
-		"text of the reason, with {verdict} {silent} {owner} {kind}; a masked owner stays masked",
-		.standard = "Recovered by defib: {verdict} for {silent}"),
-	OPTION(TEXT_LIST, "show", W(show), "columns by which people know a job"),
-	OPTION(SQL, "state", W(state),
-           "expression: the state of a row; if not given, the column that running asks about"),
-	OPTION(
-		SQL, "since", W(since),
-		"expression: the time from which the age in lists counts; if not given, the sign of life"),
-	OPTION(SQL, "text", W(text),
-           "expression: the text that a search covers; if not given, the shown columns"),
-	OPTION(SQL, "search", W(search),
-           "expression: further text that a search by `any~` covers, such as errors"),
-	OPTION(MAP, "stats", W(stats), "what defib stats counts besides states", .rows = stats_rows),
-	OPTION(CUSTOM, "states", W(states), "names for coded states, as a map; or a list of all states",
-           .read = read_states),
-	OPTION(BOOL, "key_rises", W(key_rises),
-           "true if later rows have greater keys: lists by age then use the index of the key",
-           .standard = "false"),
-	OPTION(BOOL, "may_be_unused", W(may_be_unused),
-           "true if the table may never have had a running row: scans do not warn of it",
-           .standard = "false"),
-	OPTION(TEXT_LIST, "mask", W(mask), "columns never shown in logs or to viewers"),
-	OPTION(DURATION, "every", W(every_us), "how often the daemon scans", .standard = "60s"),
-	OPTION(INT, "batch", W(batch), "the most rows changed in one transaction", .standard = "1000",
-           .min = 1, .max = 10000),
-	OPTION(INT, "limit", W(limit), "the most rows recovered in one scan; 0: no limit"),
-	OPTION(DURATION, "statement_timeout", W(statement_timeout_us),
-           "the time limit of every statement of a scan", .standard = "5s"),
-	OPTION(CUSTOM, "guard", W(guard), "brake and pace of the daemon; or off", .read = read_guard,
-           .rows = guard_rows),
-	OPTION(CUSTOM, "raise", W(raise),
-           "hours at which the daemon's thresholds are longer: a list of these", .read = read_raise,
-           .rows = raise_rows),
-	OPTION(CUSTOM, "startup", W(startup),
-           "what to do at start with rows of ended instances: recover, off, or {do, reason}",
-           .read = read_startup, .rows = startup_rows),
-	OPTION(SQL, "end_when", W(end_when), "which rows an operator may end"),
-	OPTION(CUSTOM, "end", W(actions[ACT_END]), "SET list that ends one", .read = read_set),
-	OPTION(CUSTOM, "cancel", W(actions[ACT_CANCEL]), "SET list that asks one to stop",
-           .read = read_set),
-	OPTION(SQL, "late_when", W(late_when),
-           "how to tell that another worker completed the job late"),
-	OPTION(CHOICE, "learn", W(learn), "whether thresholds are suggested from observed run times",
-           .choices = learn_names, .standard = "suggest"),
-	OPTION(CUSTOM, "work", W(work), "how defib's workers use this table", .read = read_work,
-           .rows = work_rows),
+	KEY(DONE, CUSTOM, "also", also,
+        "statements over the relation stuck, run in the same transaction", .read = read_statements),
+	KEY(DONE, CUSTOM, "backoff", backoff, "waits between retries", .read = read_backoff,
+        .rows = backoff_rows),
+	KEY(DONE, CUSTOM, "crash_budget", crash_budget,
+        "limit on recoveries of one job if the table has no attempts; or off",
+        .read = read_crash_budget, .rows = crash_rows),
+	KEY(DONE, SQL, "steps_done", steps_done,
+        "expression: which steps of its workflow a row has finished, by any worker: a list of "
+        "names (JSON, or text[]), or the step that it is at, before which all are finished; "
+        "null: not known"),
+	KEY(DONE, TEXT, "reason", reason,
+        "text of the reason, with {verdict} {silent} {owner} {kind}; a masked owner stays masked",
+        .standard = "Recovered by defib: {verdict} for {silent}"),
+	KEY(SHOWN, TEXT_LIST, "show", show, "columns by which people know a job"),
+	KEY(SHOWN, SQL, "state", state,
+        "expression: the state of a row; if not given, the column that running asks about"),
+	KEY(SHOWN, SQL, "since", since,
+        "expression: the time from which the age in lists counts; if not given, the sign of life"),
+	KEY(SHOWN, SQL, "text", text,
+        "expression: the text that a search covers; if not given, the shown columns"),
+	KEY(SHOWN, SQL, "search", search,
+        "expression: further text that a search by `any~` covers, such as errors"),
+	KEY(SHOWN, MAP, "stats", stats, "what defib status --numbers counts besides states",
+        .rows = stats_rows),
+	KEY(SHOWN, CUSTOM, "states", states,
+        "names for coded states, as a map; or a list of all states", .read = read_states),
+	KEY(SHOWN, BOOL, "key_rises", key_rises,
+        "true if later rows have greater keys: lists by age then use the index of the key",
+        .standard = "false"),
+	KEY(SCANS, BOOL, "may_be_unused", may_be_unused,
+        "true if the table may never have had a running row: scans do not warn of it",
+        .standard = "false"),
+	KEY(SHOWN, TEXT_LIST, "mask", mask, "columns never shown in logs or to viewers"),
+	KEY(SCANS, DURATION, "every", every_us, "how often the daemon scans", .standard = "60s",
+        .min = 1000),
+	KEY(SCANS, INT, "batch", batch, "the most rows changed in one transaction", .standard = "1000",
+        .min = 1, .max = 10000),
+	KEY(SCANS, INT, "limit", limit, "the most rows recovered in one scan; 0: no limit"),
+	KEY(SCANS, DURATION, "statement_timeout", statement_timeout_us,
+        "the time limit of every statement of a scan", .standard = "5s", .min = 1000),
+	KEY(GUARDS, CUSTOM, "guard", guard, "brake and pace of the daemon; or off", .read = read_guard,
+        .rows = guard_rows),
+	KEY(GUARDS, CUSTOM, "raise", raise,
+        "hours at which the daemon's thresholds are longer: a list of these", .read = read_raise,
+        .rows = raise_rows),
+	KEY(DONE, CUSTOM, "startup", startup,
+        "what to do at start with rows of ended instances: recover, off, or {do, reason}",
+        .read = read_startup, .rows = startup_rows),
+	KEY(BY_HAND, SQL, "end_when", end_when, "which rows an operator may end"),
+	KEY(BY_HAND, CUSTOM, "end", actions[ACT_END], "SET list that ends one", .read = read_set),
+	KEY(BY_HAND, SQL, "cancel_when", cancel_when,
+        "which rows an operator may cancel; if not given, all"),
+	KEY(BY_HAND, CUSTOM, "cancel", actions[ACT_CANCEL], "SET list that asks one to stop",
+        .read = read_set),
+	KEY(LATE, SQL, "late_when", late_when,
+        "how to tell that another worker completed the job late"),
+	KEY(NEVER_ENDS, CHOICE, "learn", learn,
+        "whether thresholds are suggested from observed run times", .choices = learn_names,
+        .standard = "suggest"),
+	KEY(WORK, CUSTOM, "work", work, "how defib's workers use this table", .read = read_work,
+        .rows = work_rows),
 	{.name = NULL},
 };
-#undef W
+#undef KEY
 
 /* The origin of a value of the current map: a position, a variable. */
-static const char *origin_of(const struct cfg_reader *r, const char *name)
+static const char *watch_options_origin_of(const struct cfg_reader *r, const char *name)
 {
 	const char *path = arena_printf(r->arena, "%s.%s", buf_text(&r->path), name);
 	for (int i = r->nshown - 1; i >= 0; i--)
@@ -166,13 +192,43 @@ static const char *origin_of(const struct cfg_reader *r, const char *name)
 	return "default";
 }
 
+/* The code of a state, if `states` gives it one; else the name is the code. */
+static const char *state_code(const struct state_names *states, const char *name)
+{
+	for (int i = 0; i < states->n; i++)
+		if (text_eq(states->names[i], name))
+			return states->codes[i];
+	return name;
+}
+
+static void code_limits(struct cfg_reader *r, const struct watch *w, struct state_limits *limits)
+{
+	const char **values = ARENA_ARRAY(r->arena, const char *, limits->n);
+	for (int i = 0; i < limits->n; i++)
+		values[i] = state_code(&w->states, limits->names[i]);
+	limits->values = values;
+}
+
+/* Limits and remedies name states as people do; rows have codes. */
+static void code_states(struct cfg_reader *r, struct watch *w)
+{
+	code_limits(r, w, &w->stuck_after.states);
+	code_limits(r, w, &w->overdue_after.states);
+	code_limits(r, w, &w->stalled_after.states);
+	for (int i = 0; i < w->nrules; i++)
+		if (w->rules[i].state)
+			w->rules[i].state = state_code(&w->states, w->rules[i].state);
+}
+
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w)
 {
 	assert(map != NULL);
 	*w = (struct watch){.at = map->at};
 	cfg_read(r, watch_rows, map, w);
+	code_states(r, w);
 	if (!w->enabled)
-		w->off_because = arena_printf(r->arena, "enabled is false (%s)", origin_of(r, "enabled"));
+		w->off_because =
+			arena_printf(r->arena, "enabled is false (%s)", watch_options_origin_of(r, "enabled"));
 }
 
 /* ---- the `work` section of a watch: how defib's workers use its table ---- */
@@ -253,7 +309,8 @@ const struct opt_row work_rows[] = {
 	OPTION(INT, "batch", W(batch),
            "the most rows claimed per poll interval; 0: as many as there are free slots",
            .standard = "0", .max = 10000),
-	OPTION(DURATION, "poll", W(poll_us), "how often to look for work", .standard = "1s"),
+	OPTION(DURATION, "poll", W(poll_us), "how often to look for work", .standard = "1s",
+           .min = POLL_LEAST_US),
 	OPTION(BOOL, "startup_tick", W(startup_tick), "look for work at once at start",
            .standard = "true"),
 	OPTION(DURATION, "timeout", W(timeout_us), "time limit of a job; none if not given"),
@@ -314,5 +371,8 @@ static void each_sql(const struct opt_row *rows, const char *prefix, const void 
 void watch_each_sql(const struct watch *w, watch_sql_fn *fn, void *ctx)
 {
 	each_sql(watch_rows, "", w, fn, ctx);
+	fn(ctx, "stuck_after.sql", &w->stuck_after.own, false);
+	fn(ctx, "overdue_after.sql", &w->overdue_after.own, false);
+	fn(ctx, "stalled_after.sql", &w->stalled_after.own, false);
 	each_sql(work_rows, "work.", &w->work, fn, ctx);
 }

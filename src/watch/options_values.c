@@ -9,36 +9,149 @@
 
 #include <assert.h>
 
-/* ---- thresholds: "60m", or {scrape: 300s, default: 1800s} ---- */
+/* True when the node is the word off (or none, no, false). */
+static bool says_off(const struct cfg_node *node)
+{
+	bool on;
+	return node && node->kind == CFG_SCALAR && bool_parse(node->text, &on) && !on;
+}
+
+/*
+ * ---- thresholds ----
+ *
+ *   60m                                          for all rows
+ *   {scrape: 300s, default: 1800s}               by kind
+ *   {state: {cancelling: 5m}, kind: {scrape: 300s}, sql: timeout, default: 1800s}
+ *
+ * The keys of the second form are kinds. It is the third form if `sql` is there, or if `state` or
+ * `kind` is a map.
+ */
+
+/* Durations by name; `standard` takes the one called default, NULL: there is none. */
+struct duration_map {
+	int n;
+	const char **names;
+	int64_t *us;
+	int64_t *standard;
+	bool has_standard;
+};
+
+static void read_durations(struct cfg_reader *r, const struct cfg_node *map,
+                           struct duration_map *out)
+{
+	out->names = ARENA_ARRAY(r->arena, const char *, map->n);
+	out->us = ARENA_ARRAY(r->arena, int64_t, map->n);
+	for (int i = 0; i < map->n; i++) {
+		int64_t us = 0;
+		if (!cfg_duration(r, map->items[i], &us))
+			continue;
+		if (out->standard && text_eq(map->keys[i], "default")) {
+			*out->standard = us;
+			out->has_standard = true;
+		} else {
+			out->names[out->n] = map->keys[i];
+			out->us[out->n++] = us;
+		}
+	}
+}
+
+static void need_default(struct cfg_reader *r, const struct cfg_node *node)
+{
+	cfg_problem(r, node->at,
+	            "a threshold by kind, state or row needs a default, for all that are not listed");
+}
+
+static void read_threshold_by_kind(struct cfg_reader *r, const struct cfg_node *node,
+                                   struct threshold *t)
+{
+	struct duration_map kinds = {.standard = &t->standard_us};
+	read_durations(r, node, &kinds);
+	t->n = kinds.n;
+	t->kinds = kinds.names;
+	t->us = kinds.us;
+	if (!kinds.has_standard)
+		need_default(r, node);
+}
+
+/* The part `name` of a threshold, which is a map of durations. */
+static void read_limits_by_name(struct cfg_reader *r, const struct cfg_node *node, const char *name,
+                                struct duration_map *out)
+{
+	const struct cfg_node *map = cfg_get(node, name);
+	if (!map)
+		return;
+	if (map->kind == CFG_MAP)
+		read_durations(r, map, out);
+	else
+		cfg_problem(r, map->at, "%s expects a map such as {NAME: 5m}", name);
+}
+
+static void read_own_limit(struct cfg_reader *r, const struct cfg_node *node, struct threshold *t)
+{
+	int64_t us;
+	if (!node)
+		return;
+	if (node->kind == CFG_SCALAR && duration_parse(node->text, &us))
+		cfg_problem(r, node->at,
+		            "sql expects an expression of the row, such as sql: timeout_s; a kind of this "
+		            "name is written as kind: {sql: %s}",
+		            node->text);
+	else
+		cfg_sql(r, node, &t->own);
+}
+
+static void read_threshold_by_row(struct cfg_reader *r, const struct cfg_node *node,
+                                  struct threshold *t)
+{
+	static const char *const keys[] = {"default", "kind", "sql", "state", NULL};
+	struct duration_map kinds = {0}, states = {0};
+	const struct cfg_node *standard = cfg_get(node, "default");
+	for (int i = 0; i < node->n; i++)
+		if (word_index(keys, node->keys[i]) < 0)
+			cfg_problem(r, node->items[i]->at,
+			            "a threshold with state, kind or sql has no \"%s\"; write a kind as kind: "
+			            "{%s: …}",
+			            node->keys[i], node->keys[i]);
+	read_limits_by_name(r, node, "kind", &kinds);
+	read_limits_by_name(r, node, "state", &states);
+	read_own_limit(r, cfg_get(node, "sql"), t);
+	t->n = kinds.n;
+	t->kinds = kinds.names;
+	t->us = kinds.us;
+	t->states = (struct state_limits){states.n, states.names, states.names, states.us};
+	if (standard)
+		cfg_duration(r, standard, &t->standard_us);
+	else
+		need_default(r, node);
+}
+
+static bool is_by_row(const struct cfg_node *node)
+{
+	const struct cfg_node *state = cfg_get(node, "state"), *kind = cfg_get(node, "kind");
+	return cfg_get(node, "sql") || (state && state->kind == CFG_MAP) ||
+	       (kind && kind->kind == CFG_MAP);
+}
 
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct threshold *t = target;
 	if (!node)
 		return;
-	t->given = true;
-	if (node->kind != CFG_MAP) {
+	*t = (struct threshold){.given = true, .own_factor = 1};
+	if (node->kind != CFG_MAP)
 		cfg_duration(r, node, &t->standard_us);
-		return;
-	}
-	t->kinds = ARENA_ARRAY(r->arena, const char *, node->n);
-	t->us = ARENA_ARRAY(r->arena, int64_t, node->n);
-	bool standard = false;
-	for (int i = 0; i < node->n; i++) {
-		int64_t us = 0;
-		if (!cfg_duration(r, node->items[i], &us))
-			continue;
-		if (text_eq(node->keys[i], "default")) {
-			t->standard_us = us;
-			standard = true;
-		} else {
-			t->kinds[t->n] = node->keys[i];
-			t->us[t->n++] = us;
-		}
-	}
-	if (!standard)
-		cfg_problem(r, node->at,
-		            "a threshold by kind needs a default, for kinds that are not listed");
+	else if (is_by_row(node))
+		read_threshold_by_row(r, node, t);
+	else
+		read_threshold_by_kind(r, node, t);
+}
+
+void read_optional_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target)
+{
+	if (says_off(node))
+		*(struct threshold *)target = (struct threshold){.off = true};
+	else
+		read_threshold(r, node, target);
 }
 
 /* ---- lists of SQL ---- */
@@ -123,6 +236,7 @@ const struct opt_row rule_rows[] = {
 	OPTION(CHOICE, "verdict", O(verdict), "only for this verdict", .choices = verdict_names,
            .standard = "none"),
 	OPTION(TEXT, "kind", O(kind), "only for this kind"),
+	OPTION(TEXT, "state", O(state), "only in this state"),
 	OPTION(CHOICE, "attempts", O(attempts),
            "only while attempts are left, or when they are exhausted", .choices = attempts_names,
            .standard = "any"),
@@ -188,18 +302,18 @@ void read_states(struct cfg_reader *r, const struct cfg_node *node, void *target
 
 /* ---- startup: recover | off | {do: fail, reason: …} ---- */
 
-struct startup_options {
+struct startup_setting {
 	bool enabled;
 	int remedy;
 	const char *reason;
 };
 const struct opt_row startup_rows[] = {
-	OPTION(BOOL, "enabled", offsetof(struct startup_options, enabled),
+	OPTION(BOOL, "enabled", offsetof(struct startup_setting, enabled),
            "false is the same as startup: off, and can come from the environment",
            .standard = "true"),
-	OPTION(CHOICE, "do", offsetof(struct startup_options, remedy),
+	OPTION(CHOICE, "do", offsetof(struct startup_setting, remedy),
            "the remedy for rows of ended instances", .choices = remedy_names, .required = true),
-	OPTION(TEXT, "reason", offsetof(struct startup_options, reason), "the reason to record"),
+	OPTION(TEXT, "reason", offsetof(struct startup_setting, reason), "the reason to record"),
 	{.name = NULL},
 };
 
@@ -209,7 +323,7 @@ void read_startup(struct cfg_reader *r, const struct cfg_node *node, void *targe
 	const char *word = "recover";
 	*s = (struct startup){.mode = STARTUP_RECOVER};
 	if (node && node->kind == CFG_MAP) {
-		struct startup_options o = {0};
+		struct startup_setting o = {0};
 		cfg_read(r, startup_rows, node, &o);
 		enum startup_mode mode = o.enabled ? STARTUP_DO : STARTUP_OFF;
 		*s = (struct startup){mode, (enum remedy)o.remedy, o.reason};
@@ -251,13 +365,6 @@ const struct opt_row guard_rows[] = {
 	{.name = NULL},
 };
 #undef G
-
-/* True when the node is the word off (or none, no, false). */
-static bool says_off(const struct cfg_node *node)
-{
-	bool on;
-	return node && node->kind == CFG_SCALAR && bool_parse(node->text, &on) && !on;
-}
 
 void read_crash_budget(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
@@ -356,7 +463,8 @@ const struct opt_row raise_rows[] = {
 	OPTION(TEXT, "from", R(from), "begins, in UTC", .standard = "00:00"),
 	OPTION(TEXT, "to", R(to), "ends, in UTC; before `from`: on the next day", .standard = "24:00"),
 	OPTION(NUMBER, "factor", R(factor),
-           "stuck_after and overdue_after are this many times longer, 1 to 100", .required = true),
+           "stuck_after, overdue_after and stalled_after are this many times longer, 1 to 100",
+           .required = true),
 	{.name = NULL},
 };
 #undef R
@@ -463,20 +571,28 @@ double watch_raise(const struct watch *w, int64_t now_us)
 	return factor;
 }
 
+static int64_t *all_longer(const int64_t *us, int n, double factor, struct arena *a)
+{
+	int64_t *longer = ARENA_ARRAY(a, int64_t, n);
+	for (int i = 0; i < n; i++)
+		longer[i] = (int64_t)((double)us[i] * factor);
+	return longer;
+}
+
 static void make_longer(struct threshold *t, double factor, struct arena *a)
 {
-	int64_t *us = ARENA_ARRAY(a, int64_t, t->n);
-	for (int i = 0; i < t->n; i++)
-		us[i] = (int64_t)((double)t->us[i] * factor);
-	t->us = us;
+	t->us = all_longer(t->us, t->n, factor, a);
+	t->states.us = all_longer(t->states.us, t->states.n, factor, a);
 	t->standard_us = (int64_t)((double)t->standard_us * factor);
+	t->own_factor *= factor;
 }
 
 struct watch *watch_raised(const struct watch *w, double factor, struct arena *a)
 {
 	struct watch *raised = ARENA_NEW(a, struct watch);
 	*raised = *w;
-	make_longer(&raised->stuck_after, factor, a);
-	make_longer(&raised->overdue_after, factor, a);
+	for (enum sign s = 0; s < SIGN_COUNT; s++)
+		if (sign_brings_limit(s))
+			make_longer(watch_limit_to_change(raised, s), factor, a);
 	return raised;
 }

@@ -7,6 +7,8 @@
 #include "watch/watch.h"
 
 void read_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);
+/* The same, or the word off. */
+void read_optional_threshold(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_action(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_set(struct cfg_reader *r, const struct cfg_node *node, void *target);
 void read_statements(struct cfg_reader *r, const struct cfg_node *node, void *target);

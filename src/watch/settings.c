@@ -4,6 +4,9 @@
 #include "base/clock.h"
 #include "embedded.h"
 #include "store/dialect.h"
+#include "store/url.h"
+#include "watch/check.h"
+#include "watch/options.h"
 
 #include <assert.h>
 
@@ -60,7 +63,7 @@ static const char *entry_name(const struct cfg_node *map)
 }
 
 /* An application's URL is accepted as it is; parts without a meaning here are reported. */
-static void read_url(struct cfg_reader *r, struct database *d)
+static void settings_read_url(struct cfg_reader *r, struct database *d)
 {
 	struct failure f = {0};
 	AUTO_BUF url = BUF_INIT, notes = BUF_INIT;
@@ -88,7 +91,7 @@ static void read_databases(struct cfg_reader *r, const struct cfg_node *node, vo
 		cfg_read(r, database_rows, node->items[i], d);
 		d->at = node->items[i]->at;
 		if (d->url)
-			read_url(r, d);
+			settings_read_url(r, d);
 		for (int j = 0; j < list->n; j++)
 			if (d->name && text_eq(list->items[j].name, d->name))
 				cfg_problem(r, d->at, "two databases are named \"%s\"", d->name);
@@ -136,7 +139,7 @@ static const struct cfg_node *with_preset(struct cfg_reader *r, const struct cfg
 	return base;
 }
 
-static void read_watches(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void settings_read_watches(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct watch_list *list = target;
 	if (!is_list(r, node, "watches"))
@@ -162,7 +165,7 @@ static const char *const ledger_modes[] = {"auto", "off", NULL};
 static const struct opt_row own_rows[] = {
 	OPTION(CUSTOM, "databases", S(ndatabases), "the databases; a list of name and url",
            .read = read_databases),
-	OPTION(CUSTOM, "watches", S(nwatches), "the watches; a list", .read = read_watches),
+	OPTION(CUSTOM, "watches", S(nwatches), "the watches; a list", .read = settings_read_watches),
 	OPTION(CUSTOM, "workflows", S(workflows), "the workflows of the built-in queue; a list",
            .read = read_workflows),
 	OPTION(CHOICE, "ledger", S(ledger),
@@ -270,12 +273,9 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
                    const struct section *const *sections, struct settings *out)
 {
 	*out = (struct settings){0};
-	if (root && root->kind != CFG_MAP) {
-		if (root->kind != CFG_NULL) {
-			cfg_problem(r, root->at, "expects databases: and watches:");
-			return;
-		}
-		root = NULL;
+	if (root && root->kind != CFG_MAP && root->kind != CFG_NULL) {
+		cfg_problem(r, root->at, "expects databases: and watches:");
+		return;
 	}
 	cfg_read(r, settings_rows(sections, r->arena), root, out);
 	for (int i = 0; i < out->nwatches; i++)
@@ -303,7 +303,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 #define R(member) offsetof(struct retention, member)
 const struct opt_row retention_rows[] = {
 	OPTION(BOOL, "enabled", R(enabled),
-           "false: daemons and workers remove nothing by themselves; defib prune still does",
+           "false: daemons and workers remove nothing by themselves; defib db prune still does",
            .standard = "true"),
 	OPTION(DURATION, "every", R(every_us), "how often to look for old rows", .standard = "1m"),
 	OPTION(DURATION, "done", R(done_us),

@@ -90,9 +90,6 @@ struct watch *settings_watch(const struct settings *s, const char *name);
 const char *const *settings_watch_names(const struct settings *s, const char *more,
                                         struct arena *a);
 
-/* Checks on a watch beyond its option table (check.c). */
-void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine engine);
-
 /* ---- the built-in watch: defib's own queue ---- */
 
 /* The name of the built-in queue in the ledger and on the command line. */

@@ -31,6 +31,7 @@ static const struct watch *read_keys(const char *keys)
 /* Reads keys that must be rejected, with these words. */
 static void refuse(const char *keys, const char *words)
 {
+	reading_release(&reading); /* a test may refuse several */
 	reading_open_watch(&reading, SQLITE_URL, keys);
 	if (!reading_said(&reading, words, false)) {
 		print_problems(&reading);
@@ -100,6 +101,47 @@ static void thresholds_by_kind_have_a_limit_for_every_kind(void **state)
 	assert_int_equal(us, 1800 * US_PER_S);
 	assert_int_equal(threshold_least(&w->stuck_after), 300 * US_PER_S);
 	assert_false(threshold_for(&w->overdue_after, "scrape", &us));
+}
+
+static void a_threshold_by_state_and_row_names_them_apart_from_kinds(void **state)
+{
+	const struct watch *w =
+		read_keys(BASE "kind: type\nstates: {7: cancelling}\n"
+	                   "stuck_after: {state: {cancelling: 5m, assigned: 2m}, kind: "
+	                   "{scrape: 300s}, sql: timeout, default: 1h}\n");
+	const struct threshold *t = &w->stuck_after;
+	(void)state;
+	assert_int_equal(t->standard_us, 3600 * US_PER_S);
+	assert_int_equal(t->states.n, 2);
+	assert_string_equal(t->states.names[0], "cancelling");
+	assert_string_equal(t->states.values[0], "7");
+	assert_string_equal(t->states.values[1], "assigned");
+	assert_int_equal(t->states.us[1], 120 * US_PER_S);
+	assert_int_equal(t->n, 1);
+	assert_string_equal(t->kinds[0], "scrape");
+	assert_string_equal(t->own.text, "timeout");
+	assert_int_equal(threshold_least(t), 120 * US_PER_S);
+	assert_false(threshold_plain(t));
+}
+
+static void kinds_may_have_the_names_of_parts(void **state)
+{
+	const struct watch *w =
+		read_keys(BASE "kind: type\nstuck_after: {state: 5m, kind: 2m, default: 1h}\n");
+	(void)state;
+	assert_int_equal(w->stuck_after.n, 2);
+	assert_int_equal(w->stuck_after.states.n, 0);
+}
+
+static void a_threshold_by_row_that_makes_no_sense_is_refused(void **state)
+{
+	(void)state;
+	refuse(BASE "stuck_after: {state: {cancelling: 5m}}\n", "needs a default");
+	refuse(BASE "stuck_after: {state: {cancelling: soon}, default: 1h}\n", "soon");
+	refuse(BASE "stuck_after: {sql: timeout, kind: 5m, default: 1h}\n", "kind expects a map");
+	refuse(BASE "stuck_after: {sql: 5m, default: 1h}\n", "sql expects an expression of the row");
+	refuse(BASE "stuck_after: {sql: timeout, crawl: 5m, default: 1h}\n",
+	       "write a kind as kind: {crawl: …}");
 }
 
 static void thresholds_by_kind_need_a_default(void **state)
@@ -416,6 +458,9 @@ int main(void)
 		TEST(the_first_example_has_what_it_says),
 		TEST(defaults_are_what_the_documentation_says),
 		TEST(thresholds_by_kind_have_a_limit_for_every_kind),
+		TEST(a_threshold_by_state_and_row_names_them_apart_from_kinds),
+		TEST(kinds_may_have_the_names_of_parts),
+		TEST(a_threshold_by_row_that_makes_no_sense_is_refused),
 		TEST(thresholds_by_kind_need_a_default),
 		TEST(a_threshold_without_a_unit_is_refused),
 		TEST(an_action_is_a_set_list_or_statements_or_a_call),

@@ -2,6 +2,7 @@
 #include "watch/stats_sql.h"
 
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "watch/list_sql.h"
 #include "watch/timesql.h"
 
@@ -177,7 +178,7 @@ static void bare_condition(const struct binding *b, const char *expr, struct buf
 	}
 }
 
-static void within(const struct binding *b, const char *expr, struct buf *out)
+static void stats_sql_within(const struct binding *b, const char *expr, struct buf *out)
 {
 	AUTO_BUF us = BUF_INIT;
 	sql_time_us(b, b->time, expr, &us);
@@ -207,7 +208,7 @@ static void each_ended(const struct binding *b, bool well, struct buf *out)
 	from_table(b, out);
 	buf_addf(out, "\nWHERE (%s) IS NOT NULL", s->finished_at.text);
 	bare_condition(b, s->finished_at.text, out);
-	within(b, s->finished_at.text, out);
+	stats_sql_within(b, s->finished_at.text, out);
 	if (s->where.text)
 		buf_addf(out, "\n  AND (%s)", s->where.text);
 	if (well)
@@ -251,7 +252,7 @@ bool runs_sql(const struct binding *b, struct buf *out)
 	from_table(b, out);
 	buf_addf(out, "\nWHERE (%s) IS NOT NULL", s->started_at.text);
 	bare_condition(b, s->finished_at.text, out);
-	within(b, s->finished_at.text, out);
+	stats_sql_within(b, s->finished_at.text, out);
 	if (s->where.text)
 		buf_addf(out, "\n  AND (%s)", s->where.text);
 	ended_well(b, out);

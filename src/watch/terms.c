@@ -23,7 +23,7 @@ static const struct word {
 	{"any", TERM_ANY, OP(TERM_HAS), "any~", "any~words"},
 	{"age", TERM_AGE, OP(TERM_OVER) | OP(TERM_UNDER), "age>", "age>10m or age<1h"},
 	{"verdict", TERM_VERDICT, OP(TERM_IS) | OP(TERM_IS_NOT),
-     "verdict=", "verdict=silent, verdict=dead, verdict=overdue or verdict=orphan"},
+     "verdict=", "verdict=NAME or verdict!=NAME"},
 	{"stuck", TERM_STUCK, 0, "stuck", "stuck"},
 	{"running", TERM_RUNNING, 0, "running", "running"},
 	{"held", TERM_HELD, 0, "held", "held"},
@@ -70,7 +70,7 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 	for (int i = 0; i < w->show.n; i++)
 		names[n++] = w->show.items[i];
 	names[n] = NULL;
-	fail(f, DEFIB_USAGE, "--where: watch %s has no \"%s\"", w->name, name);
+	fail(f, DEFIB_USAGE, "watch %s has no \"%s\"", w->name, name);
 	if (!fail_nearest(f, name, names))
 		fail_next(f, "known are state, kind, owner, age, text, any, verdict, stuck, running, held, "
 		             "recovered, and the columns that the watch shows");
@@ -89,7 +89,7 @@ static defib_err needs(const struct watch *w, const struct term *t, struct failu
 		option = "text";
 	if (!option)
 		return DEFIB_OK;
-	fail(f, DEFIB_USAGE, "--where: watch %s does not say what the %s of a job is", w->name, option);
+	fail(f, DEFIB_USAGE, "watch %s does not say what the %s of a job is", w->name, option);
 	fail_next(f, "add %s: to the watch", option);
 	return DEFIB_USAGE;
 }
@@ -107,8 +107,9 @@ static defib_err take_state(const struct watch *w, const struct term *t, struct 
 	const char *near = text_nearest(t->value, known);
 	if (!near && !w->states.all)
 		return DEFIB_OK;
-	fail(f, DEFIB_USAGE, "--where: there is no state \"%s\" in watch %s", t->value, w->name);
-	fail_next(f, near ? "did you mean \"%s\"?" : "defib stats %s counts its jobs by state",
+	fail(f, DEFIB_USAGE, "there is no state \"%s\" in watch %s", t->value, w->name);
+	fail_next(f,
+	          near ? "did you mean \"%s\"?" : "defib status %s --numbers counts its jobs by state",
 	          near ? near : w->name);
 	return DEFIB_USAGE;
 }
@@ -117,16 +118,19 @@ static defib_err take_value(const struct watch *w, struct term *t, struct failur
 {
 	static const char *const example = "a duration such as 90s, 15m or 1h30m";
 	if (t->what == TERM_AGE && !duration_parse(t->value, &t->us))
-		return fail(f, DEFIB_USAGE, "--where: age expects %s, not \"%s\"", example, t->value);
+		return fail(f, DEFIB_USAGE, "age expects %s, not \"%s\"", example, t->value);
 	if (t->what == TERM_STATE)
 		return take_state(w, t, f);
 	if (t->what != TERM_VERDICT)
 		return DEFIB_OK;
 	int verdict = word_index(verdict_names, t->value);
 	if (verdict <= VERDICT_NONE) {
-		fail(f, DEFIB_USAGE, "--where: there is no verdict \"%s\"", t->value);
-		if (!fail_nearest(f, t->value, verdict_names + 1))
-			fail_next(f, "verdicts are dead, silent, overdue and orphan");
+		fail(f, DEFIB_USAGE, "there is no verdict \"%s\"", t->value);
+		if (!fail_nearest(f, t->value, verdict_names + 1)) {
+			AUTO_BUF known = BUF_INIT;
+			words_list(verdict_names + 1, &known);
+			fail_next(f, "a verdict is %s", buf_text(&known));
+		}
 		return DEFIB_USAGE;
 	}
 	t->verdict = (enum verdict)verdict;
@@ -157,8 +161,8 @@ static defib_err take_operator(const struct word *word, const char *name, bool b
 	if (bare ? ops == 0 : (ops & OP(t->op)) != 0)
 		return DEFIB_OK;
 	if (word)
-		return fail(f, DEFIB_USAGE, "--where: write %s", word->usage);
-	return fail(f, DEFIB_USAGE, "--where: write %s=value, %s!=value or %s~part", name, name, name);
+		return fail(f, DEFIB_USAGE, "write %s", word->usage);
+	return fail(f, DEFIB_USAGE, "write %s=value, %s!=value or %s~part", name, name, name);
 }
 
 defib_err term_parse(const struct watch *w, const char *text, struct arena *a, struct term *out,

@@ -96,12 +96,15 @@ static void slips_get_the_nearest_word(void **state)
 	refused(FULL, "statt=x", "did you mean \"state\"?", true);
 	refused(FULL, "domian=x", "did you mean \"domain\"?", true);
 	refused(FULL, "verdict=silnt", "did you mean \"silent\"?", false);
-	refused(FULL, "verdict=none", "verdicts are dead, silent, overdue and orphan", false);
+	refused(FULL, "verdict=none", "a verdict is dead, silent", false);
 	refused(FULL, "age>10", "a duration such as", false);
 	refused(FULL, "age=10m", "write age>10m", false);
 	refused(FULL, "text=x", "write text~words", false);
 	refused(FULL, "id) OR (1=1", "has no \"id) OR (1\"", true);
 	refused(FULL, "", "has no \"\"", true);
+	refused(FULL, "=x", "has no \"\"", true);
+	refused(FULL, " =x", "has no \"\"", true);
+	refused(FULL, "  =x", "has no \"\"", true);
 }
 
 static void a_watch_knows_only_what_it_says(void **state)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 
 #include <assert.h>
 
@@ -46,14 +47,14 @@ static const struct time_form typed_forms[] = {
                                 ")" FAR ") * 1000000)::bigint END"},
                                {"(", ")"},
                                {"statement_timestamp() - ", ""},
-                               {"interval '", " seconds'"},
+                               {"", " * interval '1 second'"},
                                US_PER_S,
                                true},
 	[TIME_TYPE_UTC] = {{"CASE WHEN isfinite(", ") THEN (least(extract(epoch FROM ",
                         ")" FAR ") * 1000000)::bigint END"},
                        {"(", ")"},
                        {"(statement_timestamp() AT TIME ZONE 'UTC') - ", ""},
-                       {"interval '", " seconds'"},
+                       {"", " * interval '1 second'"},
                        US_PER_S,
                        true},
 	[TIME_TYPE_EPOCH] = {{"CASE WHEN ", " BETWEEN -9000000000000 AND 9000000000000 THEN (",
@@ -75,7 +76,7 @@ static const struct time_form typed_forms[] = {
                          "::timestamptz) * 1000000)::bigint END"},
                         {"CASE WHEN (", ")::text ~ " READABLE " THEN (", ")::timestamptz END"},
                         {"statement_timestamp() - ", ""},
-                        {"interval '", " seconds'"},
+                        {"", " * interval '1 second'"},
                         US_PER_S,
                         true},
 };
@@ -108,7 +109,7 @@ static const struct time_form untyped_epoch_ms = {
 	false,
 };
 
-static const struct time_form *form_of(const struct binding *b, enum time_type time)
+static const struct time_form *timesql_form_of(const struct binding *b, enum time_type time)
 {
 	assert(time != TIME_TYPE_AUTO);
 	if (dialect_of(b->engine)->has_time_types)
@@ -140,7 +141,7 @@ void sql_time_us(const struct binding *b, enum time_type time, const char *expr,
 			expr, expr, b->zone);
 		return;
 	}
-	const struct time_form *form = form_of(b, time);
+	const struct time_form *form = timesql_form_of(b, time);
 	buf_addf(out, "%s(%s)%s", form->to_us[0], expr, form->to_us[1]);
 	if (form->to_us[2])
 		buf_addf(out, "(%s)%s", expr, form->to_us[2]);
@@ -165,7 +166,7 @@ bool sql_time_unreadable(const struct binding *b, enum time_type time, const cha
 void sql_time_comparable(const struct binding *b, enum time_type time, const char *expr,
                          struct buf *out)
 {
-	const struct time_form *form = form_of(b, time);
+	const struct time_form *form = timesql_form_of(b, time);
 	buf_addf(out, "%s%s%s", form->compare[0], expr, form->compare[1]);
 	if (form->compare[2])
 		buf_addf(out, "%s%s", expr, form->compare[2]);
@@ -176,7 +177,7 @@ const char *sql_time_comparable_type(enum time_type time, const char *column_typ
 	return time == TIME_TYPE_TEXT ? "timestamptz" : column_type;
 }
 
-static void add_amount(const struct time_form *form, int64_t us, struct buf *out)
+static void timesql_add_amount(const struct time_form *form, int64_t us, struct buf *out)
 {
 	int64_t whole = us / form->unit_us;
 	int64_t micros = us % form->unit_us * (US_PER_S / form->unit_us);
@@ -189,7 +190,7 @@ static void add_amount(const struct time_form *form, int64_t us, struct buf *out
 void sql_time_cutoff(const struct binding *b, enum time_type time, const struct threshold *t,
                      const char *kind_expr, struct buf *out)
 {
-	const struct time_form *form = form_of(b, time);
+	const struct time_form *form = timesql_form_of(b, time);
 	bool zoned = in_zone(b, time);
 	buf_add(out, zoned ? "((statement_timestamp() - " : form->cutoff[0]);
 	if (kind_expr && t->n) {
@@ -198,13 +199,13 @@ void sql_time_cutoff(const struct binding *b, enum time_type time, const struct 
 			buf_add(out, " WHEN ");
 			sql_literal(out, t->kinds[i]);
 			buf_add(out, " THEN ");
-			add_amount(form, t->us[i], out);
+			timesql_add_amount(form, t->us[i], out);
 		}
 		buf_add(out, " ELSE ");
-		add_amount(form, t->standard_us, out);
+		timesql_add_amount(form, t->standard_us, out);
 		buf_add(out, " END");
 	} else {
-		add_amount(form, threshold_least(t), out);
+		timesql_add_amount(form, threshold_least(t), out);
 	}
 	if (zoned)
 		buf_addf(out, ") AT TIME ZONE %s)", b->zone);

@@ -24,15 +24,15 @@ static void cutoffs_on_postgres_are_in_the_columns_own_form(void **state)
 	const enum store_engine pg = STORE_POSTGRES;
 	(void)state;
 	assert_cutoff(pg, TIME_TYPE_TIMESTAMPTZ, &hour, NULL,
-	              "statement_timestamp() - interval '3600 seconds'");
+	              "statement_timestamp() - 3600 * interval '1 second'");
 	assert_cutoff(pg, TIME_TYPE_UTC, &hour, NULL,
-	              "(statement_timestamp() AT TIME ZONE 'UTC') - interval '3600 seconds'");
+	              "(statement_timestamp() AT TIME ZONE 'UTC') - 3600 * interval '1 second'");
 	assert_cutoff(pg, TIME_TYPE_EPOCH, &hour, NULL,
 	              "ceil(extract(epoch FROM statement_timestamp()) - 3600)::bigint");
 	assert_cutoff(pg, TIME_TYPE_EPOCH_MS, &hour, NULL,
 	              "ceil(extract(epoch FROM statement_timestamp()) * 1000 - 3600000)::bigint");
 	assert_cutoff(pg, TIME_TYPE_TEXT, &hour, NULL,
-	              "statement_timestamp() - interval '3600 seconds'");
+	              "statement_timestamp() - 3600 * interval '1 second'");
 }
 
 static void cutoffs_on_sqlite_are_in_the_columns_own_form(void **state)
@@ -53,7 +53,7 @@ static void fractions_of_a_second_are_kept_or_rounded_towards_more_rows(void **s
 	static const struct threshold t = {.given = true, .standard_us = 1500250};
 	(void)state;
 	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, NULL,
-	              "statement_timestamp() - interval '1.500250 seconds'");
+	              "statement_timestamp() - 1.500250 * interval '1 second'");
 	assert_cutoff(STORE_POSTGRES, TIME_TYPE_EPOCH, &t, NULL,
 	              "ceil(extract(epoch FROM statement_timestamp()) - 1.500250)::bigint");
 	assert_cutoff(STORE_POSTGRES, TIME_TYPE_EPOCH_MS, &t, NULL,
@@ -70,15 +70,16 @@ static void kinds_become_a_case_with_quoted_literals(void **state)
 	const struct threshold t = {
 		.given = true, .standard_us = 1800 * US_PER_S, .n = 2, .kinds = kinds, .us = us};
 	(void)state;
-	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, "type",
-	              "statement_timestamp() - CASE (type) WHEN 'scrape' THEN interval '300 seconds' "
-	              "WHEN 'o''brien' THEN interval '60 seconds' ELSE interval '1800 seconds' END");
+	assert_cutoff(
+		STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, "type",
+		"statement_timestamp() - CASE (type) WHEN 'scrape' THEN 300 * interval '1 second' "
+		"WHEN 'o''brien' THEN 60 * interval '1 second' ELSE 1800 * interval '1 second' END");
 	assert_cutoff(STORE_SQLITE, TIME_TYPE_EPOCH, &t, "type",
 	              "CAST(strftime('%s', 'now') AS INTEGER) + 1 - CASE (type) WHEN 'scrape' THEN 300 "
 	              "WHEN 'o''brien' THEN 60 ELSE 1800 END");
 	/* Without the expression it is the smallest limit of all: an index can use it. */
 	assert_cutoff(STORE_POSTGRES, TIME_TYPE_TIMESTAMPTZ, &t, NULL,
-	              "statement_timestamp() - interval '60 seconds'");
+	              "statement_timestamp() - 60 * interval '1 second'");
 }
 
 static void assert_us(enum store_engine engine, enum time_type time, const char *want)
@@ -181,7 +182,7 @@ static void a_time_without_a_zone_is_read_compared_and_written_in_that_of_the_wa
 		buf_clear(&out);
 	}
 	sql_time_cutoff(&b, TIME_TYPE_UTC, &hour, NULL, &out);
-	assert_string_equal(buf_text(&out), "((statement_timestamp() - interval '3600 seconds') AT "
+	assert_string_equal(buf_text(&out), "((statement_timestamp() - 3600 * interval '1 second') AT "
 	                                    "TIME ZONE 'America/New_York')");
 	buf_clear(&out);
 	sql_time_us(&b, TIME_TYPE_UTC, "a", &out);

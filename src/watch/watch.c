@@ -17,12 +17,18 @@ bool threshold_for(const struct threshold *t, const char *kind, int64_t *us)
 	return true;
 }
 
+bool threshold_plain(const struct threshold *t)
+{
+	return t->n == 0 && t->states.n == 0 && !t->own.text;
+}
+
 int64_t threshold_least(const struct threshold *t)
 {
 	int64_t least = t->standard_us;
 	for (int i = 0; i < t->n; i++)
-		if (t->us[i] < least)
-			least = t->us[i];
+		least = t->us[i] < least ? t->us[i] : least;
+	for (int i = 0; i < t->states.n; i++)
+		least = t->states.us[i] < least ? t->states.us[i] : least;
 	return least;
 }
 
@@ -30,19 +36,64 @@ int64_t threshold_most(const struct threshold *t)
 {
 	int64_t most = t->standard_us;
 	for (int i = 0; i < t->n; i++)
-		if (t->us[i] > most)
-			most = t->us[i];
+		most = t->us[i] > most ? t->us[i] : most;
+	for (int i = 0; i < t->states.n; i++)
+		most = t->states.us[i] > most ? t->states.us[i] : most;
 	return most;
 }
 
-const char *const sign_options[] = {
-	[SIGN_ALIVE] = "alive_at", [SIGN_EXPIRES] = "expires_at", [SIGN_STARTED] = "started_at"};
-
 const struct sql_text *watch_sign(const struct watch *w, enum sign s)
 {
-	const struct sql_text *const signs[] = {&w->alive_at, &w->expires_at, &w->started_at};
+	const struct sql_text *const signs[] = {
+#define X(id, name, option, ...) &w->option,
+		SIGN_LIST(X)
+#undef X
+	};
 	assert(s >= 0 && s < SIGN_COUNT);
 	return signs[s];
+}
+
+const struct threshold *watch_limit(const struct watch *w, enum sign s)
+{
+	const struct threshold *const limits[] = {
+#define X(id, name, option, limit, ...) &w->limit,
+		SIGN_LIST(X)
+#undef X
+	};
+	assert(s >= 0 && s < SIGN_COUNT);
+	return limits[s];
+}
+
+struct threshold *watch_limit_to_change(struct watch *w, enum sign s)
+{
+	return (struct threshold *)watch_limit(w, s);
+}
+
+bool watch_remembers(const struct watch *w, enum sign s)
+{
+	if (watch_sign(w, s)->text)
+		return false;
+	if (s == SIGN_STATE)
+		return w->overdue_after.states.n > 0;
+	return s == SIGN_PROGRESS && w->progress.text && w->stalled_after.given;
+}
+
+bool watch_remembers_any(const struct watch *w)
+{
+	return watch_remembers(w, SIGN_STATE) || watch_remembers(w, SIGN_PROGRESS);
+}
+
+bool watch_measures(const struct watch *w, enum sign s)
+{
+	return watch_sign(w, s)->text || watch_remembers(w, s);
+}
+
+bool watch_uses_state(const struct watch *w)
+{
+	bool uses = w->stuck_after.states.n || w->overdue_after.states.n || w->stalled_after.states.n;
+	for (int i = 0; i < w->nrules; i++)
+		uses = uses || w->rules[i].state;
+	return uses;
 }
 
 enum sign watch_first_sign(const struct watch *w)
@@ -65,7 +116,7 @@ bool watch_also(const struct watch *w, int act)
 
 bool watch_can_undo(const struct watch *w, int act)
 {
-	if (act == REMEDY_HOLD && !watch_writes_hold(w))
+	if (act_has(act, ACT_STORED) && w->actions[act].form == ACTION_NONE)
 		return true;
 	int form = w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act].form;
 	return form == ACTION_SET && !watch_also(w, act);
@@ -74,6 +125,17 @@ bool watch_can_undo(const struct watch *w, int act)
 bool watch_writes_hold(const struct watch *w)
 {
 	return w->actions[REMEDY_HOLD].form != ACTION_NONE;
+}
+
+bool watch_can(const struct watch *w, enum remedy r)
+{
+	return !act_has((int)r, ACT_NEEDS_HOW) || w->actions[r].form != ACTION_NONE;
+}
+
+bool watch_act_is_kept(const struct watch *w, int act)
+{
+	return (act_has(act, ACT_STORED) && w->actions[act].form == ACTION_NONE) ||
+	       (act_has(act, ACT_WAITS) && w->actions[ACT_THEN].form != ACTION_NONE);
 }
 
 const struct sql_text *watch_worker_releases_by(const struct watch *w)
@@ -92,32 +154,38 @@ int watch_releases_by(const struct watch *w)
 	return ACT_RELEASE;
 }
 
+/* PostgreSQL's rules also find a name inside SQLite's other quotes. */
+static const enum store_engine any_quotes = STORE_POSTGRES;
+
 bool watch_hides(const struct watch *w, const char *column)
 {
-	return text_list_find(&w->mask, column) >= 0;
+	for (int i = 0; i < w->mask.n; i++)
+		if (strcasecmp(w->mask.items[i], column) == 0)
+			return true;
+	return false;
+}
+
+bool watch_hides_value(const struct watch *w, const char *expression)
+{
+	struct sql_lexer lx;
+	struct sql_token t;
+	sql_lexer_init(&lx, expression ? expression : "", any_quotes);
+	while ((t = sql_next(&lx)).type != SQL_END) {
+		AUTO_BUF name = BUF_INIT;
+		bool quoted = (t.type == SQL_NAME || t.type == SQL_STRING) && t.len > 1;
+		if (!quoted && t.type != SQL_WORD)
+			continue;
+		buf_addn(&name, t.text + quoted, t.len - 2 * quoted);
+		if (watch_hides(w, buf_text(&name)))
+			return true;
+	}
+	return false;
 }
 
 bool watch_running_names(const struct watch *w, const char *column)
 {
-	/* By PostgreSQL's rules, which also find a name inside SQLite's other quotes. */
-	return w->running.text && sql_names(w->running.text, STORE_POSTGRES, column);
+	return w->running.text && sql_names(w->running.text, any_quotes, column);
 }
-
-/* ---- names of verdicts, remedies and time types ---- */
-
-const char *const verdict_names[] = {
-#define X(id, name, why) name,
-	VERDICT_LIST(X)
-#undef X
-		NULL,
-};
-
-const char *const remedy_names[] = {
-#define X(id, name) name,
-	REMEDY_LIST(X)
-#undef X
-		NULL,
-};
 
 const char *const time_type_names[] = {
 #define X(id, name) name,
@@ -125,28 +193,6 @@ const char *const time_type_names[] = {
 #undef X
 		NULL,
 };
-
-const char *verdict_why(enum verdict v)
-{
-	static const char *const why[] = {
-#define X(id, name, text) text,
-		VERDICT_LIST(X)
-#undef X
-	};
-	assert(v >= 0 && v < VERDICT_COUNT);
-	return why[v];
-}
-
-const char *act_name(int act)
-{
-	static const char *const names[] = {
-#define X(id, name) name,
-		REMEDY_LIST(X) ACT_LIST(X)
-#undef X
-	};
-	assert(act >= 0 && act < ACT_COUNT);
-	return names[act];
-}
 
 /* ---- parameters ---- */
 
@@ -159,7 +205,7 @@ static const struct param {
 	{"kind", "the job's kind", true, true},
 	{"attempt", "its attempts so far; when claiming, this one included", true, true},
 	{"alive_at", "its last sign of life, else its deadline or its start", true, false},
-	{"verdict", "dead, silent, overdue or orphan", true, false},
+	{"verdict", "why it is stuck, such as silent", true, false},
 	{"reason", "the watch's reason, filled in, or the operator's", true, true},
 	{"retry_at", "when the backoff is over", true, true},
 	{"evidence", "the evidence for the verdict, as JSON", true, false},

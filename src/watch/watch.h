@@ -10,63 +10,9 @@
 #ifndef WATCH_WATCH_H
 #define WATCH_WATCH_H
 
+#include "watch/act.h"
+#include "watch/verdict.h"
 #include "watch/workflow.h"
-
-/*
- * Verdicts, remedies, acts and time types, as enums with their names. Code,
- * configuration, command line, ledger and metrics all take the names from here.
- */
-
-/* X(enum, name, why) */
-#define VERDICT_LIST(X)                                                                            \
-	X(NONE, "none", "it is not stuck")                                                             \
-	X(DEAD, "dead", "its worker has ended")                                                        \
-	X(SILENT, "silent", "its sign of life is too old")                                             \
-	X(OVERDUE, "overdue", "it has run too long")                                                   \
-	X(ORPHAN, "orphan", "its worker is unknown")
-
-enum verdict {
-#define X(id, name, why) VERDICT_##id,
-	VERDICT_LIST(X)
-#undef X
-		VERDICT_COUNT
-};
-
-/* X(enum, name) */
-#define REMEDY_LIST(X)                                                                             \
-	X(REQUEUE, "requeue")                                                                          \
-	X(RETRY, "retry")                                                                              \
-	X(FAIL, "fail")                                                                                \
-	X(ROLLBACK, "rollback")                                                                        \
-	X(HOLD, "hold")                                                                                \
-	X(REPORT, "report")
-
-enum remedy {
-#define X(id, name) REMEDY_##id,
-	REMEDY_LIST(X)
-#undef X
-		REMEDY_COUNT
-};
-
-/*
- * What operators, timers and undo write to a job, besides the remedies. Numbered after the
- * remedies, so that both index one table of statements. X(enum, name)
- */
-#define ACT_LIST(X)                                                                                \
-	X(THEN, "retry.then") /* the second half of a retry, when its wait is over */                  \
-	X(RELEASE, "release") /* an operator releases a hold, and the job runs again */                \
-	X(LIFT, "release")    /* only the hold ends: the row is unchanged */                           \
-	X(CANCEL, "cancel")                                                                            \
-	X(END, "end")                                                                                  \
-	X(UNDO, "undo")
-
-enum act {
-	ACT_BEHIND_REMEDIES = REMEDY_COUNT - 1,
-#define X(id, name) ACT_##id,
-	ACT_LIST(X)
-#undef X
-		ACT_COUNT
-};
 
 /* X(enum, name) */
 #define TIME_TYPE_LIST(X)                                                                          \
@@ -83,31 +29,38 @@ enum time_type {
 #undef X
 };
 
-/* Names in enum order, ended by NULL. */
-extern const char *const verdict_names[];
-extern const char *const remedy_names[];
+/* In enum order, ended by NULL. */
 extern const char *const time_type_names[];
-
-const char *verdict_why(enum verdict v);
-/* Of an enum remedy or an enum act: the name of its option. */
-const char *act_name(int act);
 
 #define WATCH_KEYS_MAX 4
 #define WATCH_RULES_MAX 16
 #define WATCH_SHOW_MAX 8
 
-/* The signs of life. */
-enum sign { SIGN_ALIVE, SIGN_EXPIRES, SIGN_STARTED, SIGN_COUNT };
 /* Times that are read from a row: the signs, then one that decides nothing. */
 enum { TIME_LOST = SIGN_COUNT, TIME_COUNT };
 
-/* A duration, by kind if the user configured it so. */
+/* Limits of some states. */
+struct state_limits {
+	int n;
+	const char **names;  /* as configured … */
+	const char **values; /* … and as stored in the row, by `states` */
+	int64_t *us;
+};
+
+/*
+ * A duration. The user may also give it by state, by row and by kind; the first of them that a row
+ * has is its limit (watch_limit_of() in facts.h).
+ */
 struct threshold {
 	bool given;
+	bool off; /* the user, or a preset, says that there is none */
 	int64_t standard_us;
 	int n;
 	const char **kinds;
 	int64_t *us; /* n */
+	struct state_limits states;
+	struct sql_text own; /* the row's own time-out; null: it has none */
+	double own_factor;   /* by which it is raised */
 };
 
 struct sql_list {
@@ -129,6 +82,7 @@ enum attempts_term { ATTEMPTS_ANY, ATTEMPTS_LEFT, ATTEMPTS_EXHAUSTED };
 struct rule {
 	enum verdict verdict; /* VERDICT_NONE: any */
 	const char *kind;     /* NULL: any */
+	const char *state;    /* as stored in the row; NULL: any */
 	enum attempts_term attempts;
 	int64_t crashes;      /* at least this many, including this one; 0: any */
 	struct sql_text when; /* SQL over t */
@@ -182,7 +136,7 @@ struct raise_list {
 };
 #define RAISE_MOST 100 /* largest allowed factor */
 
-/* What `defib stats` counts besides states; each is optional. */
+/* What `defib status --numbers` counts besides states; each is optional. */
 struct stats {
 	struct sql_text where;  /* which rows */
 	struct sql_text failed; /* which of them count as failed … */
@@ -201,6 +155,8 @@ struct pool {
 /* A worker's texts if its watch configures no others; a queue has no watch that could. */
 #define NO_SESSION_ERROR "the program got no session"
 #define UNRECORDED_MESSAGE "result not recorded"
+
+#define POLL_LEAST_US 10000 /* more often, a worker without work keeps a core busy */
 
 /* How defib's own workers use the table. */
 struct work {
@@ -235,6 +191,9 @@ struct watch {
 	const char *table;
 	struct text_list key;
 	struct sql_text running, alive_at, expires_at, started_at;
+	struct sql_text state_since; /* when a row entered its state */
+	struct sql_text progress;    /* a value that must change … */
+	struct sql_text progress_at; /* … or when it last did */
 	struct sql_text lost_at; /* when its worker was last known to be alive, if no sign says it */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text steps_done; /* which steps of its workflow a row has finished */
@@ -248,7 +207,7 @@ struct watch {
 	int time_type;          /* enum time_type */
 	const char *time_zone;  /* of times without a zone; NULL: UTC */
 	bool stays_running;     /* a requeued job looks the same as a running one */
-	struct threshold stuck_after, overdue_after;
+	struct threshold stuck_after, overdue_after, stalled_after;
 	int64_t beat_us;
 
 	int nrules; /* 0: the default rules */
@@ -260,6 +219,7 @@ struct watch {
 	const char *reason;
 
 	struct text_list show, mask;
+	struct text_list viewer_mask; /* further columns that viewers do not see: `mask` of `http` */
 	struct state_names states;
 	bool key_rises;     /* later rows have larger keys */
 	bool may_be_unused; /* having no rows is normal */
@@ -267,7 +227,7 @@ struct watch {
 	struct guard_limits guard;
 	struct raise_list raise;
 	struct startup startup;
-	struct sql_text end_when, late_when;
+	struct sql_text end_when, cancel_when, late_when;
 	struct stats stats;
 	int learn;
 	struct work work;
@@ -275,34 +235,42 @@ struct watch {
 
 enum missing { MISSING_ALIVE, MISSING_ORPHAN };
 
-extern const struct opt_row watch_rows[];
-
-/* Read one watch from its map; problems are recorded in the reader. */
-void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w);
-/*
- * Call `fn` for each option of the tables that is SQL, given or not: expressions, and SET lists of
- * `work`. Actions, rules and lists of statements are not included.
- */
-typedef void watch_sql_fn(void *ctx, const char *option, const struct sql_text *sql, bool set);
-void watch_each_sql(const struct watch *w, watch_sql_fn *fn, void *ctx);
 /* Its expression; `text` is NULL where the watch has none. */
 const struct sql_text *watch_sign(const struct watch *w, enum sign s);
-/* The options that configure them, by enum sign. */
-extern const char *const sign_options[];
+/* The limit that it is measured against. */
+const struct threshold *watch_limit(const struct watch *w, enum sign s);
+struct threshold *watch_limit_to_change(struct watch *w, enum sign s);
 /* The sign to which `missing: orphan` applies. */
 enum sign watch_first_sign(const struct watch *w);
-/* The limit for a kind (NULL: not known). False if the watch has none. */
+/*
+ * Whether the time of a sign is not in the table: defib remembers since when it has seen the value
+ * that the sign is about (recover/seen.h).
+ */
+bool watch_remembers(const struct watch *w, enum sign s);
+bool watch_remembers_any(const struct watch *w);
+/* Whether the sign is measured at all. */
+bool watch_measures(const struct watch *w, enum sign s);
+/* The limit for a kind (NULL: not known), by that alone. False if the watch has none. */
 bool threshold_for(const struct threshold *t, const char *kind, int64_t *us);
-/* The smallest limit of any kind. */
+/* Whether it is the same for all rows. */
+bool threshold_plain(const struct threshold *t);
+/* The smallest limit that the configuration names. */
 int64_t threshold_least(const struct threshold *t);
 /* The largest; 0 if there is none. */
 int64_t threshold_most(const struct threshold *t);
+/* Whether limits or remedies of the watch depend on the state of a row. */
+bool watch_uses_state(const struct watch *w);
 /* The factor by which its configured hours raise its thresholds at this moment; 1: not raised. */
 double watch_raise(const struct watch *w, int64_t now_us);
 /* Whether the condition `running` names the column. */
 bool watch_running_names(const struct watch *w, const char *column);
-/* Whether `mask` names the column: its values are hidden from logs and viewers. */
+/* Whether `mask` names the column, in any case: its values are hidden from logs and viewers. */
 bool watch_hides(const struct watch *w, const char *column);
+/*
+ * Whether `mask` hides what the expression yields: it names a masked column, or a masked member of
+ * JSON in a string ("payload->>'email'").
+ */
+bool watch_hides_value(const struct watch *w, const char *expression);
 /* A copy of the watch with longer thresholds; what it points to is shared. */
 struct watch *watch_raised(const struct watch *w, double factor, struct arena *a);
 /* From 1 to RAISE_MOST: thresholds are never shortened this way. */
@@ -318,6 +286,13 @@ bool watch_also(const struct watch *w, int act);
 bool watch_can_undo(const struct watch *w, int act);
 /* True if the watch writes holds to its own table, not only to defib.hold. */
 bool watch_writes_hold(const struct watch *w);
+/* True if the watch says how, or nothing has to be said: it can be chosen as a remedy. */
+bool watch_can(const struct watch *w, enum remedy r);
+/*
+ * True if the act is kept in defib's own tables: a hold that the watch does not write, a retry
+ * whose second half waits there.
+ */
+bool watch_act_is_kept(const struct watch *w, int act);
 /*
  * The act whose statement releases a held job: release, else requeue or retry; if none is given,
  * ACT_RELEASE, which then writes nothing.
@@ -354,17 +329,5 @@ const char *param_nearest(const struct watch *w, enum param_scope scope, const c
  * Derived from the watch alone, without a database: its table, its columns from the SET lists, and
  * other tables that the user's SQL names.
  */
-
-/* How much of a watch the role does; each level includes the ones before it. */
-enum watch_use { WATCH_READ, WATCH_RECOVER, WATCH_WORK };
-
-/* A privilege that the role needs on a table, or (`column`) on one of its columns. */
-typedef void watch_need(void *ctx, const char *table, const char *privilege, const char *column);
-/* Tables are as SQL names them, quoted where they must be; columns are plain names. */
-void watch_each_need(const struct watch *w, enum watch_use use, struct arena *a, watch_need *each,
-                     void *ctx);
-/* The same as GRANTs, one statement per line. `role` is quoted. */
-void watch_grants(const struct watch *w, enum watch_use use, const char *role, struct arena *a,
-                  struct buf *out);
 
 #endif

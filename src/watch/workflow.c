@@ -31,8 +31,8 @@ _Static_assert(offsetof(struct workflow, steps) - offsetof(struct workflow, nste
                    offsetof(struct step_list, items),
                "nsteps and steps are read as a struct step_list");
 
-static void check_step(struct cfg_reader *r, const struct step_list *before,
-                       const struct workflow_step *s)
+static void workflow_check_step(struct cfg_reader *r, const struct step_list *before,
+                                const struct workflow_step *s)
 {
 	if (s->name && !*s->name)
 		cfg_problem(r, s->at, "a step needs a name");
@@ -45,7 +45,7 @@ static void check_step(struct cfg_reader *r, const struct step_list *before,
 			cfg_problem(r, s->at, "two steps are named \"%s\"", s->name);
 }
 
-static void read_steps(struct cfg_reader *r, const struct cfg_node *node, void *target)
+static void workflow_read_steps(struct cfg_reader *r, const struct cfg_node *node, void *target)
 {
 	struct step_list *list = target;
 	if (!node)
@@ -61,7 +61,7 @@ static void read_steps(struct cfg_reader *r, const struct cfg_node *node, void *
 		size_t mark = cfg_enter(r, name && name->kind == CFG_SCALAR ? name->text : "?");
 		s->at = node->items[i]->at;
 		cfg_read(r, step_rows, node->items[i], s);
-		check_step(r, list, s);
+		workflow_check_step(r, list, s);
 		cfg_leave(r, mark);
 		list->n++;
 	}
@@ -75,8 +75,8 @@ const struct opt_row workflow_rows[] = {
            .standard = "false"),
 	OPTION(CUSTOM, "pass_environment", W(pass_environment),
            PASS_ENVIRONMENT_HELP ", for its steps and undos", .read = read_pass_environment),
-	OPTION(CUSTOM, "steps", W(nsteps), "the steps, in the order they are run", .read = read_steps,
-           .rows = step_rows, .required = true),
+	OPTION(CUSTOM, "steps", W(nsteps), "the steps, in the order they are run",
+           .read = workflow_read_steps, .rows = step_rows, .required = true),
 	{.name = NULL},
 };
 #undef W

@@ -18,7 +18,8 @@
  * The death signal is bound to the thread that cloned: the child dies with it. Callers start
  * children from a thread that lives as long as the worker.
  */
-#include "worker/child_inside.h"
+
+#include "worker/child_spawn.h"
 
 #include "base/program_env.h"
 
@@ -56,14 +57,15 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 #endif
 
 /* The child's descriptors; it gets no others. */
-enum slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SLOTS };
+enum spawn_slot { SLOT_STDIN, SLOT_STDOUT, SLOT_STDERR, SLOT_RESULT, SLOT_PROGRESS, SLOTS };
 
 static char own_env[][32] = {"DEFIB_RESULT_FD=3", "DEFIB_PROGRESS_FD=4"};
 static_assert(SLOT_RESULT == 3 && SLOT_PROGRESS == 4, "as the environment says");
-static_assert(SLOT_RESULT == SLOT_STDERR + SPAWN_RESULT, "pipes follow each other");
-static_assert(SLOT_PROGRESS == SLOT_STDERR + SPAWN_PROGRESS, "pipes follow each other");
+static_assert(SLOT_STDERR == SLOT_STDOUT + SPAWN_STDERR, "pipes follow each other");
+static_assert(SLOT_RESULT == SLOT_STDOUT + SPAWN_RESULT, "pipes follow each other");
+static_assert(SLOT_PROGRESS == SLOT_STDOUT + SPAWN_PROGRESS, "pipes follow each other");
 
-enum stage { STAGE_RUNS, STAGE_GROUP, STAGE_DEATH, STAGE_DESCRIPTORS, STAGE_EXEC };
+enum spawn_stage { STAGE_RUNS, STAGE_GROUP, STAGE_DEATH, STAGE_DESCRIPTORS, STAGE_EXEC };
 static const char *const stage_doing[] = {
 	[STAGE_GROUP] = "cannot make a process group for",
 	[STAGE_DEATH] = "cannot set the parent-death signal of",
@@ -71,19 +73,19 @@ static const char *const stage_doing[] = {
 	[STAGE_EXEC] = "cannot run",
 };
 
-struct plan {
+struct spawn_plan {
 	char *path;
 	char *const *argv;
 	char **env;
-	int fds[SLOTS]; /* for the child's slots; all are above the slot numbers; -1: our stderr */
+	int fds[SLOTS]; /* for the child's slots; all are above the slot numbers */
 	pid_t parent;
 	bool handles_sigchld;   /* our process */
 	struct timespec before; /* the clone, by CLOCK_BOOTTIME */
 	struct keeper *keeper;  /* may be NULL */
 	/* Written by the child. */
 	struct group group;
-	bool listed;      /* with the keeper */
-	enum stage stage; /* where it failed, with this error */
+	bool listed;            /* with the keeper */
+	enum spawn_stage stage; /* where it failed, with this error */
 	int error;
 };
 
@@ -98,7 +100,7 @@ static defib_err spawn_fail(struct failure *f, const char *doing, const char *pr
 	return fail(f, code, "%s %s: %s", doing, program, strerror(error));
 }
 
-static void close_fd(int *fd)
+static void spawn_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -107,9 +109,9 @@ static void close_fd(int *fd)
 
 void spawned_close(struct spawned *s)
 {
-	close_fd(&s->pidfd);
+	spawn_close_fd(&s->pidfd);
 	for (int i = 0; i < SPAWN_PIPES; i++)
-		close_fd(&s->pipes[i]);
+		spawn_close_fd(&s->pipes[i]);
 }
 
 /* ---- before the clone: program and environment ---- */
@@ -164,13 +166,13 @@ static int above_slots(int fd)
 	if (fd < 0 || fd >= SLOTS)
 		return fd;
 	int lifted = fcntl(fd, F_DUPFD_CLOEXEC, SLOTS);
-	int error = errno;
+	int error = errno == EINVAL ? EMFILE : errno; /* EINVAL: no number above the slots is allowed */
 	close(fd);
 	errno = error;
 	return lifted;
 }
 
-static bool write_all(int fd, const char *bytes, size_t n)
+static bool spawn_write_all(int fd, const char *bytes, size_t n)
 {
 	while (n) {
 		ssize_t done = write(fd, bytes, n);
@@ -194,7 +196,7 @@ static int open_stdin(const char *payload, size_t n)
 		fd = memfd_create("payload", flags);
 	if (fd < 0)
 		return -1;
-	if (!write_all(fd, payload, n) || lseek(fd, 0, SEEK_SET) < 0) {
+	if (!spawn_write_all(fd, payload, n) || lseek(fd, 0, SEEK_SET) < 0) {
 		int error = errno;
 		close(fd);
 		errno = error;
@@ -202,18 +204,6 @@ static int open_stdin(const char *payload, size_t n)
 	}
 	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
 	return fd;
-}
-
-/*
- * Our stderr, which needs no descriptor of its own (-1): output of jobs belongs with the log, not
- * among data on our stdout.
- */
-static bool open_stdout(int *fd)
-{
-	if (fcntl(STDERR_FILENO, F_GETFD) >= 0)
-		return true;
-	*fd = above_slots(open("/dev/null", O_WRONLY | O_CLOEXEC));
-	return *fd >= 0;
 }
 
 static bool open_pipe(int *ours, int *childs)
@@ -226,22 +216,20 @@ static bool open_pipe(int *ours, int *childs)
 	return *childs >= 0 && fcntl(*ours, F_SETFL, O_NONBLOCK) == 0;
 }
 
-static bool open_all(struct plan *p, const struct child_options *o, struct spawned *s)
+static bool spawn_open_all(struct spawn_plan *p, const struct child_options *o, struct spawned *s)
 {
 	p->fds[SLOT_STDIN] = above_slots(open_stdin(o->payload, o->payload_len));
 	if (p->fds[SLOT_STDIN] < 0)
 		return false;
-	if (!open_stdout(&p->fds[SLOT_STDOUT]))
-		return false;
 	for (int i = 0; i < SPAWN_PIPES; i++)
-		if (!open_pipe(&s->pipes[i], &p->fds[SLOT_STDERR + i]))
+		if (!open_pipe(&s->pipes[i], &p->fds[SLOT_STDOUT + i]))
 			return false;
 	return true;
 }
 
 /* ---- after the clone, in the child: only async-signal-safe calls ---- */
 
-BARE static _Noreturn void give_up(struct plan *p, enum stage stage)
+BARE static _Noreturn void give_up(struct spawn_plan *p, enum spawn_stage stage)
 {
 	p->error = errno;
 	p->stage = stage;
@@ -249,11 +237,11 @@ BARE static _Noreturn void give_up(struct plan *p, enum stage stage)
 	__builtin_unreachable();
 }
 
-BARE static bool take_slots(const struct plan *p)
+BARE static bool take_slots(const struct spawn_plan *p)
 {
 	bool ok = true;
 	for (int i = 0; i < SLOTS; i++)
-		ok = syscall(SYS_dup3, p->fds[i] >= 0 ? p->fds[i] : STDERR_FILENO, i, 0) == i && ok;
+		ok = syscall(SYS_dup3, p->fds[i], i, 0) == i && ok;
 	/* Also descriptors that a host program or its libraries opened without close-on-exec. */
 	return close_range(SLOTS, ~0U, 0) == 0 && ok;
 }
@@ -272,7 +260,7 @@ BARE static void reset_signals(void)
 
 BARE static int child_main(void *plan)
 {
-	struct plan *p = plan;
+	struct spawn_plan *p = plan;
 	if (setpgid(0, 0) < 0)
 		give_up(p, STAGE_GROUP);
 	/* The parent may have died before the death signal was set. */
@@ -294,7 +282,7 @@ BARE static int child_main(void *plan)
  * the kernel then drops it, while otherwise each child that ends meanwhile would wake another
  * thread.
  */
-static pid_t clone_quietly(struct plan *p, int *pidfd)
+static pid_t clone_quietly(struct spawn_plan *p, int *pidfd)
 {
 	alignas(16) char stack[CHILD_STACK];
 	sigset_t all, before;
@@ -310,7 +298,7 @@ static pid_t clone_quietly(struct plan *p, int *pidfd)
 	return pid;
 }
 
-static defib_err report_fail(const struct plan *p, struct failure *f)
+static defib_err report_fail(const struct spawn_plan *p, struct failure *f)
 {
 	defib_err code = spawn_fail(f, stage_doing[p->stage], p->argv[0], p->error);
 	if (p->stage == STAGE_EXEC && p->error == ENOENT && is_program(p->path))
@@ -318,7 +306,8 @@ static defib_err report_fail(const struct plan *p, struct failure *f)
 	return code;
 }
 
-static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s, struct failure *f)
+static defib_err spawn_launch(struct spawn_plan *p, struct keeper *keeper, struct spawned *s,
+                              struct failure *f)
 {
 	siginfo_t info;
 	p->parent = getpid();
@@ -340,7 +329,7 @@ static defib_err launch(struct plan *p, struct keeper *keeper, struct spawned *s
 	return report_fail(p, f);
 }
 
-static defib_err refuse_blind(struct plan *p, struct failure *f)
+static defib_err refuse_blind(struct spawn_plan *p, struct failure *f)
 {
 	struct sigaction now;
 	sigaction(SIGCHLD, NULL, &now);
@@ -352,7 +341,7 @@ static defib_err refuse_blind(struct plan *p, struct failure *f)
 	return DEFIB_USAGE;
 }
 
-static defib_err plan_run(struct plan *p, const struct child_options *o, struct spawned *s,
+static defib_err plan_run(struct spawn_plan *p, const struct child_options *o, struct spawned *s,
                           struct arena *a, struct failure *f)
 {
 	p->argv = o->argv;
@@ -360,24 +349,28 @@ static defib_err plan_run(struct plan *p, const struct child_options *o, struct 
 	p->path = program_path(o->argv[0], p->env);
 	if (!p->path)
 		return spawn_fail(f, stage_doing[STAGE_EXEC], o->argv[0], ENOENT);
-	if (!open_all(p, o, s))
+	if (!spawn_open_all(p, o, s))
 		return spawn_fail(f, stage_doing[STAGE_DESCRIPTORS], o->argv[0], errno);
-	return launch(p, o->keeper, s, f);
+	return spawn_launch(p, o->keeper, s, f);
 }
 
 defib_err child_spawn(const struct child_options *o, struct spawned *out, struct failure *f)
 {
 	assert(o->argv && o->argv[0]);
-	*out = (struct spawned){.pidfd = -1, .pipes = {-1, -1, -1}};
-	struct plan p = {.fds = {-1, -1, -1, -1, -1}};
+	struct spawn_plan p = {0};
 	AUTO_ARENA a = ARENA_INIT;
+	*out = (struct spawned){.pidfd = -1};
+	for (int i = 0; i < SPAWN_PIPES; i++)
+		out->pipes[i] = -1;
+	for (int i = 0; i < SLOTS; i++)
+		p.fds[i] = -1;
 	defib_err err = refuse_blind(&p, f);
 	if (err == DEFIB_OK)
 		err = plan_run(&p, o, out, &a, f);
 	if (err != DEFIB_OK)
 		spawned_close(out);
 	for (int i = 0; i < SLOTS; i++)
-		close_fd(&p.fds[i]);
+		spawn_close_fd(&p.fds[i]);
 	free(p.path);
 	return err;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/claim_limits.h"
 
 #include "base/mem.h"
@@ -36,7 +37,7 @@ static bool may_take(const struct slots *s, int64_t i, int64_t now_ms)
 	return !within_burst(s, i, now_ms) || s->all[i].taken < s->rules.burst_limit;
 }
 
-static bool takes(const struct slots *s, int64_t i, int64_t now_ms)
+static bool limits_takes(const struct slots *s, int64_t i, int64_t now_ms)
 {
 	return !s->all[i].busy && may_take(s, i, now_ms);
 }
@@ -48,7 +49,7 @@ static bool alike(const struct slots *s, int64_t now_ms)
 }
 
 /* After a resize, slots beyond the new count may still be busy: they count until they drain. */
-static int64_t room(const struct slots *s, int64_t given)
+static int64_t limits_room(const struct slots *s, int64_t given)
 {
 	int64_t busy = s->busy - given;
 	return busy < s->rules.count ? s->rules.count - busy : 0;
@@ -56,11 +57,11 @@ static int64_t room(const struct slots *s, int64_t given)
 
 int64_t slots_free_with(const struct slots *s, int64_t given, int64_t again, int64_t now_ms)
 {
-	int64_t n = again, most = room(s, given);
+	int64_t n = again, most = limits_room(s, given);
 	if (alike(s, now_ms))
 		return most;
 	for (int64_t i = s->first; i < s->cap && n < most; i++)
-		n += takes(s, i, now_ms);
+		n += limits_takes(s, i, now_ms);
 	return n < most ? n : most;
 }
 
@@ -76,11 +77,11 @@ bool slots_again(const struct slots *s, int64_t index, int64_t now_ms)
 
 int64_t slots_take(struct slots *s, int64_t now_ms)
 {
-	assert(room(s, 0) > 0);
+	assert(limits_room(s, 0) > 0);
 	while (s->first < s->cap && s->all[s->first].busy)
 		s->first++;
 	int64_t i = s->first;
-	while (i < s->cap && !takes(s, i, now_ms))
+	while (i < s->cap && !limits_takes(s, i, now_ms))
 		i++;
 	assert(i < s->cap);
 	s->all[i].busy = true;
@@ -113,10 +114,10 @@ void slots_resize(struct slots *s, int64_t count)
 int64_t slots_wait_ms(const struct slots *s, int64_t now_ms)
 {
 	int64_t wait = -1;
-	if (slots_free(s, now_ms) == room(s, 0))
+	if (slots_free(s, now_ms) == limits_room(s, 0))
 		return -1;
 	for (int64_t i = 0; i < s->rules.count; i++) {
-		if (s->all[i].busy || takes(s, i, now_ms))
+		if (s->all[i].busy || limits_takes(s, i, now_ms))
 			continue;
 		int64_t at =
 			now_ms < begins_ms(s, i) ? begins_ms(s, i) : begins_ms(s, i) + s->rules.burst_ms;

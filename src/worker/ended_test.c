@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ended_test.c: ended jobs reach the turn thread: all, in order, and in time. */
 #include "base/test.h"
-#include "worker/worker_inside.h"
+#include "worker/ended.h"
 
 #include <poll.h>
 #include <pthread.h>

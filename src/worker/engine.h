@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * engine.h: the room `worker` claims jobs and runs them. The engine decides; the other files are
- * its drivers (worker_inside.h lists them: sessions, children, threads, spools) and the sources of
- * jobs (source.h: the built-in queue, a user's table). Begin here, then read engine.c and
- * engine_turn.c, worker_turns.c, which drives them, and source_queue.c, which calls the database.
+ * its drivers (worker_state.h lists them: sessions, children, threads, spools) and the sources of
+ * jobs (source.h: the built-in queue, a user's table). Begin here, then read engine.c,
+ * worker_turns.c, which drives it, and source_queue.c, which calls the database.
  *
  * The engine makes all decisions of a worker about its jobs, as a step function over (state, event,
  * now): when to call the database and for what, which jobs to start and to stop, what to retry,

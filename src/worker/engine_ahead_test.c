@@ -140,6 +140,28 @@ static void what_waits_behind_a_long_job_is_handed_back(void **state)
 	rig_close(&r);
 }
 
+static void what_waits_is_handed_back_again_behind_the_next_long_job(void **state)
+{
+	(void)state;
+	struct rig r = open_short(2);
+	for (int i = 0; i < 2; i++) {
+		rig_claim(&r, "bcd");
+		rig_forget(&r);
+		rig_after(&r, 100 * MILLI);
+		assert_said(&r, "return");
+		rig_end_as(&r, "cd", SETTLE_RELEASED);
+		rig_accept(&r);
+		end_after(&r, 'b', 101);
+		for (int k = 0; k < SHORT_RUNS; k++) {
+			assert_int_equal(rig_part(&r, 0)->room, 1);
+			rig_claim(&r, "a");
+			end_after(&r, 'a', 1);
+		}
+		assert_int_equal(rig_part(&r, 0)->room, 3);
+	}
+	rig_close(&r);
+}
+
 static void ends_wait_for_half_of_what_is_ahead(void **state)
 {
 	(void)state;
@@ -265,6 +287,7 @@ int main(void)
 		cmocka_unit_test(one_long_job_ends_claiming_ahead),
 		cmocka_unit_test(what_runs_in_a_thread_is_not_claimed_ahead),
 		cmocka_unit_test(what_waits_behind_a_long_job_is_handed_back),
+		cmocka_unit_test(what_waits_is_handed_back_again_behind_the_next_long_job),
 		cmocka_unit_test(ends_wait_for_half_of_what_is_ahead),
 		cmocka_unit_test(ends_do_not_wait_while_turns_take_as_long_as_what_is_ahead),
 		cmocka_unit_test(ends_wait_for_others_no_longer_than_five_milliseconds),

@@ -291,8 +291,9 @@ static void a_pool_that_waits_first_claims_after_an_interval(void **state)
 	(void)state;
 	struct engine_pool pools[] = {{.concurrency = 1, .poll_ms = 1000, .wait_first = true}};
 	struct rig r = rig_with((struct engine_options){.pools = pools, .npools = 1});
+	rig_after(&r, SECOND - 1);
 	assert_said(&r, "");
-	rig_after(&r, SECOND);
+	rig_after(&r, 1);
 	assert_said(&r, "turn");
 	rig_close(&r);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/heartbeat.h"
 
 #include "recover/look.h"
 #include "store/dialect.h"
+#include "watch/compile_write.h"
 #include "watch/lease_sql.h"
-#include "worker/source_table_inside.h"
+#include "worker/source_table.h"
+#include "worker/source_table_sql.h"
 
 /* ---- statements ---- */
 
-static bool is_column(const struct binding *b, const char *name)
+static bool heartbeat_is_column(const struct binding *b, const char *name)
 {
 	for (int i = 0; i < b->ncolumns; i++)
 		if (strcasecmp(b->columns[i].name, name) == 0)
@@ -21,7 +24,7 @@ static defib_err compile_alive(const struct binding *b, struct arena *a, struct 
                                struct failure *f)
 {
 	const char *sign = b->watch->alive_at.text;
-	if (!sign || !is_column(b, sign)) {
+	if (!sign || !heartbeat_is_column(b, sign)) {
 		fail(f, DEFIB_CONFIG, "watch %s has no statement for a heartbeat", b->watch->name);
 		fail_next(f, "give work: {beat: …}, or a column as alive_at:");
 		return DEFIB_CONFIG;
@@ -72,8 +75,8 @@ static const char keep_lease[] =
 	"= excluded.owner OR (l.owner IS NULL AND $4::bigint IN (0, l.epoch)) OR ($4::bigint = 0 AND "
 	"(NOT " LIVES " OR (l.by_beat AND $5::bigint = 1))) RETURNING epoch";
 
-static defib_err keep(const struct watch *w, struct store *s, const struct heartbeat *h,
-                      struct arena *a, struct failure *f)
+static defib_err heartbeat_keep(const struct watch *w, struct store *s, const struct heartbeat *h,
+                                struct arena *a, struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(w->name), P_TEXT(h->job), P_INT(h->instance),
@@ -87,8 +90,8 @@ static defib_err keep(const struct watch *w, struct store *s, const struct heart
 	return err;
 }
 
-static defib_err let_go(const struct watch *w, struct store *s, const struct heartbeat *h,
-                        struct failure *f)
+static defib_err heartbeat_release_job(const struct watch *w, struct store *s,
+                                       const struct heartbeat *h, struct failure *f)
 {
 	struct store_param params[] = {P_TEXT(w->name), P_TEXT(h->job), P_INT(h->instance),
 	                               P_INT(*h->epoch)};
@@ -116,9 +119,9 @@ static defib_err lock_row(const struct table_sql *q, const char *lock, struct st
 }
 
 /* The row as it is in this transaction. */
-static defib_err read_row(const struct table_sql *table, const struct watch_sql *q, struct store *s,
-                          struct work_row *row, struct arena *a, struct facts *out,
-                          struct failure *f)
+static defib_err heartbeat_read_row(const struct table_sql *table, const struct watch_sql *q,
+                                    struct store *s, struct work_row *row, struct arena *a,
+                                    struct facts *out, struct failure *f)
 {
 	const struct watch *w = q->binding->watch;
 	struct store_rows rows;
@@ -157,7 +160,7 @@ static defib_err in_tx(const struct heartbeat_sql *q, struct store *s, const str
 		return fail(f, DEFIB_USAGE, "the key of watch %s has %d parts", w->name, w->key.n);
 	defib_err err = lock_row(&table, q->bound.sql.lock, s, &row, a, &locked, f);
 	if (!err)
-		err = read_row(&table, &q->bound.sql, s, &row, a, &facts, f);
+		err = heartbeat_read_row(&table, &q->bound.sql, s, &row, a, &facts, f);
 	if (!err)
 		err = must_be_ours(h, &facts, f);
 	if (!err && !locked)
@@ -167,11 +170,12 @@ static defib_err in_tx(const struct heartbeat_sql *q, struct store *s, const str
 	row.now_us = facts.now_us;
 	row.attempt = facts.attempts;
 	err = work_run(&table, s, statements, n, &rows, 1, a, f);
-	return err || !h->instance || !q->bound.binding.leases ? err : keep(w, s, h, a, f);
+	return err || !h->instance || !q->bound.binding.leases ? err : heartbeat_keep(w, s, h, a, f);
 }
 
-static defib_err run(const struct heartbeat_sql *q, struct store *s, const struct heartbeat *h,
-                     const struct write_sql *statements, int n, struct failure *f)
+static defib_err heartbeat_run(const struct heartbeat_sql *q, struct store *s,
+                               const struct heartbeat *h, const struct write_sql *statements, int n,
+                               struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	defib_err err = store_begin(s, TX_WRITE, f);
@@ -184,16 +188,16 @@ static defib_err run(const struct heartbeat_sql *q, struct store *s, const struc
 defib_err heartbeat_write(const struct heartbeat_sql *q, struct store *s, const struct heartbeat *h,
                           struct failure *f)
 {
-	return run(q, s, h, q->beat, q->nbeat, f);
+	return heartbeat_run(q, s, h, q->beat, q->nbeat, f);
 }
 
 defib_err heartbeat_end(const struct heartbeat_sql *q, struct store *s, const struct heartbeat *h,
                         struct failure *f)
 {
 	struct failure why = {0};
-	defib_err err = q->nafter ? run(q, s, h, q->after, q->nafter, f) : DEFIB_OK;
-	bool leased =
-		h->instance && *h->epoch && !h->left && let_go(q->bound.binding.watch, s, h, &why);
+	defib_err err = q->nafter ? heartbeat_run(q, s, h, q->after, q->nafter, f) : DEFIB_OK;
+	bool leased = h->instance && *h->epoch && !h->left &&
+	              heartbeat_release_job(q->bound.binding.watch, s, h, &why);
 	if (leased && !err)
 		*f = why;
 	return leased && !err ? why.code : err;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/instance.h"
 
-#include "worker/worker_inside.h"
+#include "worker/claim_limits.h"
+#include "worker/life_thread.h"
+
+#include <pthread.h>
 
 struct instance {
 	struct life_thread *life;
@@ -18,7 +22,7 @@ static int64_t holds_nothing(void *ctx)
 	return 0;
 }
 
-static void nothing(void *ctx)
+static void instance_nothing(void *ctx)
 {
 	(void)ctx;
 }
@@ -66,9 +70,9 @@ defib_err instance_open(const struct instance_options *o, struct instance **out,
 		.lease = o->lease,
 		.cleaned = cleaned,
 		.holding = holds_nothing,
-		.taken = nothing,
-		.compare = nothing,
-		.wake = nothing,
+		.taken = instance_nothing,
+		.compare = instance_nothing,
+		.wake = instance_nothing,
 		.info = instance_info,
 		.ctx = i,
 	};

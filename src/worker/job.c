@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/job.h"
 
 #include "base/text.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *copy(const char *text)
+static char *job_copy(const char *text)
 {
 	return text ? mem_strdup(text) : NULL;
 }
@@ -16,7 +17,7 @@ static size_t size_of(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
-static const char *put(char **to, const char *text)
+static const char *job_put(char **to, const char *text)
 {
 	size_t n = size_of(text);
 	if (n == 0)
@@ -31,19 +32,20 @@ struct job *job_new(int pool, int64_t worker, const struct claimed *c)
 {
 	struct job *j = mem_alloc(sizeof *j + size_of(c->key) + size_of(c->queue) + size_of(c->kind) +
 	                          size_of(c->payload) + size_of(c->step) + size_of(c->steps) +
-	                          size_of(c->workflow));
+	                          size_of(c->workflow) + size_of(c->database));
 	char *texts = (char *)(j + 1);
 	j->pool = pool;
 	j->slot = -1;
 	j->worker = worker;
 	j->claim = *c;
-	j->claim.key = put(&texts, c->key);
-	j->claim.queue = put(&texts, c->queue);
-	j->claim.kind = put(&texts, c->kind);
-	j->claim.payload = put(&texts, c->payload);
-	j->claim.step = put(&texts, c->step);
-	j->claim.steps = put(&texts, c->steps);
-	j->claim.workflow = put(&texts, c->workflow);
+	j->claim.key = job_put(&texts, c->key);
+	j->claim.queue = job_put(&texts, c->queue);
+	j->claim.kind = job_put(&texts, c->kind);
+	j->claim.payload = job_put(&texts, c->payload);
+	j->claim.step = job_put(&texts, c->step);
+	j->claim.steps = job_put(&texts, c->steps);
+	j->claim.workflow = job_put(&texts, c->workflow);
+	j->claim.database = job_put(&texts, c->database);
 	j->delay_ms = -1;
 	j->ran_ms = -1;
 	return j;
@@ -93,8 +95,8 @@ void job_at_step(struct job *j, const struct step_end *end)
 {
 	job_off_step(j);
 	j->step_end = *end;
-	j->step_end.name = copy(end->name);
-	j->step_end.passed = copy(end->passed);
+	j->step_end.name = job_copy(end->name);
+	j->step_end.passed = job_copy(end->passed);
 	if (end->name)
 		set_step(j, end->name);
 }
@@ -128,6 +130,11 @@ struct job_said *job_take_said(struct job *j)
 	return atomic_load(&j->said) ? atomic_exchange(&j->said, NULL) : NULL;
 }
 
+int64_t delay_limited(int64_t ms)
+{
+	return ms > DELAY_MOST_MS ? DELAY_MOST_MS : ms < 0 ? -1 : ms;
+}
+
 struct settlement job_end(const struct job *j)
 {
 	return (struct settlement){.key = j->claim.key,
@@ -135,6 +142,6 @@ struct settlement job_end(const struct job *j)
 	                           .as = j->as,
 	                           .result = j->result,
 	                           .error = j->error,
-	                           .delay_ms = j->delay_ms,
+	                           .delay_ms = delay_limited(j->delay_ms),
 	                           .step = j->step_end};
 }

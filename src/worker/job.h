@@ -5,6 +5,7 @@
 #ifndef WORKER_JOB_H
 #define WORKER_JOB_H
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -14,8 +15,9 @@
 struct claimed {
 	const char *key; /* the job's key as text; a composite key as a JSON array */
 	int64_t epoch;
-	int64_t timeline; /* of the server that granted the claim; 0: not known. With … */
-	uint64_t nonce;   /* … this, what its token (source.h) contains besides worker and epoch */
+	int64_t timeline;     /* of the server that granted the claim; 0: not known. With … */
+	const char *database; /* its id (registry_database()); NULL: not known */
+	uint64_t nonce; /* … this, what its token (source.h) contains besides worker and epoch */
 	int64_t attempt, max_attempts, timeout_ms; /* 0: not known, no limit */
 	int64_t priority;                          /* greater goes first */
 	const char *queue;                         /* queue or watch */
@@ -148,6 +150,9 @@ void job_say(struct job *j, const char *step, const char *text);
 struct job_said *job_take_said(struct job *j);
 /* The running step, as many bytes as fit; NULL: not known. From any thread. */
 const char *job_step(const struct job *j, char out[JOB_STEP_MAX]);
+/* -1 for any negative delay; databases cannot add a longer one to their time. */
+#define DELAY_MOST_MS (DURATION_MOST_US / 1000)
+int64_t delay_limited(int64_t ms);
 /* How it ended, in the form that a source takes. Texts belong to the job. */
 struct settlement job_end(const struct job *j);
 

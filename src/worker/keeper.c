@@ -17,6 +17,7 @@
  * The keeper cannot reach a descendant that left the group (setsid); only a control group holds
  * that.
  */
+
 #include "worker/keeper.h"
 
 #include "base/log.h"
@@ -79,7 +80,7 @@ static _Noreturn void kill_all(struct list *list)
 }
 
 /* A byte is the order to exit. It counts even if the sender is dead by now. */
-static _Noreturn void keep(struct list *list)
+static _Noreturn void keeper_keep(struct list *list)
 {
 	struct pollfd fds[KEEPER_FDS] = {
 		[KEEPER_SOCKET] = {.fd = KEEPER_SOCKET, .events = POLLIN},
@@ -106,7 +107,7 @@ static _Noreturn void keeper_main(struct list *list, int socket, int worker)
 	ok = chdir("/") == 0 && ok; /* otherwise it would keep the worker's file system busy */
 	if (!ok || send(KEEPER_SOCKET, "", 1, MSG_NOSIGNAL) != 1)
 		_exit(1);
-	keep(list);
+	keeper_keep(list);
 }
 
 /* ---- the worker's side ---- */
@@ -133,7 +134,7 @@ static pid_t fork_keeper(struct list *list, int socket, int worker)
 }
 
 /* Fork it and wait until it is ready; the caller closes what is opened here. */
-static bool launch(struct keeper *k, int *worker, int *theirs)
+static bool keeper_launch(struct keeper *k, int *worker, int *theirs)
 {
 	int ends[2];
 	*worker = pidfd_open(getpid(), 0);
@@ -168,7 +169,7 @@ defib_err keeper_start(struct keeper **out, struct failure *f)
 	struct keeper *k = mem_alloc(sizeof(*k));
 	*k = (struct keeper){.pid = -1, .pidfd = -1, .socket = -1, .list = MAP_FAILED};
 	int worker = -1, theirs = -1;
-	bool ok = launch(k, &worker, &theirs);
+	bool ok = keeper_launch(k, &worker, &theirs);
 	int error = errno;
 	if (worker >= 0)
 		close(worker);

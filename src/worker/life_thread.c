@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life_thread.c: see worker_inside.h. */
-#include "worker/worker_inside.h"
+/* life_thread.c: see worker_state.h. */
+
+#include "worker/life_thread.h"
 
 #include "base/log.h"
 #include "ledger/events.h"
@@ -12,6 +13,7 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -76,7 +78,7 @@ static void set_contact(struct life_thread *w)
 		w->options.wake(w->options.ctx);
 }
 
-static void tell(struct life_thread *w, const struct life_event *e)
+static void life_thread_report(struct life_thread *w, const struct life_event *e)
 {
 	life_tell(&w->life, e, clock_boot_ms());
 	if (w->life.outages != w->outages)
@@ -88,7 +90,7 @@ static void tell(struct life_thread *w, const struct life_event *e)
 }
 
 /* Open the session; detects a new one. */
-static defib_err ready(struct life_thread *w, struct failure *f)
+static defib_err life_thread_ready(struct life_thread *w, struct failure *f)
 {
 	defib_err err = session_ready(&w->session, f);
 	if (err || w->opened == w->session.opened)
@@ -97,7 +99,8 @@ static defib_err ready(struct life_thread *w, struct failure *f)
 	struct store *s = w->session.store;
 	if (!store_has_session_locks(s))
 		session_close_former(&w->session);
-	tell(w, &(struct life_event){.what = LIFE_OPENED, .locks = store_has_session_locks(s)});
+	life_thread_report(
+		w, &(struct life_event){.what = LIFE_OPENED, .locks = store_has_session_locks(s)});
 	return registry_listen(s, f);
 }
 
@@ -117,7 +120,7 @@ static defib_err register_self(struct life_thread *w, struct life_event *e, stru
 }
 
 /* The watch of its first source; a queue's source has a name of its own. */
-static const char *served(const struct life_thread_options *o)
+static const char *life_thread_served(const struct life_thread_options *o)
 {
 	for (int i = 1; i < o->nwatches && o->nsources > 0; i++)
 		if (text_eq(o->watches[i]->name, o->sources[0]->name))
@@ -131,7 +134,7 @@ static void note_returned(struct store *s, const struct life_thread_options *o, 
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct ledger_entry entry = {.job = "*", .event = ENTRY_WORKER_RETURNED, .rule = "lease-lost"};
-	struct ledger_context ctx = {served(o), "returned",
+	struct ledger_context ctx = {life_thread_served(o), "returned",
 	                             arena_printf(&a, "worker:%lld", (long long)worker)};
 	defib_err err = store_begin(s, TX_WRITE, &f);
 	if (!err)
@@ -151,7 +154,7 @@ static void lose_all(struct life_thread *w)
 	w->options.taken(w->options.ctx);
 }
 
-static defib_err renew(struct life_thread *w, struct life_event *e, struct failure *f)
+static defib_err life_thread_renew(struct life_thread *w, struct life_event *e, struct failure *f)
 {
 	AUTO_BUF info = BUF_INIT;
 	w->options.info(w->options.ctx, &info);
@@ -162,7 +165,8 @@ static defib_err renew(struct life_thread *w, struct life_event *e, struct failu
 	return e->refused ? DEFIB_OK : err;
 }
 
-static defib_err look(struct life_thread *w, bool whole, struct life_event *e, struct failure *f)
+static defib_err life_thread_look(struct life_thread *w, bool whole, struct life_event *e,
+                                  struct failure *f)
 {
 	struct registered *rows = NULL;
 	struct store *s = w->session.store;
@@ -221,10 +225,10 @@ static void sweep(struct life_thread *w, const struct life_action *a)
 }
 
 /* Actions that need the database. */
-static defib_err ask(struct life_thread *w, const struct life_action *a, struct life_event *e,
-                     struct failure *f)
+static defib_err life_thread_ask(struct life_thread *w, const struct life_action *a,
+                                 struct life_event *e, struct failure *f)
 {
-	defib_err err = ready(w, f);
+	defib_err err = life_thread_ready(w, f);
 	if (err)
 		return err;
 	switch (a->what) {
@@ -235,9 +239,9 @@ static defib_err ask(struct life_thread *w, const struct life_action *a, struct 
 	case LIFE_LOCK:
 		return registry_hold_lock(w->session.store, life_thread_worker(w), &e->yes, f);
 	case LIFE_RENEW:
-		return renew(w, e, f);
+		return life_thread_renew(w, e, f);
 	case LIFE_LOOK:
-		return look(w, a->whole, e, f);
+		return life_thread_look(w, a->whole, e, f);
 	case LIFE_LOCKS:
 		return read_locks(w, e, f);
 	case LIFE_DECLARE:
@@ -286,16 +290,17 @@ static void leave_former(struct life_thread *w, bool locked)
 		session_close_former(&w->session);
 }
 
-static defib_err perform(struct life_thread *w, const struct life_action *a, struct failure *f)
+static defib_err life_thread_perform(struct life_thread *w, const struct life_action *a,
+                                     struct failure *f)
 {
 	struct life_event e = {.what = LIFE_DONE};
-	defib_err err = do_here(w, a) ? DEFIB_OK : ask(w, a, &e, f);
+	defib_err err = do_here(w, a) ? DEFIB_OK : life_thread_ask(w, a, &e, f);
 	leave_former(w, !err && a->what == LIFE_LOCK && e.yes);
 	if (err)
 		e.what = LIFE_FAILED;
-	tell(w, &e);
+	life_thread_report(w, &e);
 	if (err && (!w->session.store || w->session.store->lost))
-		tell(w, &(struct life_event){.what = LIFE_ENDED});
+		life_thread_report(w, &(struct life_event){.what = LIFE_ENDED});
 	arena_clear(&w->arena);
 	return err;
 }
@@ -307,7 +312,7 @@ static bool take_pokes(struct life_thread *w)
 	uint64_t n;
 	(void)!read(w->poke, &n, sizeof n);
 	if (atomic_load(&w->started))
-		tell(w, &(struct life_event){.what = LIFE_STARTED});
+		life_thread_report(w, &(struct life_event){.what = LIFE_STARTED});
 	return atomic_load(&w->stop);
 }
 
@@ -317,9 +322,9 @@ static bool hear_session(struct life_thread *w)
 	struct store *s = w->session.store;
 	if (!s || !store_notified(s))
 		return false;
-	tell(w, &(struct life_event){.what = s->lost   ? LIFE_ENDED
-	                                     : s->told ? LIFE_DEATH
-	                                               : LIFE_NEWCOMER});
+	life_thread_report(w, &(struct life_event){.what = s->lost               ? LIFE_ENDED
+	                                                   : s->payload_received ? LIFE_DEATH
+	                                                                         : LIFE_NEWCOMER});
 	return true;
 }
 
@@ -328,10 +333,10 @@ static void take_exits(struct life_thread *w)
 	int64_t id;
 	bool seen;
 	while (life_has_room(&w->life) && fellows_dead(w->fellows, &id, &seen))
-		tell(w, &(struct life_event){.what = LIFE_EXIT, .id = id, .seen = seen});
+		life_thread_report(w, &(struct life_event){.what = LIFE_EXIT, .id = id, .seen = seen});
 }
 
-static bool wait_for(struct life_thread *w, int64_t ms)
+static bool life_thread_wait_for(struct life_thread *w, int64_t ms)
 {
 	/* A notification that arrived during a statement makes nothing readable. */
 	bool heard = hear_session(w);
@@ -340,7 +345,7 @@ static bool wait_for(struct life_thread *w, int64_t ms)
 	struct pollfd fds[] = {
 		{w->poke, POLLIN, 0}, {fellows, POLLIN, 0}, {s ? store_fd(s) : -1, POLLIN, 0}};
 	(void)poll(fds, 3, heard ? 0 : (int)ms);
-	tell(w, &(struct life_event){.what = LIFE_TIME});
+	life_thread_report(w, &(struct life_event){.what = LIFE_TIME});
 	if (fds[1].revents)
 		take_exits(w);
 	if (fds[2].revents)
@@ -356,8 +361,8 @@ static void *life_thread_main(void *arg)
 		struct failure f = {0};
 		struct life_action a = life_next(&w->life, clock_boot_ms());
 		if (a.what == LIFE_WAIT)
-			stop = wait_for(w, a.wait_ms);
-		else if (perform(w, &a, &f))
+			stop = life_thread_wait_for(w, a.wait_ms);
+		else if (life_thread_perform(w, &a, &f))
 			log_failure(&a, &f);
 		else if (a.what == LIFE_REGISTER)
 			log_event(LOG_INFO, "registered again", LOG_INT("worker", life_thread_worker(w)));
@@ -451,7 +456,7 @@ static defib_err begin_life(struct life_thread *w, struct failure *f)
 {
 	struct life_action first = life_next(&w->life, clock_boot_ms());
 	assert(first.what == LIFE_REGISTER);
-	defib_err err = perform(w, &first, f);
+	defib_err err = life_thread_perform(w, &first, f);
 	/* From now on there is a lease that opening a session must not outlast. */
 	if (bounds_calls(&w->options))
 		w->session.options.connect_ms = 2 * lease_call_ms(&w->options.lease);

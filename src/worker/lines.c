@@ -2,9 +2,11 @@
  * lines.c: see lines.h. A payload or a result is passed on as its writer wrote it, so that no
  * number in it changes.
  */
+
 #include "worker/lines.h"
 
 #include "worker/source.h"
+#include "worker/token.h"
 
 #include <jansson.h>
 
@@ -155,7 +157,7 @@ defib_err line_read(const char *line, size_t n, struct arena *a, struct line_sai
 
 /* ---- what the client is told ---- */
 
-static void add_text(struct buf *out, const char *name, const char *text)
+static void lines_add_text(struct buf *out, const char *name, const char *text)
 {
 	buf_addf(out, ",\"%s\":", name);
 	if (text)
@@ -164,18 +166,18 @@ static void add_text(struct buf *out, const char *name, const char *text)
 		buf_add(out, "null");
 }
 
-static void add_number(struct buf *out, const char *name, int64_t number)
+static void lines_add_number(struct buf *out, const char *name, int64_t number)
 {
 	buf_addf(out, ",\"%s\":", name);
 	buf_addint(out, number);
 }
 
-static void begin(struct buf *out, const char *is)
+static void lines_begin(struct buf *out, const char *is)
 {
 	buf_addf(out, "{\"is\":\"%s\"", is);
 }
 
-static void end(struct buf *out)
+static void lines_end_object(struct buf *out)
 {
 	buf_add(out, "}\n");
 }
@@ -187,7 +189,7 @@ static void add_payload(struct buf *out, const char *payload)
 		payload ? json_read(payload, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL)
 				: NULL;
 	if (!json) {
-		add_text(out, "payload", payload);
+		lines_add_text(out, "payload", payload);
 		return;
 	}
 	buf_add(out, ",\"payload\":");
@@ -203,75 +205,75 @@ void line_add_job(struct buf *out, int64_t run, const struct claimed *c, int64_t
 {
 	char token[TOKEN_SIZE];
 	token_of(c, worker, token);
-	begin(out, "job");
-	add_number(out, "run", run);
-	add_text(out, "queue", c->queue);
-	add_text(out, "key", c->key);
-	add_text(out, "kind", c->kind);
-	add_number(out, "epoch", c->epoch);
-	add_text(out, "token", token);
-	add_number(out, "attempt", c->attempt);
-	add_number(out, "max_attempts", c->max_attempts);
-	add_number(out, "timeout_ms", timeout_ms);
-	add_text(out, "step", c->step);
+	lines_begin(out, "job");
+	lines_add_number(out, "run", run);
+	lines_add_text(out, "queue", c->queue);
+	lines_add_text(out, "key", c->key);
+	lines_add_text(out, "kind", c->kind);
+	lines_add_number(out, "epoch", c->epoch);
+	lines_add_text(out, "token", token);
+	lines_add_number(out, "attempt", c->attempt);
+	lines_add_number(out, "max_attempts", c->max_attempts);
+	lines_add_number(out, "timeout_ms", timeout_ms);
+	lines_add_text(out, "step", c->step);
 	add_payload(out, c->payload);
-	end(out);
+	lines_end_object(out);
 }
 
 void line_add_ready(struct buf *out, const char *worker, int64_t concurrency)
 {
-	begin(out, "ready");
-	add_text(out, "version", DEFIB_VERSION);
-	add_text(out, "worker", worker);
-	add_number(out, "concurrency", concurrency);
-	end(out);
+	lines_begin(out, "ready");
+	lines_add_text(out, "version", DEFIB_VERSION);
+	lines_add_text(out, "worker", worker);
+	lines_add_number(out, "concurrency", concurrency);
+	lines_end_object(out);
 }
 
 void line_add_stop(struct buf *out, int64_t run, const char *because)
 {
-	begin(out, "stop");
-	add_number(out, "run", run);
-	add_text(out, "because", because);
-	end(out);
+	lines_begin(out, "stop");
+	lines_add_number(out, "run", run);
+	lines_add_text(out, "because", because);
+	lines_end_object(out);
 }
 
 void line_add_stuck(struct buf *out, int64_t run)
 {
-	begin(out, "stuck");
-	add_number(out, "run", run);
-	end(out);
+	lines_begin(out, "stuck");
+	lines_add_number(out, "run", run);
+	lines_end_object(out);
 }
 
 void line_add_refused(struct buf *out, const struct claimed *c)
 {
-	begin(out, "refused");
-	add_text(out, "queue", c->queue);
-	add_text(out, "key", c->key);
-	add_number(out, "epoch", c->epoch);
-	end(out);
+	lines_begin(out, "refused");
+	lines_add_text(out, "queue", c->queue);
+	lines_add_text(out, "key", c->key);
+	lines_add_number(out, "epoch", c->epoch);
+	lines_end_object(out);
 }
 
 void line_add_error(struct buf *out, int64_t line, const char *message)
 {
-	begin(out, "error");
-	add_number(out, "line", line);
-	add_text(out, "message", message);
-	end(out);
+	lines_begin(out, "error");
+	lines_add_number(out, "line", line);
+	lines_add_text(out, "message", message);
+	lines_end_object(out);
 }
 
 void line_add_word(struct buf *out, const char *is)
 {
-	begin(out, is);
-	end(out);
+	lines_begin(out, is);
+	lines_end_object(out);
 }
 
 void line_add_end(struct buf *out, int64_t settled, int64_t refused, int64_t spooled,
                   int64_t abandoned)
 {
-	begin(out, "end");
-	add_number(out, "settled", settled);
-	add_number(out, "refused", refused);
-	add_number(out, "spooled", spooled);
-	add_number(out, "abandoned", abandoned);
-	end(out);
+	lines_begin(out, "end");
+	lines_add_number(out, "settled", settled);
+	lines_add_number(out, "refused", refused);
+	lines_add_number(out, "spooled", spooled);
+	lines_add_number(out, "abandoned", abandoned);
+	lines_end_object(out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * oom_kills_test.c: files in the kernel's form.
  */
+#include "worker/oom_kills.h"
 #include "worker/run_child.h"
 
 #include "base/test.h"

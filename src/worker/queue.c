@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/queue.h"
 
-#include "ledger/events.h"
-#include "recover/browse.h"
 #include "store/dialect.h"
-
-#include <fcntl.h>
-#include <sys/inotify.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "worker/queue_statements.h"
+#include "worker/wake.h"
 
 /* What a batch needs: most jobs use only the tables' defaults, and cost no more than that. */
-enum batch { BATCH_PLAIN, BATCH_FULL, BATCH_UNIQUE };
+enum enqueue_shape { BATCH_PLAIN, BATCH_FULL, BATCH_UNIQUE };
 
-static enum batch batch_of(const struct enqueue *jobs, int n)
+static enum enqueue_shape batch_of(const struct enqueue *jobs, int n)
 {
-	enum batch is = BATCH_PLAIN;
+	enum enqueue_shape is = BATCH_PLAIN;
 	for (int i = 0; i < n; i++) {
 		if (jobs[i].unique_key)
 			return BATCH_UNIQUE;
@@ -36,7 +32,7 @@ static void relation_more(struct relation *r, const struct enqueue *j)
 	relation_text(r, j->tags);
 }
 
-static void jobs_relation(struct relation *r, enum store_engine engine, enum batch is,
+static void jobs_relation(struct relation *r, enum store_engine engine, enum enqueue_shape is,
                           const struct enqueue *jobs, int n)
 {
 	static const char *const plain[] = {"at",   "bigint",  "queue", "text", "kind",
@@ -66,7 +62,11 @@ static void jobs_relation(struct relation *r, enum store_engine engine, enum bat
 	"'id')::regclass)) AS id, g.* FROM ("
 #define TAGS "CASE WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END"
 
-/* Around the SELECT of the batch. */
+/*
+ * Around the SELECT of the batch. They also run in a transaction of the library's caller, by whose
+ * search path names are found: operators and functions take exactly these types, so that none that
+ * another role made fits better.
+ */
 static const struct {
 	const char *before, *after;
 } inserts[] = {
@@ -75,30 +75,31 @@ static const struct {
                      "u.id, u.queue, u.kind FROM u), d AS (INSERT INTO defib.job_data (job, "
                      "payload) SELECT u.id, u.payload FROM u WHERE u.payload IS NOT NULL) "
                      "SELECT u.at, u.id FROM u"},
-	[BATCH_FULL] = {DRAW_IDS,
-                    ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, "
-                    "run_at, priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, "
-                    "CASE WHEN u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, "
-                    "clock_timestamp() + u.delay_ms * interval '1 millisecond', u.priority, "
-                    "u.max_attempts, u.timeout_ms FROM u), d AS (INSERT INTO defib.job_data (job, "
-                    "payload, tags) SELECT u.id, u.payload, " TAGS " FROM u WHERE u.payload IS NOT "
-                    "NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u"},
+	[BATCH_FULL] =
+		{DRAW_IDS, ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, "
+                   "run_at, priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, "
+                   "CASE WHEN u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, "
+                   "clock_timestamp() + u.delay_ms::float8 * interval '1 millisecond', u.priority, "
+                   "u.max_attempts, u.timeout_ms FROM u), d AS (INSERT INTO defib.job_data (job, "
+                   "payload, tags) SELECT u.id, u.payload, " TAGS " FROM u WHERE u.payload IS NOT "
+                   "NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u"},
 	[BATCH_UNIQUE] = {"SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, "
                       "u.priority, u.max_attempts, u.timeout_ms, u.unique_key, " TAGS ") FROM (",
                       ") AS u ORDER BY u.at"},
 };
 
 /* `wake`: also wake the workers, in the same round trip. */
-static defib_err insert(struct store *s, bool wake, const char *sql,
-                        const struct store_param *params, int nparams, struct arena *a,
-                        struct store_rows *rows, struct failure *f)
+static defib_err queue_insert(struct store *s, bool wake, const char *sql,
+                              const struct store_param *params, int nparams, struct arena *a,
+                              struct store_rows *rows, struct failure *f)
 {
 	return wake ? store_exec_then(s, sql, params, nparams, wake_statement, a, rows, f)
 	            : store_exec(s, sql, params, nparams, a, rows, f);
 }
 
-static defib_err insert_batch(struct store *s, enum batch is, bool wake, const struct enqueue *jobs,
-                              int n, struct arena *a, int64_t *ids, struct failure *f)
+static defib_err queue_insert_batch(struct store *s, enum enqueue_shape is, bool wake,
+                                    const struct enqueue *jobs, int n, struct arena *a,
+                                    int64_t *ids, struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
@@ -109,7 +110,8 @@ static defib_err insert_batch(struct store *s, enum batch is, bool wake, const s
 	relation_select(&r, 1, &sql);
 	buf_add(&sql, inserts[is].after);
 	relation_params(&r, params);
-	defib_err err = insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
+	defib_err err =
+		queue_insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		ids[row_int(&rows, i, 0, 0)] = row_int(&rows, i, 1, 0);
 	return err;
@@ -125,8 +127,8 @@ static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j,
 		"defib.job_data (job, payload) SELECT u.id, $3::jsonb FROM u RETURNING job";
 	struct store_param params[] = {P_TEXT(j->queue), P_TEXT(j->kind), P_TEXT(j->payload)};
 	struct store_rows rows;
-	defib_err err =
-		insert(s, wake, j->payload ? with_payload : bare, params, j->payload ? 3 : 2, a, &rows, f);
+	defib_err err = queue_insert(s, wake, j->payload ? with_payload : bare, params,
+	                             j->payload ? 3 : 2, a, &rows, f);
 	if (!err && rows.nrows == 1)
 		*id = row_int(&rows, 0, 0, 0);
 	return err;
@@ -144,21 +146,43 @@ static defib_err need_ids(const struct enqueue *jobs, int n, const int64_t *ids,
 	return DEFIB_OK;
 }
 
+defib_err enqueue_check(const struct enqueue *job, struct failure *f)
+{
+	const struct {
+		const char *name;
+		int64_t value, least, most;
+	} limits[] = {
+		{"the priority", job->priority, PRIORITY_LEAST, PRIORITY_MOST},
+		{"the delay in milliseconds", job->delay_ms, 0, DELAY_MOST_MS},
+		{"the time limit in milliseconds", job->timeout_ms, 0, TIMEOUT_MOST_MS},
+		{"the number of attempts", job->max_attempts, 0, ATTEMPTS_MOST},
+	};
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		if (limits[i].value < limits[i].least || limits[i].value > limits[i].most)
+			return fail(f, DEFIB_USAGE, "%s of a job must be from %lld to %lld, not %lld",
+			            limits[i].name, (long long)limits[i].least, (long long)limits[i].most,
+			            (long long)limits[i].value);
+	return DEFIB_OK;
+}
+
 /* *woke: the workers were woken with it; NULL: do not wake them. */
-static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t *ids, bool *woke,
-                     struct failure *f)
+static defib_err queue_put(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
+                           bool *woke, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	/* One statement is a transaction by itself; BEGIN and COMMIT are two more round trips. */
-	enum batch is = batch_of(jobs, n);
+	enum enqueue_shape is = batch_of(jobs, n);
 	bool alone = store_dialect(s)->has_functions && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
 	bool wake = woke && alone;
 	memset(ids, 0, (size_t)n * sizeof *ids);
+	for (int i = 0; i < n; i++)
+		if (enqueue_check(&jobs[i], f))
+			return DEFIB_USAGE;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && store_dialect(s)->has_functions)
 		err = is == BATCH_PLAIN && n == 1 ? insert_one(s, wake, jobs, &a, ids, f)
-		                                  : insert_batch(s, is, wake, jobs, n, &a, ids, f);
+		                                  : queue_insert_batch(s, is, wake, jobs, n, &a, ids, f);
 	for (int i = 0; !err && !store_dialect(s)->has_functions && i < n; i++)
 		err = queue_statements_enqueue(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
@@ -173,14 +197,14 @@ static defib_err put(struct store *s, const struct enqueue *jobs, int n, int64_t
 defib_err enqueue_jobs(struct store *s, const struct enqueue *jobs, int n, int64_t *ids,
                        struct failure *f)
 {
-	return put(s, jobs, n, ids, NULL, f);
+	return queue_put(s, jobs, n, ids, NULL, f);
 }
 
 defib_err enqueue_and_wake(struct store *s, const char *url, const struct enqueue *jobs, int n,
                            int64_t *ids, struct failure *f)
 {
 	bool woke = false;
-	defib_err err = put(s, jobs, n, ids, &woke, f);
+	defib_err err = queue_put(s, jobs, n, ids, &woke, f);
 	if (!err && !woke)
 		wake_send(s, url);
 	return err;
@@ -199,169 +223,4 @@ defib_err cancel_job(struct store *s, int64_t id, char state[16], struct failure
 	if (own)
 		err = store_end(s, err, f);
 	return err;
-}
-
-/* ---- cancel, by an operator ---- */
-
-static const char *state_json(const char *state, bool with_end, struct arena *a)
-{
-	AUTO_BUF out = BUF_INIT;
-	buf_add(&out, "{\"state\":");
-	buf_add_json(&out, state);
-	buf_add(&out, with_end ? ",\"finished_at\":null}" : "}");
-	return arena_strdup(a, buf_text(&out));
-}
-
-/* Its current state; NULL: there is no such job. */
-static defib_err state_of(const struct queue_cancel *q, const char *job, struct arena *a,
-                          const char **state, struct failure *f)
-{
-	const struct browse o = {.jobs = &job, .njobs = 1, .limit = 1};
-	struct browsed *row;
-	bool more;
-	int n = 0;
-	defib_err err = browse_jobs(q->session->store, &q->bound->sql, &q->bound->ledger, &o, a, &row,
-	                            &n, &more, f);
-	*state = !err && n ? row->state : NULL;
-	return err;
-}
-
-/* In one transaction with its ledger entry, which is the last statement. */
-static defib_err write_cancel(const struct queue_cancel *q, int64_t id, struct arena *a,
-                              struct candidate *c, struct failure *f)
-{
-	const struct ledger_context ctx = {BUILTIN_NAME, q->batch, q->actor};
-	struct store *s = q->session->store;
-	char state[16];
-	defib_err err = store_begin(s, TX_WRITE, f);
-	if (err)
-		return err;
-	err = cancel_job(s, id, state, f);
-	c->outcome = state[0] ? OUTCOME_RECOVERED : OUTCOME_CHANGED;
-	c->after = state_json(state, false, a);
-	if (!err && state[0] && q->bound->ledger.ready) {
-		const struct ledger_entry entry = {.job = c->facts.job,
-		                                   .event = act_event(ACT_CANCEL),
-		                                   .rule = RULE_BY_HAND,
-		                                   .reason = q->reason ? q->reason : "by hand",
-		                                   .before = c->before,
-		                                   .after = c->after};
-		err = ledger_append(s, &ctx, &entry, 1, a, f);
-	}
-	return store_end(s, err, f);
-}
-
-defib_err queue_cancel(const struct queue_cancel *q, const char *job, struct arena *a,
-                       struct candidate *out, struct failure *f)
-{
-	static const char *const open[] = {"scheduled", "queued", "running", "held", NULL};
-	const char *state = NULL;
-	int64_t id;
-	*out =
-		(struct candidate){.facts = {.job = job}, .does = ACT_CANCEL, .outcome = OUTCOME_MISSING};
-	if (!int_parse(job, &id))
-		return DEFIB_OK;
-	defib_err err = state_of(q, job, a, &state, f);
-	if (err || !state)
-		return err;
-	out->before = state_json(state, true, a);
-	if (word_index(open, state) < 0) {
-		out->outcome = OUTCOME_REFUSED;
-		out->refusal = arena_printf(a, "it is %s already", state);
-		return DEFIB_OK;
-	}
-	out->outcome = OUTCOME_LEFT;
-	return q->dry_run ? DEFIB_OK : write_cancel(q, id, a, out, f);
-}
-
-/* ---- waking workers ---- */
-
-const char wake_statement[] = "SELECT pg_notify('defib', '')";
-
-struct wake {
-	int inotify; /* -1: the server notifies */
-};
-
-/* The file beside a database that is a file; false: it has a server. */
-static bool wake_path(const char *url, struct buf *out)
-{
-	enum store_engine engine;
-	struct failure ignored = {0};
-	if (!store_engine_of(url, &engine, &ignored) || !dialect_of(engine)->is_file)
-		return false;
-	const char *path = strchr(url, ':') + 1;
-	if (text_starts(path, "//"))
-		path += 2;
-	buf_addf(out, "%s.defib-wake", path);
-	return true;
-}
-
-void wake_send(struct store *s, const char *url)
-{
-	AUTO_BUF path = BUF_INIT;
-	if (wake_path(url, &path)) {
-		int fd = open(buf_text(&path), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-		if (fd >= 0) {
-			(void)futimens(fd, NULL);
-			close(fd);
-		}
-	} else {
-		AUTO_ARENA a = ARENA_INIT;
-		struct failure ignored = {0};
-		(void)!store_exec(s, wake_statement, NULL, 0, &a, NULL, &ignored);
-	}
-}
-
-struct wake *wake_open(const char *url)
-{
-	struct wake *w = mem_alloc(sizeof *w);
-	AUTO_BUF path = BUF_INIT;
-	w->inotify = -1;
-	if (wake_path(url, &path)) {
-		int fd = open(buf_text(&path), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-		if (fd >= 0)
-			close(fd);
-		w->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-		if (w->inotify >= 0 && inotify_add_watch(w->inotify, buf_text(&path), IN_ATTRIB) < 0) {
-			close(w->inotify);
-			w->inotify = -1;
-		}
-	}
-	return w;
-}
-
-void wake_close(struct wake *w)
-{
-	if (!w)
-		return;
-	if (w->inotify >= 0)
-		close(w->inotify);
-	free(w);
-}
-
-void wake_listen(struct wake *w, struct store *s)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct failure ignored = {0};
-	(void)w;
-	if (store_can_notify(s))
-		(void)!store_exec(s, "LISTEN defib", NULL, 0, &a, NULL, &ignored);
-}
-
-int wake_fd(struct wake *w, struct store *s)
-{
-	if (w->inotify >= 0)
-		return w->inotify;
-	return s ? store_fd(s) : -1;
-}
-
-bool wake_taken(struct wake *w, struct store *s)
-{
-	char events[1024] __attribute__((aligned(8)));
-	bool any = false;
-	if (w->inotify < 0)
-		return s && store_notified(s);
-	while (read(w->inotify, events, sizeof events) > 0)
-		any = true;
-	return any;
 }

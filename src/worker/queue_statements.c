@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* queue_statements.c: see queue.h. */
+
+#include "worker/queue_statements.h"
+
 #include "worker/queue.h"
 
 #include "embedded.h"
@@ -22,12 +25,12 @@
 /* clang-format on */
 
 /* Each is a statement, NULL if the engine has none, and its number of parameters. */
-struct statement {
+struct queue_statement {
 	const char *sql;
 	int nparams;
 };
 struct statements {
-#define X(name) struct statement name;
+#define X(name) struct queue_statement name;
 	STATEMENTS(X)
 #undef X
 };
@@ -43,47 +46,38 @@ static int nparams_of(const char *sql, char mark)
 	return (int)most;
 }
 
-/* The statement after the line "-- @name", up to its ';', translated. */
-static struct statement statement_of(const char *script, const char *name, const struct dialect *d)
+/* The part `name` of sql/ENGINE_turn.sql, translated. */
+static struct queue_statement statement_of(const char *name, const struct dialect *d)
 {
-	AUTO_BUF text = BUF_INIT;
 	struct buf sql = BUF_INIT;
-	char mark[64];
-	int len = snprintf(mark, sizeof mark, "\n-- @%s", name);
-	const char *at = strstr(script, mark);
-	while (at && at[len] != '\n' && at[len] != ':')
-		at = strstr(at + 1, mark);
-	if (!at)
-		return (struct statement){0};
-	at = strchr(at + 1, '\n') + 1;
-	buf_addn(&text, at, (size_t)(strstr(at, ";\n") - at));
-	dialect_add(d, &sql, buf_text(&text));
+	char part[64];
+	snprintf(part, sizeof part, "sql/%s_turn.sql@%s", d->name, name);
+	const char *text = embedded_text(part);
+	if (!text)
+		return (struct queue_statement){0};
+	dialect_add(d, &sql, text);
 	int n = nparams_of(buf_text(&sql), d->mark);
-	return (struct statement){buf_detach(&sql), n};
+	return (struct queue_statement){buf_detach(&sql), n};
 }
 
 /* Read once per process and engine, and never freed: sessions identify a statement by its text. */
 static const struct statements *statements(const struct store *s)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct known {
+	static struct known_statements {
 		struct statements all;
 		const struct dialect *of;
-		struct known *next;
+		struct known_statements *next;
 	} * first;
 	const struct dialect *d = store_dialect(s);
 	pthread_mutex_lock(&lock);
-	struct known *k = first;
+	struct known_statements *k = first;
 	while (k && k->of != d)
 		k = k->next;
 	if (!k) {
-		char name[64];
-		snprintf(name, sizeof name, "sql/%s_turn.sql", d->name);
-		const char *script = embedded_text(name);
-		assert(script != NULL);
 		k = mem_alloc(sizeof *k);
-		*k = (struct known){.of = d, .next = first};
-#define X(statement) k->all.statement = statement_of(script, #statement, d);
+		*k = (struct known_statements){.of = d, .next = first};
+#define X(statement) k->all.statement = statement_of(#statement, d);
 		STATEMENTS(X)
 #undef X
 		first = k;
@@ -92,8 +86,9 @@ static const struct statements *statements(const struct store *s)
 	return &k->all;
 }
 
-static defib_err run(struct store *s, const struct statement *st, const struct store_param *params,
-                     struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err queue_statements_run(struct store *s, const struct queue_statement *st,
+                                      const struct store_param *params, struct arena *a,
+                                      struct store_rows *rows, struct failure *f)
 {
 	assert(st->sql != NULL);
 	return store_exec(s, st->sql, params, st->nparams, a, rows, f);
@@ -101,7 +96,8 @@ static defib_err run(struct store *s, const struct statement *st, const struct s
 
 /* ---- claim ---- */
 
-static defib_err must_live(struct store *s, int64_t worker, struct arena *a, struct failure *f)
+static defib_err queue_statements_must_live(struct store *s, int64_t worker, struct arena *a,
+                                            struct failure *f)
 {
 	struct store_param param = P_INT(worker);
 	struct store_rows rows;
@@ -120,15 +116,16 @@ defib_err queue_statements_claim(struct store *s, const char *queue, const char 
 	struct store_param look[] = {P_TEXT(queue), P_TEXT(kinds)};
 	struct store_param params[] = {P_INT(worker), P_TEXT(queue), P_INT(n), P_TEXT(kinds)};
 	bool own = !s->in_tx;
-	defib_err err = own ? run(s, &statements(s)->look, look, a, rows, f) : DEFIB_OK;
+	defib_err err =
+		own ? queue_statements_run(s, &statements(s)->look, look, a, rows, f) : DEFIB_OK;
 	if (err || (own && rows->nrows == 0))
 		return err;
 	err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (err)
 		return err;
-	err = must_live(s, worker, a, f);
+	err = queue_statements_must_live(s, worker, a, f);
 	if (!err)
-		err = run(s, &statements(s)->claim, params, a, rows, f);
+		err = queue_statements_run(s, &statements(s)->claim, params, a, rows, f);
 	if (own)
 		err = store_end(s, err, f);
 	return err;
@@ -140,7 +137,7 @@ static defib_err settle_by_rule(struct store *s, const struct settlement *e,
                                 struct store_param params[11], struct arena *a,
                                 struct store_rows *rows, struct failure *f)
 {
-	defib_err err = run(s, &statements(s)->settle_facts, params, a, rows, f);
+	defib_err err = queue_statements_run(s, &statements(s)->settle_facts, params, a, rows, f);
 	if (err || rows->nrows == 0)
 		return err;
 	const struct settle_facts facts = {
@@ -158,7 +155,7 @@ static defib_err settle_by_rule(struct store *s, const struct settlement *e,
 	params[8] = P_INT(r.kept);
 	params[9] = r.wait_ms >= 0 ? P_INT(r.wait_ms) : P_TEXT(NULL);
 	params[10] = P_TEXT(r.cause);
-	return run(s, &statements(s)->settle_other, params, a, rows, f);
+	return queue_statements_run(s, &statements(s)->settle_other, params, a, rows, f);
 }
 
 static defib_err settle_one(struct store *s, int64_t worker, struct settlement *e, struct arena *a,
@@ -168,17 +165,18 @@ static defib_err settle_one(struct store *s, int64_t worker, struct settlement *
 	                                 P_TEXT(e->error)};
 	struct store_param result[] = {P_TEXT(e->key), P_TEXT(e->result)};
 	struct store_rows rows;
-	defib_err err = e->as == SETTLE_DONE ? run(s, &statements(s)->settle_done, params, a, &rows, f)
-	                                     : settle_by_rule(s, e, params, a, &rows, f);
+	defib_err err = e->as == SETTLE_DONE
+	                    ? queue_statements_run(s, &statements(s)->settle_done, params, a, &rows, f)
+	                    : settle_by_rule(s, e, params, a, &rows, f);
 	e->accepted = !err && rows.affected > 0;
 	if (e->accepted && e->result)
-		err = run(s, &statements(s)->keep_result, result, a, NULL, f);
+		err = queue_statements_run(s, &statements(s)->keep_result, result, a, NULL, f);
 	return err;
 }
 
 /* ---- the end of a step ---- */
 
-struct ending {
+struct queue_ending {
 	struct store *s;
 	struct arena *a;
 	int64_t worker;
@@ -188,7 +186,7 @@ struct ending {
 	enum step_after after;
 };
 
-static defib_err run_step(const struct ending *e, const struct statement *st,
+static defib_err run_step(const struct queue_ending *e, const struct queue_statement *st,
                           struct store_rows *rows, struct failure *f)
 {
 	const struct settlement *g = e->given;
@@ -208,10 +206,10 @@ static defib_err run_step(const struct ending *e, const struct statement *st,
 		P_INT(g->step.side == STEP_SIDE_UNDO),
 		P_INT(e->attempts),
 	};
-	return run(e->s, st, params, e->a, rows, f);
+	return queue_statements_run(e->s, st, params, e->a, rows, f);
 }
 
-static defib_err decide_step(struct ending *e, bool *ours, struct failure *f)
+static defib_err decide_step(struct queue_ending *e, bool *ours, struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = run_step(e, &statements(e->s)->step_facts, &rows, f);
@@ -234,7 +232,7 @@ static defib_err decide_step(struct ending *e, bool *ours, struct failure *f)
 }
 
 /* An attempt that the step's own record will not describe. */
-static defib_err record_attempt(const struct ending *e, bool moves_on, struct failure *f)
+static defib_err record_attempt(const struct queue_ending *e, bool moves_on, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	if (e->undoing && (moves_on || e->after == AFTER_RETRY))
@@ -245,7 +243,7 @@ static defib_err record_attempt(const struct ending *e, bool moves_on, struct fa
 	return err ? err : run_step(e, &statements(e->s)->drop_attempts, NULL, f);
 }
 
-static defib_err record(const struct ending *e, struct failure *f)
+static defib_err queue_statements_record(const struct queue_ending *e, struct failure *f)
 {
 	bool moves_on = e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK;
 	defib_err err = record_attempt(e, moves_on, f);
@@ -262,7 +260,7 @@ static defib_err record(const struct ending *e, struct failure *f)
 	return err;
 }
 
-static defib_err note(const struct ending *e, struct failure *f)
+static defib_err queue_statements_note(const struct queue_ending *e, struct failure *f)
 {
 	bool undone = e->undoing && (e->after == AFTER_NEXT || e->after == AFTER_ROLLED_BACK);
 	defib_err err = DEFIB_OK;
@@ -277,7 +275,7 @@ static defib_err note(const struct ending *e, struct failure *f)
 	           : seal_added(e->s, e->a, f);
 }
 
-static defib_err look_repeated(struct ending *e, struct failure *f)
+static defib_err look_repeated(struct queue_ending *e, struct failure *f)
 {
 	struct store_rows rows;
 	defib_err err = run_step(e, &statements(e->s)->repeated_step, &rows, f);
@@ -286,7 +284,7 @@ static defib_err look_repeated(struct ending *e, struct failure *f)
 	return err;
 }
 
-static defib_err settle_step(struct ending *e, struct failure *f)
+static defib_err settle_step(struct queue_ending *e, struct failure *f)
 {
 	bool ours;
 	defib_err err = decide_step(e, &ours, f);
@@ -295,11 +293,11 @@ static defib_err settle_step(struct ending *e, struct failure *f)
 	if (!ours)
 		return look_repeated(e, f);
 	assert(e->undoing == (e->given->step.side == STEP_SIDE_UNDO));
-	err = record(e, f);
+	err = queue_statements_record(e, f);
 	if (!err)
 		err = run_step(e, &statements(e->s)->move_job, NULL, f);
 	if (!err)
-		err = note(e, f);
+		err = queue_statements_note(e, f);
 	e->given->accepted = !err;
 	return err;
 }
@@ -309,7 +307,7 @@ static defib_err settle_steps(struct store *s, int64_t worker, struct settlement
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < n && !err; i++) {
-		struct ending e = {.s = s, .a = a, .worker = worker, .given = &all[i]};
+		struct queue_ending e = {.s = s, .a = a, .worker = worker, .given = &all[i]};
 		if (all[i].step.side != STEP_SIDE_NONE)
 			err = settle_step(&e, f);
 	}
@@ -327,12 +325,12 @@ static defib_err look_again(struct store *s, int64_t worker, struct settlement *
 	struct store_param note[] = {P_TEXT(e->key), P_INT(e->epoch), P_INT(worker),
 	                             P_TEXT(settle_names[e->as])};
 	struct store_rows rows;
-	defib_err err = run(s, &statements(s)->repeated, was, a, &rows, f);
+	defib_err err = queue_statements_run(s, &statements(s)->repeated, was, a, &rows, f);
 	e->accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
 	if (err || e->accepted || e->as == SETTLE_RELEASED || e->as == SETTLE_STOPPED)
 		return err;
 	*late = true;
-	return run(s, &statements(s)->note_late, note, a, NULL, f);
+	return queue_statements_run(s, &statements(s)->note_late, note, a, NULL, f);
 }
 
 defib_err queue_statements_settle(struct store *s, int64_t worker, struct settlement *all, int n,
@@ -359,7 +357,7 @@ static defib_err insert_data(struct store *s, int64_t id, const struct enqueue *
 	struct store_param params[] = {P_INT(id), P_TEXT(j->payload), P_TEXT(j->tags)};
 	if (!j->payload && !j->tags)
 		return DEFIB_OK;
-	return run(s, &statements(s)->enqueue_data, params, a, NULL, f);
+	return queue_statements_run(s, &statements(s)->enqueue_data, params, a, NULL, f);
 }
 
 defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, struct arena *a,
@@ -376,14 +374,14 @@ defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, str
 		j->timeout_ms ? P_INT(j->timeout_ms) : P_TEXT(NULL),
 		P_TEXT(j->unique_key),
 	};
-	defib_err err = run(s, &statements(s)->enqueue, params, a, &rows, f);
+	defib_err err = queue_statements_run(s, &statements(s)->enqueue, params, a, &rows, f);
 	if (!err && rows.nrows == 1) {
 		*id = row_int(&rows, 0, 0, 0);
 		return insert_data(s, *id, j, a, f);
 	}
 	struct store_param unique[] = {P_TEXT(j->queue), P_TEXT(j->unique_key)};
 	if (!err)
-		err = run(s, &statements(s)->same_unique_key, unique, a, &rows, f);
+		err = queue_statements_run(s, &statements(s)->same_unique_key, unique, a, &rows, f);
 	if (!err)
 		*id = rows.nrows ? row_int(&rows, 0, 0, 0) : 0;
 	return err;
@@ -394,7 +392,7 @@ defib_err queue_statements_enqueue(struct store *s, const struct enqueue *j, str
 defib_err queue_statements_cancel(struct store *s, int64_t id, struct arena *a,
                                   struct store_rows *rows, struct failure *f)
 {
-	return run(s, &statements(s)->cancel, &P_INT(id), a, rows, f);
+	return queue_statements_run(s, &statements(s)->cancel, &P_INT(id), a, rows, f);
 }
 
 defib_err queue_statements_progress(struct store *s, int64_t worker, const char *key, int64_t epoch,
@@ -405,7 +403,7 @@ defib_err queue_statements_progress(struct store *s, int64_t worker, const char 
 	struct store_param params[] = {P_INT(worker), P_TEXT(key), P_INT(epoch), P_TEXT(step),
 	                               P_TEXT(text)};
 	struct store_rows rows;
-	defib_err err = run(s, &statements(s)->progress, params, &a, &rows, f);
+	defib_err err = queue_statements_run(s, &statements(s)->progress, params, &a, &rows, f);
 	*accepted = !err && rows.nrows > 0 && row_bool(&rows, 0, 0);
 	return err;
 }
@@ -416,9 +414,10 @@ defib_err queue_statements_promote(struct store *s, int64_t most, struct failure
 	const struct statements *all = statements(s);
 	struct store_param param = P_INT(most);
 	struct store_rows rows = {0};
-	defib_err err =
-		all->promote_look.sql ? run(s, &all->promote_look, NULL, &a, &rows, f) : DEFIB_OK;
+	defib_err err = all->promote_look.sql
+	                    ? queue_statements_run(s, &all->promote_look, NULL, &a, &rows, f)
+	                    : DEFIB_OK;
 	if (err || (all->promote_look.sql && rows.nrows == 0))
 		return err;
-	return run(s, &all->promote, &param, &a, NULL, f);
+	return queue_statements_run(s, &all->promote, &param, &a, NULL, f);
 }

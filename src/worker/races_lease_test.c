@@ -13,6 +13,7 @@
 #include "life/registry.h"
 #include "recover/races_test.h"
 #include "worker/source.h"
+#include "worker/source_table.h"
 
 enum sort { CLAIMABLE, SILENT, DEAD, SORTS };
 

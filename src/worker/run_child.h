@@ -16,9 +16,6 @@
 
 #include <sys/types.h>
 
-#define CHILD_RESULT_MAX (1024 * 1024)
-#define CHILD_STDERR_TAIL 4096
-
 /* Exit codes with a meaning beyond success or failure. */
 enum child_exit_code {
 	CHILD_EXIT_DONE = 0,
@@ -47,6 +44,7 @@ struct child_options {
 	 */
 	const char *const *pass; /* as in a configuration: NAME or NAME=value */
 	char *const *env;        /* facts of the job, "NAME=value" */
+	const char *job;         /* its key, for the log; may be NULL */
 	const char *payload;     /* stdin; may be NULL */
 	size_t payload_len;
 	int64_t timeout_ms;    /* 0: none */
@@ -94,19 +92,5 @@ pid_t child_pid(const struct child *c);
 int child_signal(const struct child *c); /* that ended it; 0: none */
 /* Frees it; if it still runs, kills and reaps the group first. */
 void child_free(struct child *c);
-
-/* ---- out-of-memory kills ---- */
-
-/*
- * How often the kernel's out-of-memory killer struck where our children run: in our control group,
- * or on the whole machine if that cannot be read. A rise during a child's life explains a SIGKILL.
- */
-
-/* -1: not known. */
-int64_t oom_kills(void);
-/* The same, at most one second old: reading it costs as much as starting a child. */
-int64_t oom_kills_lately(int64_t now_ms);
-/* The number on the line "oom_kill N" of such a file (memory.events, vmstat); -1: none. */
-int64_t oom_kills_in(const char *path);
 
 #endif

@@ -6,11 +6,25 @@
 
 #include "base/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static bool watches_nothing_more; /* as a kernel without memory */
+
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	if (watches_nothing_more && op == EPOLL_CTL_ADD) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+}
 
 static defib_err start(const char *program)
 {
@@ -98,12 +112,33 @@ static void a_program_that_is_not_there_is_not(void **state)
 	assert_int_equal(apart(with_all), DEFIB_OK);
 }
 
+static void a_child_whose_output_cannot_be_watched_is_looked_at_often(void **state)
+{
+	static const int64_t timeouts_ms[] = {0, 5000};
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char *argv[] = {"/bin/sleep", "3600", NULL};
+		struct child_options o = {.argv = argv, .timeout_ms = timeouts_ms[i]};
+		struct child *child;
+		int64_t wait_ms;
+		assert_int_equal(child_start(&o, 0, &child, NULL), DEFIB_OK);
+		watches_nothing_more = true;
+		assert_int_equal(child_step(child, 0, &wait_ms), CHILD_RUNNING);
+		assert_in_range(wait_ms, 1, 1000);
+		watches_nothing_more = false;
+		assert_int_equal(child_step(child, 0, &wait_ms), CHILD_RUNNING);
+		assert_int_equal(wait_ms, timeouts_ms[i] ? timeouts_ms[i] : -1);
+		child_free(child);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(too_few_descriptors_are_the_host_s_lack),
 		cmocka_unit_test(no_process_left_is_the_host_s_lack),
 		cmocka_unit_test(a_program_that_is_not_there_is_not),
+		cmocka_unit_test(a_child_whose_output_cannot_be_watched_is_looked_at_often),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

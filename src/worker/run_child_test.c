@@ -2,9 +2,11 @@
  * run_child_test.c: real programs, mostly shells. Time limits are tested by passing a later time,
  * so nothing waits for a clock; other waits use the descriptor.
  */
+#include "worker/child_output.h"
 #include "worker/run_child.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/test.h"
 
@@ -15,6 +17,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +91,27 @@ static const char *result(void)
 }
 
 /* ---- ends ---- */
+
+/* Whatever another read has left in errno. */
+static bool wakes(void)
+{
+	struct pollfd p = {.fd = child_fd(child), .events = POLLIN};
+	int64_t wait_ms;
+	errno = EAGAIN;
+	assert_int_equal(child_step(child, 0, &wait_ms), CHILD_RUNNING);
+	return poll(&p, 1, 0) != 0;
+}
+
+static void a_child_that_closes_its_output_and_runs_on_wakes_nobody(void **state)
+{
+	char done[] = "/tmp/defib-child-XXXXXX", script[128];
+	(void)state;
+	close(mkstemp(done));
+	snprintf(script, sizeof script, "exec >&- 2>&- 3>&-; rm %s; exec sleep 3600", done);
+	start(script, (struct child_options){0});
+	EVENTUALLY(access(done, F_OK) != 0);
+	EVENTUALLY(!wakes());
+}
 
 static void exit_0_is_done_and_brings_the_result(void **state)
 {
@@ -288,10 +312,26 @@ static void a_worker_without_standard_descriptors_can_start_children(void **stat
 
 /* ---- output ---- */
 
-static void what_it_prints_goes_to_our_stderr(void **state)
+static char printed[512];
+
+static void keep_line(void *ctx, const char *level, const char *line)
+{
+	size_t used = strlen(printed);
+	(void)ctx, (void)level;
+	snprintf(printed + used, sizeof printed - used, "%s\n", strstr(line, "line="));
+}
+
+static void each_line_that_it_prints_is_an_event_of_the_log(void **state)
 {
 	(void)state;
-	assert_int_equal(run("test /proc/self/fd/1 -ef /proc/$PPID/fd/2"), CHILD_DONE);
+	printed[0] = '\0';
+	log_divert(keep_line, NULL);
+	enum child_end end =
+		run("echo one; echo; printf 'two\\033[1m\\nts=1 level=critical msg=forged\\nrest'");
+	log_divert(NULL, NULL);
+	assert_int_equal(end, CHILD_DONE);
+	assert_string_equal(printed, "line=one\nline=\"two\xef\xbf\xbd[1m\"\n"
+	                             "line=\"ts=1 level=critical msg=forged\"\nline=rest\n");
 }
 
 static void progress_is_seen_while_it_runs(void **state)
@@ -519,6 +559,34 @@ static void a_thousand_children_leave_nothing_behind(void **state)
 	assert_true(no_child_is_left());
 }
 
+/* Each number of free descriptors that is too small: none but its own are closed. */
+static void a_child_without_descriptors_closes_none_of_ours(void **state)
+{
+	(void)state;
+	struct rlimit before, few;
+	int open = open_descriptors();
+	defib_err err = DEFIB_IO;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	int next = dup(0); /* all below it are taken */
+	close(next);
+	for (int spare = 0; err; spare++) {
+		struct child *c = NULL;
+		char *argv[] = {"true", NULL};
+		few.rlim_cur = (rlim_t)(next + spare);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		err = child_start(&(struct child_options){.argv = argv}, 0, &c, &failure);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		if (err && err != DEFIB_IO)
+			fail_msg("%d free: %s", spare, failure.what);
+		if (!err)
+			assert_int_equal(finish_at(c, 0), CHILD_DONE);
+		child_free(c);
+		assert_int_equal(open_descriptors(), open);
+		assert_true(spare < 32);
+	}
+}
+
 static void *run_fifty(void *failed)
 {
 	for (int i = 0; i < 50; i++) {
@@ -554,6 +622,7 @@ static void threads_can_run_children_side_by_side(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_child_that_closes_its_output_and_runs_on_wakes_nobody),
 		TEST(exit_0_is_done_and_brings_the_result),
 		TEST(some_exit_codes_say_more_than_failure),
 		TEST(another_code_is_a_failure_with_the_last_line_of_stderr),
@@ -571,7 +640,7 @@ int main(void)
 		TEST(a_child_starts_with_default_signals),
 		TEST(a_start_leaves_our_own_signals_as_they_were),
 		TEST(a_worker_without_standard_descriptors_can_start_children),
-		TEST(what_it_prints_goes_to_our_stderr),
+		TEST(each_line_that_it_prints_is_an_event_of_the_log),
 		TEST(progress_is_seen_while_it_runs),
 		TEST(a_result_of_the_full_size_is_taken),
 		TEST(a_result_that_is_too_long_is_an_error),
@@ -588,6 +657,7 @@ int main(void)
 		TEST(a_missing_interpreter_is_told_apart),
 		TEST(a_program_is_found_in_the_path_of_the_job),
 		TEST(a_process_that_ignores_its_children_is_refused),
+		TEST(a_child_without_descriptors_closes_none_of_ours),
 		TEST(a_thousand_children_leave_nothing_behind),
 		TEST(threads_can_run_children_side_by_side),
 	};

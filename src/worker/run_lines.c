@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_lines.c: jobs that a program beside the worker runs (`defib work --lines`); see
- * worker_inside.h. The caller's thread reads and handles lines; the turn thread adds jobs. Nothing
+ * worker_state.h. The caller's thread reads and handles lines; the turn thread adds jobs. Nothing
  * here waits for the client: what it does not read is kept, and while much is kept, nothing more is
  * read from it.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/run_lines.h"
 
 #include "base/log.h"
 #include "worker/lines.h"
+#include "worker/token.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -71,7 +74,7 @@ static bool watch_fd(struct lines *l, int fd, uint32_t *now, uint32_t events)
 }
 
 /* With the lock held. */
-static void flush(struct lines *l)
+static void client_flush(struct lines *l)
 {
 	while (l->sent < l->out.len && !l->broken) {
 		ssize_t n = write(l->options.out, l->out.data + l->sent, l->out.len - l->sent);
@@ -102,7 +105,7 @@ static size_t unread(struct lines *l)
 	return n;
 }
 
-static void answer(struct lines *l, const char *message)
+static void client_answer(struct lines *l, const char *message)
 {
 	log_event(LOG_WARN, "a line of the program beside this worker was not accepted",
 	          LOG_INT("line", l->nlines), LOG_STR("because", message));
@@ -119,7 +122,7 @@ static int64_t run_of(const struct lines *l, const struct given *g)
 }
 
 /* With the lock held; NULL: this run has ended or never existed. */
-static struct given *find(struct lines *l, int64_t run)
+static struct given *client_find(struct lines *l, int64_t run)
 {
 	int64_t at = run % PLACES_MAX;
 	if (at >= l->n || !l->all[at].job || l->all[at].uses != run / PLACES_MAX)
@@ -182,7 +185,7 @@ void lines_go(struct lines *l)
 {
 	pthread_mutex_lock(&l->lock);
 	if (l->out_events == 0 && l->out.len > 0)
-		flush(l);
+		client_flush(l);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -265,14 +268,14 @@ static struct job *hear_run(struct lines *l, struct given *g, const struct line_
 	return j;
 }
 
-static void hear(struct lines *l, const char *line, size_t n)
+static void client_line(struct lines *l, const char *line, size_t n)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct line_said said;
 	l->nlines++;
 	if (line_read(line, n, &a, &said, &f)) {
-		answer(l, f.what);
+		client_answer(l, f.what);
 		return;
 	}
 	if (said.what == LINE_STOP)
@@ -280,7 +283,7 @@ static void hear(struct lines *l, const char *line, size_t n)
 	if (said.what == LINE_STOP || said.what == LINE_PONG)
 		return;
 	pthread_mutex_lock(&l->lock);
-	struct given *g = find(l, said.run);
+	struct given *g = client_find(l, said.run);
 	struct job *ended = g ? hear_run(l, g, &said) : NULL;
 	pthread_mutex_unlock(&l->lock);
 	if (ended) {
@@ -288,7 +291,7 @@ static void hear(struct lines *l, const char *line, size_t n)
 	} else if (!g) {
 		char text[96];
 		snprintf(text, sizeof text, "run %lld has ended or never existed", (long long)said.run);
-		answer(l, text);
+		client_answer(l, text);
 	}
 }
 
@@ -296,12 +299,8 @@ static void too_long(struct lines *l)
 {
 	char text[64];
 	snprintf(text, sizeof text, "a line of more than %d bytes", LINE_MAX_LEN);
-	if (!l->skipping) {
-		l->nlines++;
-		answer(l, text);
-	}
-	l->skipping = true;
-	buf_clear(&l->in);
+	l->nlines++;
+	client_answer(l, text);
 }
 
 static void hear_all(struct lines *l)
@@ -314,15 +313,19 @@ static void hear_all(struct lines *l)
 		if (!l->skipping && n > LINE_MAX_LEN)
 			too_long(l);
 		else if (!l->skipping && n > 0)
-			hear(l, at, n);
+			client_line(l, at, n);
 		l->skipping = false;
 		at = newline + 1;
 	}
 	size_t rest = (size_t)(end - at);
 	memmove(l->in.data, at, rest);
 	buf_cut(&l->in, rest);
-	if (rest > LINE_MAX_LEN)
+	if (rest <= LINE_MAX_LEN)
+		return;
+	if (!l->skipping)
 		too_long(l);
+	l->skipping = true;
+	buf_clear(&l->in);
 }
 
 static void gone(struct lines *l, int64_t now_ms, const char *why)
@@ -362,7 +365,7 @@ void lines_step(struct lines *l, int64_t now_ms)
 	if (l->in_events)
 		listen_to(l, now_ms);
 	pthread_mutex_lock(&l->lock);
-	flush(l);
+	client_flush(l);
 	bool broken = l->broken;
 	pthread_mutex_unlock(&l->lock);
 	if (broken)
@@ -386,7 +389,7 @@ static const char *why_stop(const struct lines *l, const struct given *g)
 }
 
 /* One job: ask the client to stop it, report it; returns when it must be checked next. */
-static int64_t look_at(struct lines *l, struct given *g, int64_t now_ms)
+static int64_t client_look_at(struct lines *l, struct given *g, int64_t now_ms)
 {
 	if (g->limit_ms > 0 && now_ms - g->began_ms >= g->limit_ms)
 		g->timed_out = true;
@@ -442,7 +445,7 @@ int64_t lines_look(struct lines *l, int64_t now_ms, bool stop_asked, bool stoppi
 	if (stop_asked || now_ms >= l->due_ms) {
 		l->due_ms = INT64_MAX;
 		for (int i = 0; i < l->n; i++) {
-			int64_t due = l->all[i].job ? look_at(l, &l->all[i], now_ms) : INT64_MAX;
+			int64_t due = l->all[i].job ? client_look_at(l, &l->all[i], now_ms) : INT64_MAX;
 			l->due_ms = due < l->due_ms ? due : l->due_ms;
 		}
 	}
@@ -523,7 +526,7 @@ void lines_end(struct lines *l, const struct worker_counts *c)
 		struct pollfd fd = {.fd = l->options.out, .events = POLLOUT};
 		(void)poll(&fd, 1, 100);
 		pthread_mutex_lock(&l->lock);
-		flush(l);
+		client_flush(l);
 		pthread_mutex_unlock(&l->lock);
 	} while (unread(l) > 0 && clock_boot_ms() < until);
 }

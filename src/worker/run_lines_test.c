@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_lines_test.c: jobs and lines between a worker and the program beside it, over a socket. */
-#include "worker/worker_inside.h"
+#include "worker/lines.h"
 
 #include "base/clock.h"
 #include "base/test.h"
+#include "worker/run_lines.h"
 
 #include <errno.h>
 #include <string.h>
@@ -125,6 +126,29 @@ static void say(struct bench *b, const char *fmt, long long run)
 	lines_step(b->lines, clock_boot_ms());
 }
 
+/* A line of so many bytes. Its last part and what follows are read at once. */
+static void say_long(struct bench *b, size_t bytes, const char *after, long long run)
+{
+	char part[8192 + 1];
+	AUTO_BUF last = BUF_INIT;
+	memset(part, 'x', sizeof part);
+	for (; bytes >= sizeof part; bytes -= sizeof part - 1) {
+		assert_int_equal(send(b->client, part, sizeof part - 1, MSG_NOSIGNAL), sizeof part - 1);
+		lines_step(b->lines, clock_boot_ms());
+	}
+	buf_addn(&last, part, bytes);
+	buf_add(&last, after);
+	say(b, buf_text(&last), run);
+}
+
+static int times_heard(struct bench *b, const char *what)
+{
+	int n = 0;
+	for (const char *at = hear(b); (at = strstr(at, what)) != NULL; at++)
+		n++;
+	return n;
+}
+
 static void a_job_goes_out_and_comes_back_in_pieces(void **state)
 {
 	struct bench b;
@@ -150,6 +174,42 @@ static void a_job_goes_out_and_comes_back_in_pieces(void **state)
 	assert_int_not_equal(run_heard(&b), run);
 	say(&b, "{\"do\":\"failed\",\"run\":RUN}\n", run);
 	assert_int_equal(b.seen.nended, 1);
+	close_bench(&b);
+}
+
+static void a_line_that_is_too_long_is_refused_and_the_next_one_heard(void **state)
+{
+	static const struct {
+		size_t bytes;
+		bool refused;
+	} lines[] = {{LINE_MAX_LEN, false}, {LINE_MAX_LEN + 1, true}, {3 * LINE_MAX_LEN, true}};
+	struct bench b;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		open_bench(&b, 0);
+		give(&b, "1", 0);
+		long long run = run_heard(&b);
+		say_long(&b, lines[i].bytes, "\n{\"do\":\"progress\",\"run\":RUN,\"text\":\"half\"}\n{",
+		         run);
+		assert_int_equal(times_heard(&b, "a line of more than"), lines[i].refused);
+		assert_int_equal(b.seen.said, 1);
+		say(&b, "\"do\":\"done\",\"run\":RUN}\n", run);
+		assert_int_equal(b.seen.nended, 1);
+		close_bench(&b);
+	}
+}
+
+static void only_stop_asks_the_worker_to_stop(void **state)
+{
+	struct bench b;
+	(void)state;
+	open_bench(&b, 0);
+	give(&b, "1", 0);
+	say(&b, "{\"do\":\"pong\"}\n", 0);
+	say(&b, "{\"do\":\"done\",\"run\":RUN}\n", run_heard(&b));
+	assert_int_equal(b.seen.stops, 0);
+	say(&b, "{\"do\":\"stop\"}\n", 0);
+	assert_int_equal(b.seen.stops, 1);
 	close_bench(&b);
 }
 
@@ -270,6 +330,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_goes_out_and_comes_back_in_pieces),
+		cmocka_unit_test(a_line_that_is_too_long_is_refused_and_the_next_one_heard),
+		cmocka_unit_test(only_stop_asks_the_worker_to_stop),
 		cmocka_unit_test(a_time_limit_can_be_extended_and_a_stop_is_said_once),
 		cmocka_unit_test(a_client_that_does_not_read_is_not_read_from),
 		cmocka_unit_test(jobs_for_a_client_that_is_gone_are_released),

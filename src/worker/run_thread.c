@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * run_thread.c: see worker_inside.h.
+ * run_thread.c: see worker_state.h.
  *
  * Each thread has a seat that shows what it runs, so that one pass over the seats finds the
  * handlers that exceed their time. A job that waits for a thread costs a list element, not a stack.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/run_thread.h"
+
+#include "base/condition.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 struct handler_job {
 	struct job *job;
@@ -31,6 +37,7 @@ struct threads {
 	struct threads_options options;
 	struct seat *seats;
 	int running; /* threads that were started */
+	pid_t process;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct handler_job *first, *last;
@@ -140,7 +147,7 @@ static void unlink_first(struct threads *t)
 }
 
 /* The next job to run, shown on the seat; NULL: none. */
-static struct handler_job *take(struct seat *seat)
+static struct handler_job *threads_take(struct seat *seat)
 {
 	struct threads *t = seat->threads;
 	pthread_mutex_lock(&t->lock);
@@ -159,7 +166,7 @@ static struct handler_job *take(struct seat *seat)
 	return j;
 }
 
-static void end(struct threads *t, struct handler_job *j, enum settle_as as)
+static void threads_end(struct threads *t, struct handler_job *j, enum settle_as as)
 {
 	j->job->as = as;
 	t->options.ended(t->options.ctx, j->job);
@@ -167,14 +174,15 @@ static void end(struct threads *t, struct handler_job *j, enum settle_as as)
 }
 
 /* Its handler has ended: the time limit may have its own say. */
-static void conclude(struct threads *t, struct handler_job *j, enum settle_as as, bool timed_out)
+static void threads_conclude(struct threads *t, struct handler_job *j, enum settle_as as,
+                             bool timed_out)
 {
 	if (timed_out && as != SETTLE_DONE) {
 		as = SETTLE_TIMED_OUT;
 		if (!j->job->error)
 			handler_error(j, "over its time limit");
 	}
-	end(t, j, as);
+	threads_end(t, j, as);
 }
 
 static void add_later(struct threads *t, struct handler_job *j)
@@ -211,7 +219,7 @@ void handler_finish(struct handler_job *j, enum settle_as as)
 	/* Else its thread is about to return, and does it. */
 	if (!later)
 		return;
-	conclude(t, j, as, timed_out);
+	threads_conclude(t, j, as, timed_out);
 	/* Its end may be recorded, and the worker closed, before we are done with both. */
 	pthread_mutex_lock(&t->lock);
 	if (--t->finishing == 0)
@@ -228,6 +236,12 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 		if (j->limit_ms > 0)
 			t->options.began(t->options.ctx);
 		as = j->pool->handler(j, j->pool->handler_ctx);
+		/*
+		 * A process that the handler forked, and that returned from it too: our threads are not
+		 * there, and job, sessions and locks are the parent's.
+		 */
+		if (getpid() != t->process)
+			_exit(EXIT_SUCCESS);
 	}
 	pthread_mutex_lock(&t->lock);
 	seat->now = NULL;
@@ -238,13 +252,13 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 		as = j->as;
 	pthread_mutex_unlock(&t->lock);
 	if (!later)
-		conclude(t, j, as, timed_out);
+		threads_conclude(t, j, as, timed_out);
 }
 
-static void *thread_main(void *arg)
+static void *threads_thread_main(void *arg)
 {
 	struct handler_job *j;
-	while ((j = take(arg)) != NULL)
+	while ((j = threads_take(arg)) != NULL)
 		run_handler(arg, j);
 	return NULL;
 }
@@ -253,13 +267,14 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 {
 	struct threads *t = mem_alloc(sizeof *t);
 	t->options = *o;
+	t->process = getpid();
 	t->seats = mem_alloc(sizeof *t->seats * (size_t)o->count);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
 	for (; t->running < o->count; t->running++) {
 		struct seat *seat = &t->seats[t->running];
 		seat->threads = t;
-		if (pthread_create(&seat->thread, NULL, thread_main, seat) != 0)
+		if (pthread_create(&seat->thread, NULL, threads_thread_main, seat) != 0)
 			break;
 	}
 	if (t->running < o->count) {
@@ -283,7 +298,7 @@ void threads_add(struct threads *t, struct job *job, const struct worker_pool *p
 		.limit_ms = job->claim.timeout_ms ? job->claim.timeout_ms : pool->timeout_ms,
 	};
 	if (step && step->timeout_us)
-		j->limit_ms = step->timeout_us / 1000;
+		j->limit_ms = ms_from_us(step->timeout_us);
 	if (t->last_added)
 		t->last_added->next = j;
 	else
@@ -330,11 +345,12 @@ void threads_return(struct threads *t, bool all)
 	while (out) {
 		struct handler_job *j = out;
 		out = j->next;
-		end(t, j, SETTLE_RELEASED);
+		threads_end(t, j, SETTLE_RELEASED);
 	}
 }
 
-static bool ask(struct handler_job *j, bool (*must)(void *ctx, const struct job *j), void *ctx)
+static bool threads_ask_to_stop(struct handler_job *j, bool (*must)(void *ctx, const struct job *j),
+                                void *ctx)
 {
 	if (!must(ctx, j->job))
 		return false;
@@ -347,18 +363,18 @@ bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j)
 	bool any = false;
 	pthread_mutex_lock(&t->lock);
 	for (struct handler_job *j = t->first; j; j = j->next)
-		any = ask(j, must, ctx) || any;
+		any = threads_ask_to_stop(j, must, ctx) || any;
 	for (int i = 0; i < t->running; i++)
 		if (t->seats[i].now)
-			any = ask(t->seats[i].now, must, ctx) || any;
+			any = threads_ask_to_stop(t->seats[i].now, must, ctx) || any;
 	for (struct handler_job *j = t->laters; j; j = j->next)
-		any = ask(j, must, ctx) || any;
+		any = threads_ask_to_stop(j, must, ctx) || any;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }
 
 /* One running handler: ask it to stop, report it; returns when it must be checked next. */
-static int64_t look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
+static int64_t threads_look_at(struct threads *t, struct handler_job *j, int64_t now_ms)
 {
 	if (j->limit_ms > 0 && now_ms - j->began_ms >= j->limit_ms)
 		j->timed_out = true;
@@ -383,11 +399,11 @@ int64_t threads_look(struct threads *t, int64_t now_ms)
 	for (int i = 0; i < t->running; i++) {
 		if (!t->seats[i].now)
 			continue;
-		int64_t at = look_at(t, t->seats[i].now, now_ms);
+		int64_t at = threads_look_at(t, t->seats[i].now, now_ms);
 		due = at < due ? at : due;
 	}
 	for (struct handler_job *j = t->laters; j; j = j->next) {
-		int64_t at = look_at(t, j, now_ms);
+		int64_t at = threads_look_at(t, j, now_ms);
 		due = at < due ? at : due;
 	}
 	pthread_mutex_unlock(&t->lock);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_thread_test.c: handlers that are asked to stop, while they run and while they wait. */
-#include "worker/worker_inside.h"
 
 #include "base/test.h"
+#include "worker/run_thread.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 static atomic_int begun, ended;
@@ -68,10 +69,32 @@ static void only_those_that_must_are_asked_running_or_not(void **state)
 		job_free(jobs[i]);
 }
 
+static void a_host_without_room_for_threads_is_an_error(void **state)
+{
+	static const struct threads_options o = {
+		.count = 2, .ended = on_ended, .began = nothing, .said = nothing};
+	struct threads *t = NULL;
+	struct failure f = {0};
+	pthread_attr_t attr, huge;
+	(void)state;
+	assert_int_equal(pthread_getattr_default_np(&attr), 0);
+	assert_int_equal(pthread_getattr_default_np(&huge), 0);
+	assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 60), 0);
+	assert_int_equal(pthread_setattr_default_np(&huge), 0);
+	defib_err err = threads_start(&o, &t, &f);
+	assert_int_equal(pthread_setattr_default_np(&attr), 0);
+	assert_int_equal(err, DEFIB_IO);
+	assert_string_equal(f.what, "cannot start 2 threads for handlers, started 0");
+	assert_null(t);
+	pthread_attr_destroy(&attr);
+	pthread_attr_destroy(&huge);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_those_that_must_are_asked_running_or_not),
+		cmocka_unit_test(a_host_without_room_for_threads_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source.c: what all sources share; see source.h. */
+
 #include "worker/source.h"
 
 #include "base/clock.h"
 #include "store/dialect.h"
-
-#include <inttypes.h>
+#include "worker/token.h"
 
 const char *const settle_names[] = {
 #define X(id, name) name,
@@ -36,8 +36,8 @@ defib_err source_keys(struct store *s, const char *sql, int64_t worker, struct a
 
 /* ---- a turn, using only what every source has ---- */
 
-static defib_err ask(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
-                     struct failure *f)
+static defib_err source_ask_questions(struct source *src, struct store *s, struct turn_part *p,
+                                      struct arena *a, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	if (p->promote)
@@ -50,8 +50,8 @@ static defib_err ask(struct source *src, struct store *s, struct turn_part *p, s
 }
 
 /* Claims come last: if something failed after a claim had committed, its result would be lost. */
-static defib_err claim(struct source *src, struct store *s, struct turn_part *p, struct arena *a,
-                       struct failure *f)
+static defib_err source_claim(struct source *src, struct store *s, struct turn_part *p,
+                              struct arena *a, struct failure *f)
 {
 	if (p->room <= 0)
 		return DEFIB_OK;
@@ -80,9 +80,9 @@ static defib_err in_one_transaction(struct source *src, struct store *s, struct 
 	/* A query may fail for reasons that do not concern the ends. */
 	bool recordable = !err;
 	if (!err && asks)
-		err = ask(src, s, p, a, f);
+		err = source_ask_questions(src, s, p, a, f);
 	if (!err && asks)
-		err = claim(src, s, p, a, f);
+		err = source_claim(src, s, p, a, f);
 	if (!err)
 		return store_commit(s, f);
 	store_rollback(s);
@@ -99,8 +99,8 @@ defib_err source_turn_by_parts(struct source *src, struct store *s, struct turn_
 	if (p->nends > 0)
 		return in_one_transaction(src, s, p, false, a, f);
 	/* With nothing to write, no lock is taken before there is something to claim. */
-	defib_err err = p->claimer ? ask(src, s, p, a, f) : DEFIB_OK;
-	return err || !p->claimer ? err : claim(src, s, p, a, f);
+	defib_err err = p->claimer ? source_ask_questions(src, s, p, a, f) : DEFIB_OK;
+	return err || !p->claimer ? err : source_claim(src, s, p, a, f);
 }
 
 defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, struct arena *a)
@@ -116,30 +116,4 @@ defib_err source_turn(struct source *src, struct store *s, struct turn_part *p, 
 	else if (p->nbeats > 0 && p->claimer && !p->gone)
 		p->beat_err = src->ops->beat(src, s, p->claimer, p->beats, p->nbeats, a, &p->beat_f);
 	return p->err;
-}
-
-/* ---- the token of a claim ---- */
-
-void token_write(int64_t timeline, int64_t epoch, int64_t worker, uint64_t nonce,
-                 char out[TOKEN_SIZE])
-{
-	snprintf(out, TOKEN_SIZE, "%08" PRIx64 "-%016" PRIx64 "-%" PRId64 "-%016" PRIx64,
-	         (uint64_t)timeline, (uint64_t)epoch, worker, nonce);
-}
-
-void token_of(const struct claimed *c, int64_t worker, char out[TOKEN_SIZE])
-{
-	token_write(c->timeline, c->epoch, worker, c->nonce, out);
-}
-
-uint64_t token_nonce(void)
-{
-	static _Atomic uint64_t next;
-	uint64_t none = 0;
-	if (atomic_load(&next) == 0) {
-		struct chance first;
-		chance_seed(&first);
-		atomic_compare_exchange_strong(&next, &none, first.state | 1);
-	}
-	return atomic_fetch_add(&next, 1);
 }

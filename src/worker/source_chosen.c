@@ -2,9 +2,14 @@
  * source_chosen.c: see source.h. A table's source does everything except claims: for each
  * claim a new one is made that claims only the next jobs of the list.
  */
+
+#include "worker/source_chosen.h"
+
 #include "recover/look.h"
+#include "store/sql.h"
 #include "watch/lease_sql.h"
-#include "worker/source_table_inside.h"
+#include "worker/source_table.h"
+#include "worker/source_table_settle.h"
 
 #include <assert.h>
 
@@ -16,12 +21,12 @@ struct chosen_source {
 	int64_t *claimed_ms; /* by job; written before its child starts, read at its end */
 };
 
-static struct chosen_source *of(struct source *src)
+static struct chosen_source *chosen_of(struct source *src)
 {
 	return (struct chosen_source *)src;
 }
 
-static int position(const struct chosen_source *c, const char *job)
+static int chosen_position(const struct chosen_source *c, const char *job)
 {
 	int i = 0;
 	while (i < c->options.n && !text_eq(c->options.jobs[i].job, job))
@@ -30,7 +35,7 @@ static int position(const struct chosen_source *c, const char *job)
 }
 
 /* Keys are data; sessions have standard_conforming_strings, so a literal can hold any text. */
-static void add_keys(const struct watch *w, const struct aged *jobs, int n, struct buf *out)
+static void chosen_add_keys(const struct watch *w, const struct aged *jobs, int n, struct buf *out)
 {
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < w->key.n; k++) {
@@ -52,7 +57,7 @@ static struct watch narrowed(const struct watch *w, const struct aged *jobs, int
 	if (alive.len)
 		buf_addf(&ready, " AND (%s) IS NOT TRUE", buf_text(&alive));
 	buf_add(&ready, ")) AND (");
-	add_keys(w, jobs, n, &ready);
+	chosen_add_keys(w, jobs, n, &ready);
 	buf_add(&ready, ")");
 	own.work.chosen.text = arena_strdup(a, buf_text(&ready));
 	own.work.rollback_ready.text = NULL;
@@ -75,7 +80,7 @@ static void tell_not_claimed(const struct chosen_source *c, int from, int to,
 static defib_err chosen_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
                               struct arena *a, struct claimed **out, int *nout, struct failure *f)
 {
-	struct chosen_source *c = of(src);
+	struct chosen_source *c = chosen_of(src);
 	struct source *table = NULL;
 	int64_t open = c->options.n - c->offered;
 	int from = c->offered, most = (int)(n < open ? n : open);
@@ -92,7 +97,7 @@ static defib_err chosen_claim(struct source *src, struct store *s, int64_t worke
 		return err;
 	c->offered += most;
 	for (int i = 0; i < *nout; i++) {
-		int at = position(c, (*out)[i].key);
+		int at = chosen_position(c, (*out)[i].key);
 		assert(at >= from && at < from + most);
 		c->claimed_ms[at] = clock_boot_ms();
 	}
@@ -104,10 +109,10 @@ static defib_err chosen_claim(struct source *src, struct store *s, int64_t worke
 static defib_err chosen_settle(struct source *src, struct store *s, int64_t worker,
                                struct settlement *all, int n, struct arena *a, struct failure *f)
 {
-	struct chosen_source *c = of(src);
+	struct chosen_source *c = chosen_of(src);
 	defib_err err = table_settle(src, s, worker, all, n, a, f);
 	for (int i = 0; !err && i < n; i++) {
-		int at = position(c, all[i].key);
+		int at = chosen_position(c, all[i].key);
 		if (at >= 0)
 			c->options.ended(c->options.ctx, &all[i], clock_boot_ms() - c->claimed_ms[at]);
 	}
@@ -137,7 +142,7 @@ static defib_err chosen_turn(struct source *src, struct store *s, struct turn_pa
 
 static void chosen_free(struct source *src)
 {
-	free(of(src)->claimed_ms);
+	free(chosen_of(src)->claimed_ms);
 	table_free(src);
 }
 

@@ -5,9 +5,12 @@
  * languages use too; otherwise queue_statements.c does.
  */
 
+#include "worker/source_queue.h"
+
 #include "base/clock.h"
 #include "store/dialect.h"
 #include "worker/queue.h"
+#include "worker/queue_statements.h"
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -26,7 +29,7 @@ struct queue_source {
 	atomic_bool gave_back; /* a job was released outside a turn, and may be above it */
 };
 
-static struct queue_source *of(struct source *src)
+static struct queue_source *queue_source_of(struct source *src)
 {
 	return (struct queue_source *)src;
 }
@@ -109,9 +112,11 @@ static defib_err claim_by_function(struct queue_source *q, struct store *s, int6
                                    struct failure *f)
 {
 	static const char of_all[] =
-		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5)";
+		"SELECT * FROM defib.claim($1::bigint, $2::text, $3::integer, NULL::text, $4::integer, "
+		"$5::bigint, NULL::text[])";
 	static const char of_kinds[] =
-		"SELECT * FROM defib.claim($1, $2, $3::integer, NULL, $4::integer, $5, "
+		"SELECT * FROM defib.claim($1::bigint, $2::text, $3::integer, NULL::text, $4::integer, "
+		"$5::bigint, "
 		"ARRAY(SELECT jsonb_array_elements_text($6::jsonb)))";
 	struct store_param params[] = {P_INT(worker),      P_TEXT(q->queue),
 	                               P_INT(n),           P_INT(q->floor_priority),
@@ -124,22 +129,23 @@ static defib_err queue_claim(struct source *src, struct store *s, int64_t worker
 {
 	struct store_rows rows = {0};
 	assert(n > 0);
-	check_floor(of(src));
+	check_floor(queue_source_of(src));
 	defib_err err =
 		store_dialect(s)->has_functions
-			? claim_by_function(of(src), s, worker, n, a, &rows, f)
-			: queue_statements_claim(s, of(src)->queue, of(src)->kinds, worker, n, a, &rows, f);
+			? claim_by_function(queue_source_of(src), s, worker, n, a, &rows, f)
+			: queue_statements_claim(s, queue_source_of(src)->queue, queue_source_of(src)->kinds,
+	                                 worker, n, a, &rows, f);
 	*nout = 0;
 	if (!err) {
-		decode_claims(of(src), &rows, a, out, nout);
-		raise_floor(of(src), *out, *nout);
+		decode_claims(queue_source_of(src), &rows, a, out, nout);
+		raise_floor(queue_source_of(src), *out, *nout);
 	}
 	return err;
 }
 
 /* ---- settle ---- */
 
-static void add_step(struct relation *r, const struct step_end *step)
+static void queue_source_add_step(struct relation *r, const struct step_end *step)
 {
 	AUTO_BUF text = BUF_INIT;
 	if (step->side != STEP_SIDE_NONE)
@@ -161,7 +167,7 @@ static void settle_relation(struct relation *r, enum store_engine engine,
 		relation_text(r, all[i].result);
 		relation_text(r, all[i].error);
 		relation_number(r, all[i].delay_ms >= 0, all[i].delay_ms);
-		add_step(r, &all[i].step);
+		queue_source_add_step(r, &all[i].step);
 		relation_end_row(r);
 	}
 }
@@ -183,7 +189,7 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 	relation_params(&r, params + 1);
 	defib_err err =
 		store_exec(s,
-	               "SELECT * FROM defib.settle($1, $2::bigint[], $3::bigint[], $4::text[], "
+	               "SELECT * FROM defib.settle($1::bigint, $2::bigint[], $3::bigint[], $4::text[], "
 	               "$5::jsonb[], $6::text[], $7::bigint[], $8::jsonb[])",
 	               params, 1 + relation_nparams(&r), a, &rows, f);
 	if (!err)
@@ -192,7 +198,7 @@ static defib_err settle_by_function(struct store *s, int64_t worker, struct sett
 }
 
 /* A released job may be where claims do not look for a moment. */
-static bool gives_back(const struct settlement *all, int n)
+static bool queue_source_gives_back(const struct settlement *all, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (all[i].as != SETTLE_DONE || all[i].step.side != STEP_SIDE_NONE)
@@ -214,8 +220,8 @@ static defib_err queue_settle(struct source *src, struct store *s, int64_t worke
 	                                      : queue_statements_settle(s, worker, all, n, a, f);
 	if (own)
 		err = store_end(s, err, f);
-	if (gives_back(all, n))
-		atomic_store(&of(src)->gave_back, true);
+	if (queue_source_gives_back(all, n))
+		atomic_store(&queue_source_of(src)->gave_back, true);
 	return err;
 }
 
@@ -332,16 +338,18 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 {
 	/* "call": it writes, so a lost reply leaves the outcome unknown. */
 	static const char sql[] =
-		"SELECT * FROM defib.turn($1, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
-		"$6::text[], $7::bigint[], $8::jsonb[], $9, $10, $11::integer, CASE WHEN $12::jsonb IS NOT "
-		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, $14, "
+		"SELECT * FROM defib.turn($1::bigint, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
+		"$6::text[], $7::bigint[], $8::jsonb[], $9::bigint, $10::text, $11::integer, CASE WHEN "
+		"$12::jsonb IS NOT "
+		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, "
+		"$14::bigint, "
 		"$15::integer, $16::integer::boolean, $17::integer::boolean) /* call */";
 	struct store_param params[17] = {[0] = P_INT(p->worker)};
 	struct store_rows rows;
 	AUTO_RELATION r = {0};
 	bool plain = all_plain(p->ends, p->nends), asks = p->claimer != 0;
 	check_floor(q);
-	if (p->promote || gives_back(p->ends, p->nends))
+	if (p->promote || queue_source_gives_back(p->ends, p->nends))
 		reset_floor(q);
 	if (plain)
 		plain_relation(s, &r, p->ends, p->nends);
@@ -366,14 +374,14 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 static defib_err queue_turn(struct source *src, struct store *s, struct turn_part *p,
                             struct arena *a, struct failure *f)
 {
-	return store_dialect(s)->has_functions ? turn_by_function(of(src), s, p, a, f)
+	return store_dialect(s)->has_functions ? turn_by_function(queue_source_of(src), s, p, a, f)
 	                                       : source_turn_by_parts(src, s, p, a, f);
 }
 
 static void queue_free(struct source *src)
 {
-	free(of(src)->queue);
-	free(of(src)->kinds);
+	free(queue_source_of(src)->queue);
+	free(queue_source_of(src)->kinds);
 	free(src);
 }
 

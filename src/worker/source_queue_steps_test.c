@@ -3,7 +3,9 @@
  * although one has functions and the other statements: what is recorded, the next state of the job,
  * and the ledger entries.
  */
+#include "store/fault_test.h"
 #include "worker/queue.h"
+#include "worker/source_queue.h"
 #include "worker/source_test.h"
 #include "worker/workflow.h"
 
@@ -460,6 +462,41 @@ static void steps_and_plain_jobs_settle_in_one_call(void **state)
 	assert_int_equal(bench_number(b, "SELECT job FROM PG(defib.job_data|defib_job_data)"), 2);
 }
 
+/* Whichever statement fails, from the first step until all are undone. */
+static void an_end_of_a_step_whose_statement_fails_is_an_error(void **state)
+{
+	static const struct {
+		enum settle_as as;
+		const struct step_end *step;
+	} ends[] = {{SETTLE_DONE, &run_a},
+	            {SETTLE_DONE, &run_b},
+	            {SETTLE_PERMANENT, &run_c},
+	            {SETTLE_PERMANENT, &undo_b},
+	            {SETTLE_DONE, &undo_a}};
+	struct failure f = {0};
+	int64_t w;
+	struct bench *b = flow_of(state, 3, &w);
+	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+		assert_int_equal(b->source->ops->promote(b->source, b->two, &f), 0);
+		struct claimed job = bench_one(b, w);
+		for (int nth = 1, fired = 1; fired; nth++) {
+			struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+			struct fault_store *s = (struct fault_store *)fault_wrap(b->two, &plan);
+			struct settlement end = {
+				.key = job.key, .epoch = job.epoch, .as = ends[i].as, .step = *ends[i].step};
+			assert_int_equal(store_begin(&s->base, TX_WRITE, &f), DEFIB_OK);
+			defib_err err = b->source->ops->settle(b->source, &s->base, w, &end, 1, &b->arena, &f);
+			fired = plan.fired;
+			assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+			assert_true(fired || end.accepted);
+			store_rollback(&s->base);
+			free(s);
+		}
+		assert_true(settle(b, w, &job, ends[i].as, ends[i].step, NULL));
+	}
+	assert_true(job_is(b, "state = 'rolled_back'"));
+}
+
 static void kinds_that_were_not_named_stay_queued(void **state)
 {
 	static const char *const kinds[] = {"x", "w\"'", "w"};
@@ -515,6 +552,7 @@ int main(void)
 		BOTH(repeated_settlement_of_a_step_is_accepted),
 		BOTH(rollback_by_recovery_is_not_taken_for_a_repeated_settlement),
 		BOTH(steps_and_plain_jobs_settle_in_one_call),
+		BOTH(an_end_of_a_step_whose_statement_fails_is_an_error),
 		BOTH(kinds_that_were_not_named_stay_queued),
 		BOTH(next_step_is_claimed_at_once),
 	};

@@ -2,6 +2,7 @@
  * source_queue_test.c: the built-in queue as a source: one set of rules on both engines, although
  * one has functions and the other statements.
  */
+#include "worker/source_queue.h"
 #include "worker/source_test.h"
 
 static struct bench *queue_of(void **state)

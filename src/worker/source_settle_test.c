@@ -2,6 +2,7 @@
  * source_settle_test.c: the rules of what an end means exist in C (workflow.h) and as SQL: they
  * must agree for every outcome, state and number of attempts, on both engines.
  */
+#include "worker/source_queue.h"
 #include "worker/source_test.h"
 #include "worker/workflow.h"
 

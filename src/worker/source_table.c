@@ -3,13 +3,18 @@
  * source_table_settle.c.
  */
 
+#include "worker/source_table.h"
+
 #include "ledger/jobs.h"
 #include "recover/look.h"
-#include "worker/source_table_inside.h"
+#include "watch/compile_write.h"
+#include "worker/source_table_settle.h"
+#include "worker/source_table_sql.h"
+#include "worker/source_table_steps.h"
 
 #include <assert.h>
 
-static struct table_source *of(struct source *src)
+static struct table_source *table_of(struct source *src)
 {
 	return (struct table_source *)src;
 }
@@ -74,7 +79,8 @@ struct work_row *work_find(const struct work_index *x, const struct store_rows *
 	return at < 0 ? NULL : x->rows[at];
 }
 
-static void add_values(const struct write_sql *w, const struct work_row *row, struct relation *r)
+static void table_add_values(const struct write_sql *w, const struct work_row *row,
+                             struct relation *r)
 {
 	const struct write_value values[WRITE_COLUMNS] = {
 		[STUCK_OWNER] = {row->worker, false, 0},
@@ -99,7 +105,7 @@ static void rows_relation(const struct table_sql *q, const struct write_sql *w,
 	write_relation(&q->binding, w, r);
 	for (int i = 0; i < n; i++) {
 		add_key(q, rows[i], r);
-		add_values(w, rows[i], r);
+		table_add_values(w, rows[i], r);
 		relation_end_row(r);
 	}
 }
@@ -144,7 +150,7 @@ defib_err work_write(const struct table_sql *q, struct store *s, enum work_list 
 /* ---- claim ---- */
 
 /* A claim in progress: rows[0..n-1] in the order of work. */
-struct claim {
+struct claim_under_way {
 	const struct table_source *src;
 	struct store *store;
 	int64_t worker, now_us;
@@ -155,7 +161,7 @@ struct claim {
 	struct arena *arena;
 };
 
-static defib_err must_live(struct claim *c, struct failure *f)
+static defib_err table_must_live(struct claim_under_way *c, struct failure *f)
 {
 	struct store_param param = P_INT(c->worker);
 	struct store_rows rows;
@@ -170,7 +176,8 @@ static defib_err must_live(struct claim *c, struct failure *f)
 }
 
 /* Add rows of one side to those that were picked. */
-static defib_err pick_rows(struct claim *c, bool undoing, int64_t limit, struct failure *f)
+static defib_err pick_rows(struct claim_under_way *c, bool undoing, int64_t limit,
+                           struct failure *f)
 {
 	struct store_param param = P_INT(limit);
 	struct store_rows rows;
@@ -198,7 +205,7 @@ static defib_err pick_rows(struct claim *c, bool undoing, int64_t limit, struct 
 }
 
 /* Rows whose lease another worker has by now are dropped. */
-static defib_err take_leases(struct claim *c, struct failure *f)
+static defib_err take_leases(struct claim_under_way *c, struct failure *f)
 {
 	struct store_rows rows;
 	struct job_index index;
@@ -229,24 +236,19 @@ static defib_err take_leases(struct claim *c, struct failure *f)
 	return DEFIB_OK;
 }
 
-static bool has_claim_list(const struct table_source *src)
-{
-	return src->sql.lists[LIST_CLAIM].sql != NULL;
-}
-
 /*
  * A claimed row must be running, so that a scan sees it if its worker is gone, and not ready, so
  * that nothing else that reads the table takes it too. Without a claim list a row runs from the
  * moment it is ready, and only the lease says who has it.
  */
-static defib_err check_claimed(const struct table_source *src, const struct work_row *row,
-                               bool running, bool ready, struct failure *f)
+defib_err work_check_claim(const struct table_source *src, const struct work_row *row,
+                           const struct work_left *now, struct failure *f)
 {
 	const char *watch = src->watch->name;
-	bool writes = has_claim_list(src);
-	if (row->undoing || (running && !(ready && writes)))
+	bool writes = src->sql.lists[LIST_CLAIM].sql != NULL;
+	if (row->undoing || (now->running && !(now->ready && writes)))
 		return DEFIB_OK;
-	if (writes && running)
+	if (writes && now->running)
 		fail(f, DEFIB_CONFIG, "watch %s: job %s still matches work.ready after work.claim", watch,
 		     row->job);
 	else if (writes)
@@ -261,7 +263,7 @@ static defib_err check_claimed(const struct table_source *src, const struct work
 }
 
 /* A row to be undone is not written: only its lease shows that it is being worked on. */
-static defib_err write_claim(struct claim *c, struct failure *f)
+static defib_err write_claim(struct claim_under_way *c, struct failure *f)
 {
 	struct work_row **rows = ARENA_ARRAY(c->arena, struct work_row *, c->n);
 	int n = 0;
@@ -272,7 +274,7 @@ static defib_err write_claim(struct claim *c, struct failure *f)
 }
 
 /* The rows after the claim; if the claim does not make a row running, it is not one. */
-static defib_err read_claimed(struct claim *c, struct claimed *out, struct failure *f)
+static defib_err read_claimed(struct claim_under_way *c, struct claimed *out, struct failure *f)
 {
 	const struct table_sql *q = &c->src->sql;
 	const struct watch *w = c->src->watch;
@@ -296,8 +298,8 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 		assert(row != NULL);
 		while (c->rows[at] != row)
 			at++;
-		err = check_claimed(c->src, row, row_bool(&rows, i, col + WORK_RUNNING),
-		                    row_bool(&rows, i, col + WORK_READY), f);
+		const struct work_left now = work_left(&rows, i, col);
+		err = work_check_claim(c->src, row, &now, f);
 		if (err)
 			return err;
 		out[at].epoch = row->epoch;
@@ -309,19 +311,19 @@ static defib_err read_claimed(struct claim *c, struct claimed *out, struct failu
 			                             row->attempt);
 		out[at].attempt = row->attempt;
 		out[at].max_attempts = row_int(&rows, i, col + WORK_MAX, 0);
-		out[at].timeout_ms = w->work.timeout_us / 1000;
+		out[at].timeout_ms = ms_from_us(w->work.timeout_us);
 		out[at].kind = row_text(&rows, i, col + WORK_KIND);
 		out[at].payload = row_text(&rows, i, col + WORK_PAYLOAD);
 	}
 	return err;
 }
 
-static defib_err claim_in_tx(struct claim *c, int64_t limit, struct claimed **out,
+static defib_err claim_in_tx(struct claim_under_way *c, int64_t limit, struct claimed **out,
                              struct failure *f)
 {
 	const struct table_sql *q = &c->src->sql;
 	c->rows = ARENA_ARRAY(c->arena, struct work_row *, limit);
-	defib_err err = must_live(c, f);
+	defib_err err = table_must_live(c, f);
 	/* Rows to be undone go first: they hold resources, and are few. */
 	if (!err)
 		err = pick_rows(c, true, limit, f);
@@ -361,8 +363,8 @@ static defib_err anything_there(const struct table_sql *q, struct store *s, stru
 static defib_err table_claim(struct source *src, struct store *s, int64_t worker, int64_t n,
                              struct arena *a, struct claimed **out, int *nout, struct failure *f)
 {
-	struct table_source *t = of(src);
-	struct claim c = {.src = t, .store = s, .worker = worker, .arena = a};
+	struct table_source *t = table_of(src);
+	struct claim_under_way c = {.src = t, .store = s, .worker = worker, .arena = a};
 	int64_t batch = t->watch->work.batch, limit = batch && batch < n ? batch : n;
 	bool there, own = !s->in_tx; /* in a transaction of its own, or in the caller's */
 	assert(n > 0);
@@ -395,7 +397,7 @@ static defib_err table_claim(struct source *src, struct store *s, int64_t worker
 static defib_err table_owned(struct source *src, struct store *s, int64_t worker, struct arena *a,
                              struct settlement **out, int *n, struct failure *f)
 {
-	return source_keys(s, of(src)->sql.owned, worker, a, out, n, f);
+	return source_keys(s, table_of(src)->sql.owned, worker, a, out, n, f);
 }
 
 static defib_err table_cancelling(struct source *src, struct store *s, int64_t worker,
@@ -403,9 +405,9 @@ static defib_err table_cancelling(struct source *src, struct store *s, int64_t w
                                   struct failure *f)
 {
 	*n = 0;
-	if (!of(src)->sql.cancelling)
+	if (!table_of(src)->sql.cancelling)
 		return DEFIB_OK;
-	return source_keys(s, of(src)->sql.cancelling, worker, a, out, n, f);
+	return source_keys(s, table_of(src)->sql.cancelling, worker, a, out, n, f);
 }
 
 /* A waiting lease becomes claimable by itself when its time has come. */
@@ -427,7 +429,7 @@ static defib_err table_progress(struct source *src, struct store *s, int64_t wor
 	struct store_rows rows;
 	(void)step;
 	(void)text;
-	defib_err err = store_exec(s, of(src)->sql.holds, params, 3, &a, &rows, f);
+	defib_err err = store_exec(s, table_of(src)->sql.holds, params, 3, &a, &rows, f);
 	bool ours = !err && rows.nrows > 0;
 	if (!err && !ours)
 		return fail(f, DEFIB_LEASE_LOST, "job %s no longer belongs to this worker", key);
@@ -515,7 +517,7 @@ static defib_err table_beat(struct source *src, struct store *s, int64_t worker,
 
 void table_free(struct source *src)
 {
-	arena_release(&of(src)->arena);
+	arena_release(&table_of(src)->arena);
 	free(src);
 }
 

@@ -6,12 +6,16 @@
  * without a lease, or whose row is no longer as the claim left it, came too late: the ledger
  * records it, and the row is left alone.
  */
-#include "worker/source_table_inside.h"
+
+#include "worker/source_table_settle.h"
 
 #include "ledger/events.h"
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/look.h"
+#include "worker/source_table.h"
+#include "worker/source_table_sql.h"
+#include "worker/source_table_steps.h"
 
 #include <jansson.h>
 
@@ -50,8 +54,8 @@ static const char *document(const char *text, struct arena *a)
 /* ---- lock and read ---- */
 
 /* The rows of `all` that are wanted. */
-static struct work_row **settling_rows(struct settling *z, bool (*want)(const struct ending *),
-                                       int *n)
+static struct work_row **settling_rows(struct settling *z,
+                                       bool (*want)(const struct table_ending *), int *n)
 {
 	struct work_row **rows = ARENA_ARRAY(z->arena, struct work_row *, z->n);
 	*n = 0;
@@ -63,7 +67,7 @@ static struct work_row **settling_rows(struct settling *z, bool (*want)(const st
 
 /* Run a statement over those that are wanted, as a relation of given; `want` NULL: all. */
 static defib_err settling_over(struct settling *z, const char *sql, int64_t worker,
-                               bool (*want)(const struct ending *), struct store_rows *rows,
+                               bool (*want)(const struct table_ending *), struct store_rows *rows,
                                struct failure *f)
 {
 	struct relation r;
@@ -79,13 +83,13 @@ static defib_err settling_over(struct settling *z, const char *sql, int64_t work
 	return work_over(z->store, sql, worker, &r, z->arena, rows, f);
 }
 
-static defib_err lock_leases(struct settling *z, struct failure *f)
+static defib_err settle_lock_leases(struct settling *z, struct failure *f)
 {
 	const struct watch *w = z->src->watch;
 	struct store_rows rows;
 	defib_err err = settling_over(z, z->src->sql.lock_leases, z->worker, NULL, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		struct ending *e = &z->all[row_int(&rows, i, LEASE_POS, 0)];
+		struct table_ending *e = &z->all[row_int(&rows, i, LEASE_POS, 0)];
 		e->lease_attempts = row_int(&rows, i, LEASE_ATTEMPTS, 0);
 		e->row.worker = row_text(&rows, i, LEASE_WORKER);
 		e->row.now_us = row_int(&rows, i, LEASE_NOW, 0);
@@ -108,14 +112,14 @@ static defib_err find_repeated(struct settling *z, struct failure *f)
 	return err;
 }
 
-static struct ending *ending_of(struct work_row *row)
+static struct table_ending *ending_of(struct work_row *row)
 {
-	return (struct ending *)((char *)row - offsetof(struct ending, row));
+	return (struct table_ending *)((char *)row - offsetof(struct table_ending, row));
 }
 
 /* The current row. One that is to be undone is not running. */
-static void take_facts(const struct table_sql *q, struct ending *e, const struct store_rows *rows,
-                       int i)
+static void take_facts(const struct table_sql *q, struct table_ending *e,
+                       const struct store_rows *rows, int i)
 {
 	struct work_row *row = &e->row;
 	int col = q->binding.watch->key.n;
@@ -141,7 +145,7 @@ static defib_err settling_facts(struct settling *z, struct work_row *const *rows
 	return work_over(z->store, z->src->sql.facts, 0, &r, z->arena, back, f);
 }
 
-static defib_err read_rows(struct settling *z, struct failure *f)
+static defib_err settle_read_rows(struct settling *z, struct failure *f)
 {
 	const struct table_sql *q = &z->src->sql;
 	struct store_rows back;
@@ -168,7 +172,7 @@ static defib_err read_rows(struct settling *z, struct failure *f)
 
 /* ---- write ---- */
 
-static int64_t attempts_after(const struct ending *e)
+static int64_t attempts_after(const struct table_ending *e)
 {
 	if (e->over)
 		return 0;
@@ -188,7 +192,7 @@ static defib_err write_rows(struct settling *z, struct failure *f)
 	}
 	/* A job that is released after its row moved on needs no write. */
 	for (int i = 0; i < z->n && !err; i++) {
-		struct ending *e = &z->all[i];
+		struct table_ending *e = &z->all[i];
 		if (e->leased)
 			e->given->accepted = e->row.written || handed_back(e);
 	}
@@ -214,19 +218,19 @@ static struct ledger_entry undo_failed(const struct step_mark *m, struct arena *
 	return e;
 }
 
-static const char *own_error(const struct ending *e)
+static const char *own_error(const struct table_ending *e)
 {
 	return e->report.evidence ? e->error : e->row.error;
 }
 
 /* A step that failed permanently; only the row can say whether it must be undone now. */
-static bool may_begin(const struct ending *e)
+static bool may_begin(const struct table_ending *e)
 {
 	return writable(e) && e->given->accepted && is_step(e) && !e->undoing &&
 	       (e->after == AFTER_FAILED || e->after == AFTER_TIMED_OUT);
 }
 
-static struct ledger_entry rollback_started(const struct ending *e, struct arena *a)
+static struct ledger_entry rollback_started(const struct table_ending *e, struct arena *a)
 {
 	AUTO_BUF evidence = BUF_INIT;
 	buf_add(&evidence, "{\"step\":");
@@ -275,7 +279,7 @@ static defib_err note_steps(struct settling *z, struct failure *f)
 		if (z->marks.items[i].state == STEP_UNDO_FAILED)
 			entries[n++] = undo_failed(&z->marks.items[i], z->arena);
 	for (int i = 0; i < z->n; i++) {
-		const struct ending *e = &z->all[i];
+		const struct table_ending *e = &z->all[i];
 		if (e->report.evidence && e->given->accepted)
 			entries[n++] = (struct ledger_entry){.job = e->row.job,
 			                                     .event = ENTRY_ROLLED_BACK,
@@ -289,13 +293,13 @@ static defib_err note_steps(struct settling *z, struct failure *f)
 
 /* ---- ledger entries about late settlements ---- */
 
-static bool late(const struct ending *e)
+static bool settle_late(const struct table_ending *e)
 {
 	return !e->given->accepted && !handed_back(e);
 }
 
-static const char *late_evidence(const struct ending *e, const struct store_rows *rows, int row,
-                                 struct arena *a)
+static const char *late_evidence(const struct table_ending *e, const struct store_rows *rows,
+                                 int row, struct arena *a)
 {
 	const char *epoch = row_text(rows, row, 1), *owner = row_text(rows, row, 2);
 	AUTO_BUF out = BUF_INIT;
@@ -323,14 +327,14 @@ static defib_err note_late(struct settling *z, struct failure *f)
 	struct ledger_entry *entries = ARENA_ARRAY(z->arena, struct ledger_entry, z->n);
 	struct store_rows rows;
 	int n;
-	settling_rows(z, late, &n);
+	settling_rows(z, settle_late, &n);
 	if (n == 0)
 		return DEFIB_OK;
-	defib_err err = settling_over(z, z->src->sql.now_held, 0, late, &rows, f);
+	defib_err err = settling_over(z, z->src->sql.now_held, 0, settle_late, &rows, f);
 	if (err)
 		return err;
 	for (int i = 0; i < rows.nrows; i++) {
-		const struct ending *e = &z->all[row_int(&rows, i, 0, 0)];
+		const struct table_ending *e = &z->all[row_int(&rows, i, 0, 0)];
 		entries[i] = (struct ledger_entry){
 			.job = e->given->key,
 			.event = ENTRY_LATE_COMPLETION,
@@ -347,7 +351,7 @@ static defib_err report_rollbacks(struct settling *z, struct failure *f)
 {
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < z->n && !err; i++) {
-		struct ending *e = &z->all[i];
+		struct table_ending *e = &z->all[i];
 		struct step_marks own = {0};
 		if (!writable(e) || !is_step(e) || e->after != AFTER_ROLLED_BACK)
 			continue;
@@ -362,7 +366,7 @@ static defib_err report_rollbacks(struct settling *z, struct failure *f)
 static defib_err record_steps(struct settling *z, struct failure *f)
 {
 	for (int i = 0; i < z->n; i++) {
-		struct ending *e = &z->all[i];
+		struct table_ending *e = &z->all[i];
 		struct work_row own = e->row;
 		own.error = own_error(e);
 		if (writable(e) && e->given->accepted && is_step(e))
@@ -378,7 +382,7 @@ static defib_err end_leases(struct settling *z, struct failure *f)
 	int n = 0;
 	own_relation(ROWS_ENDED, z->store->engine, &r);
 	for (int i = 0; i < z->n; i++) {
-		const struct ending *e = &z->all[i];
+		const struct table_ending *e = &z->all[i];
 		if (!e->leased)
 			continue;
 		relation_text(&r, e->row.job);
@@ -404,23 +408,18 @@ static defib_err run_after(struct settling *z, struct failure *f)
 
 /* ---- the rows after the writes ---- */
 
-static bool written(const struct ending *e)
+static bool written(const struct table_ending *e)
 {
 	return writable(e) && e->given->accepted && (!e->undoing || e->after == AFTER_ROLLED_BACK);
 }
-
-/* The row as all statements and triggers have left it. */
-struct left {
-	bool running, ready, undo;
-};
 
 /*
  * Why it would be found stuck, or run again, although this end is recorded; NULL: it would not.
  * Without a claim list a row that is to run again stays as it was; after an error, the user's own
  * list may make the row ready again while attempts are left.
  */
-static const char *not_ended(const struct table_source *src, const struct ending *e,
-                             const struct left *now)
+static const char *not_ended(const struct table_source *src, const struct table_ending *e,
+                             const struct work_left *now)
 {
 	bool again = e->after == AFTER_RETRY || e->after == AFTER_RELEASED || e->after == AFTER_NEXT;
 	bool failed = e->after == AFTER_FAILED || e->after == AFTER_TIMED_OUT;
@@ -432,8 +431,8 @@ static const char *not_ended(const struct table_source *src, const struct ending
 	return now->undo && e->after == AFTER_ROLLED_BACK ? "rollback_ready" : NULL;
 }
 
-static defib_err still(const struct table_source *src, const struct ending *e, const char *what,
-                       struct failure *f)
+static defib_err settle_still(const struct table_source *src, const struct table_ending *e,
+                              const char *what, struct failure *f)
 {
 	const char *option = work_list_options[e->list];
 	bool runs = text_eq(what, "running");
@@ -445,6 +444,13 @@ static defib_err still(const struct table_source *src, const struct ending *e, c
 	else
 		fail_next(f, "add %s to the watch: the SET list that ends a job this way", option);
 	return DEFIB_CONSTRAINT;
+}
+
+defib_err work_check_end(const struct table_source *src, const struct table_ending *e,
+                         const struct work_left *now, struct failure *f)
+{
+	const char *what = not_ended(src, e, now);
+	return what ? settle_still(src, e, what, f) : DEFIB_OK;
 }
 
 /* The rows after all writes: an end that does not show would be recorded again and again. */
@@ -459,19 +465,16 @@ static defib_err check_ended(struct settling *z, struct failure *f)
 	const struct work_index *x = work_index(&z->src->sql, rows, n, z->arena);
 	for (int i = 0; !err && i < back.nrows; i++) {
 		struct work_row *row = work_find(x, &back, i, z->arena);
-		const struct left now = {.running = row_bool(&back, i, col + WORK_RUNNING),
-		                         .ready = row_bool(&back, i, col + WORK_READY),
-		                         .undo = row_bool(&back, i, col + WORK_UNDO)};
-		const char *what = row ? not_ended(z->src, ending_of(row), &now) : NULL;
-		if (what)
-			err = still(z->src, ending_of(row), what, f);
-		else if (row && now.ready)
+		const struct work_left now = work_left(&back, i, col);
+		if (row)
+			err = work_check_end(z->src, ending_of(row), &now, f);
+		if (!err && row && now.ready)
 			wait_if_failed(z, ending_of(row));
 	}
 	return err;
 }
 
-static defib_err write_all(struct settling *z, struct failure *f)
+static defib_err settle_write_all(struct settling *z, struct failure *f)
 {
 	defib_err err = report_rollbacks(z, f);
 	if (!err)
@@ -491,15 +494,15 @@ static defib_err write_all(struct settling *z, struct failure *f)
 
 static defib_err settle_in_tx(struct settling *z, struct failure *f)
 {
-	defib_err err = lock_leases(z, f);
+	defib_err err = settle_lock_leases(z, f);
 	if (!err)
 		err = find_repeated(z, f);
 	if (!err)
-		err = read_rows(z, f);
+		err = settle_read_rows(z, f);
 	if (err)
 		return err;
 	decide_endings(z);
-	return write_all(z, f);
+	return settle_write_all(z, f);
 }
 
 defib_err table_settle(struct source *src, struct store *s, int64_t worker, struct settlement *all,
@@ -508,20 +511,20 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 	struct settling z = {.src = (struct table_source *)src,
 	                     .store = s,
 	                     .worker = worker,
-	                     .all = ARENA_ARRAY(a, struct ending, n),
+	                     .all = ARENA_ARRAY(a, struct table_ending, n),
 	                     .n = n,
 	                     .arena = a};
 	for (int i = 0; i < n; i++) {
 		all[i].accepted = false;
 		z.all[i] =
-			(struct ending){.given = &all[i],
-		                    .list = LIST_NONE,
-		                    .over = all[i].as == SETTLE_DONE || all[i].as == SETTLE_PERMANENT,
-		                    .row = {.job = all[i].key,
-		                            .epoch = all[i].epoch,
-		                            .step = all[i].step.name,
-		                            .error = clean(all[i].error, a),
-		                            .result = document(all[i].result, a)}};
+			(struct table_ending){.given = &all[i],
+		                          .list = LIST_NONE,
+		                          .over = all[i].as == SETTLE_DONE || all[i].as == SETTLE_PERMANENT,
+		                          .row = {.job = all[i].key,
+		                                  .epoch = all[i].epoch,
+		                                  .step = all[i].step.name,
+		                                  .error = clean(all[i].error, a),
+		                                  .result = document(all[i].result, a)}};
 	}
 	if (n == 0)
 		return DEFIB_OK;
@@ -546,13 +549,13 @@ defib_err table_settle(struct source *src, struct store *s, int64_t worker, stru
 
 /* ---- decide ---- */
 
-static bool went_wrong(const struct ending *e)
+static bool went_wrong(const struct table_ending *e)
 {
 	return e->given->as == SETTLE_FAILED || e->given->as == SETTLE_TIMED_OUT ||
 	       e->given->as == SETTLE_CRASHED;
 }
 
-static int64_t attempts_of(const struct table_source *src, const struct ending *e)
+static int64_t attempts_of(const struct table_source *src, const struct table_ending *e)
 {
 	return work_attempts(&src->sql, e->row.attempt, e->lease_attempts);
 }
@@ -561,7 +564,7 @@ static int64_t attempts_of(const struct table_source *src, const struct ending *
  * Of a step, the lease counts the attempts at it, and the row its own runs, which do not limit how
  * often steps are undone.
  */
-bool attempts_exhausted(const struct table_source *src, const struct ending *e)
+bool attempts_exhausted(const struct table_source *src, const struct table_ending *e)
 {
 	if (!e->limited)
 		return false;
@@ -572,13 +575,13 @@ bool attempts_exhausted(const struct table_source *src, const struct ending *e)
 }
 
 /* A job that asks to be run again has attempts like any other. */
-static enum settle_as ended_as(const struct ending *e, bool is_exhausted)
+static enum settle_as ended_as(const struct table_ending *e, bool is_exhausted)
 {
 	return e->given->as == SETTLE_RETRY && is_exhausted ? SETTLE_FAILED : e->given->as;
 }
 
 /* Whether a failed row is rolled back depends on its own predicate. */
-static enum step_after after_end(const struct table_source *src, const struct ending *e)
+static enum step_after after_end(const struct table_source *src, const struct table_ending *e)
 {
 	bool is_exhausted = attempts_exhausted(src, e);
 	const struct step_facts facts = {
@@ -595,7 +598,7 @@ static enum step_after after_end(const struct table_source *src, const struct en
  * Replacements for lists that are not given; a row that is being undone is not written until the
  * end.
  */
-static enum work_list list_for(const struct table_sql *q, const struct ending *e)
+static enum work_list list_for(const struct table_sql *q, const struct table_ending *e)
 {
 	static const enum work_list lists[] = {
 		[AFTER_NEXT] = LIST_STEP,
@@ -621,7 +624,7 @@ static const struct backoff usual_backoff = {
 	.base_us = US_PER_S, .factor = 2, .cap_us = 3600 * US_PER_S, .jitter = true};
 
 /* The attempt that just failed is already counted: the first wait is the base. */
-static int64_t pause_ms(struct table_source *src, const struct ending *e)
+static int64_t settle_pause_ms(struct table_source *src, const struct table_ending *e)
 {
 	const struct backoff *b = &src->watch->backoff;
 	int64_t attempts = is_step(e) ? e->lease_attempts : attempts_of(src, e);
@@ -632,7 +635,7 @@ static int64_t pause_ms(struct table_source *src, const struct ending *e)
 	       1000;
 }
 
-static void decide_one(const struct table_source *src, struct ending *e)
+static void decide_one(const struct table_source *src, struct table_ending *e)
 {
 	e->after = after_end(src, e);
 	e->retry = e->after == AFTER_RETRY;
@@ -648,22 +651,22 @@ static void decide_one(const struct table_source *src, struct ending *e)
 
 /* The user's own list made a failed job ready again: that attempt counts, and the next one waits.
  */
-void wait_if_failed(struct settling *z, struct ending *e)
+void wait_if_failed(struct settling *z, struct table_ending *e)
 {
 	if (e->after != AFTER_FAILED && e->after != AFTER_TIMED_OUT)
 		return;
 	e->over = false;
-	e->pause_ms = pause_ms(z->src, e);
+	e->pause_ms = settle_pause_ms(z->src, e);
 }
 
 void decide_endings(struct settling *z)
 {
 	for (int i = 0; i < z->n; i++) {
-		struct ending *e = &z->all[i];
+		struct table_ending *e = &z->all[i];
 		if (!writable(e))
 			continue;
 		decide_one(z->src, e);
-		e->pause_ms = e->retry ? pause_ms(z->src, e) : 0;
+		e->pause_ms = e->retry ? settle_pause_ms(z->src, e) : 0;
 		if (e->pause_ms > 0)
 			e->row.retry_us = e->row.now_us + e->pause_ms * 1000;
 		if (e->cancelled && !e->row.error && e->given->as != SETTLE_DONE)

@@ -2,6 +2,7 @@
  * source_table_settle_test.c: how jobs of a user's table end: by the user's own lists, once, and
  * only by the holder of the lease; and how jobs of a dead worker are recovered.
  */
+#include "store/fault_test.h"
 #include "worker/tables_test.h"
 
 #include <pthread.h>
@@ -111,6 +112,34 @@ static void several_endings_settle_in_one_call(void **state)
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM labs WHERE status = 'finished'"), 1);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM labs WHERE error = 'e'"), 1);
 	assert_int_equal(bench_late(b), 1);
+}
+
+/* Whichever statement fails, of ends of several kinds and of one that comes too late. */
+static void an_end_whose_statement_fails_is_an_error(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct claimed *jobs;
+	struct failure f = {0};
+	open_labs(b);
+	int64_t w = bench_worker(b);
+	assert_int_equal(bench_claim(b, w, 3, &jobs), 3);
+	for (int nth = 1, fired = 1; fired; nth++) {
+		struct fault_plan plan = {.call = FAULT_EXEC, .nth = nth, .code = DEFIB_BAD_SQL};
+		struct fault_store *s = (struct fault_store *)fault_wrap(b->two, &plan);
+		struct settlement all[] = {
+			{.key = jobs[0].key, .epoch = 1, .as = SETTLE_DONE, .delay_ms = -1},
+			{.key = "99", .epoch = 1, .as = SETTLE_DONE, .delay_ms = -1},
+			{.key = jobs[1].key, .epoch = 1, .as = SETTLE_FAILED, .error = "e", .delay_ms = -1},
+			{.key = jobs[2].key, .epoch = 1, .as = SETTLE_RELEASED, .delay_ms = -1},
+		};
+		assert_int_equal(store_begin(&s->base, TX_WRITE, &f), DEFIB_OK);
+		defib_err err = b->source->ops->settle(b->source, &s->base, w, all, 4, &b->arena, &f);
+		fired = plan.fired;
+		assert_int_equal(err, fired ? DEFIB_BAD_SQL : DEFIB_OK);
+		store_rollback(&s->base);
+		free(s);
+	}
+	assert_int_equal(bench_late(b), 0);
 }
 
 static void failure_waits_for_its_backoff_and_ends_at_the_maximum(void **state)
@@ -615,6 +644,7 @@ int main(void)
 		BOTH(release_hands_the_job_back_with_its_attempt),
 		BOTH(time_out_is_told_from_an_error),
 		BOTH(several_endings_settle_in_one_call),
+		BOTH(an_end_whose_statement_fails_is_an_error),
 		BOTH(failure_waits_for_its_backoff_and_ends_at_the_maximum),
 		BOTH(job_that_only_kills_its_workers_is_left_for_a_person),
 		BOTH(attempts_are_honoured_without_a_backoff),

@@ -5,9 +5,12 @@
  * appear in sub-selects, with every column qualified, or as relations whose columns begin with
  * defib_.
  */
-#include "worker/source_table_inside.h"
+
+#include "worker/source_table_sql.h"
 
 #include "store/dialect.h"
+#include "store/sql.h"
+#include "watch/compile_write.h"
 #include "watch/facts.h"
 #include "watch/lease_sql.h"
 #include "watch/lexer.h"
@@ -22,7 +25,7 @@ const char *const work_list_options[LIST_NONE] = {
 };
 
 /* The prefix of our tables. */
-static const char *own(const struct binding *b)
+static const char *table_sql_own(const struct binding *b)
 {
 	return dialect_of(b->engine)->own;
 }
@@ -71,7 +74,7 @@ static void side(const struct work *work, bool undoing, struct buf *out)
 }
 
 /* The owner and the sign of life of a row, as a hold stores them. */
-static void said_of(const struct binding *b, struct buf *out)
+static void owner_sign_columns(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	enum sign s = watch_first_sign(w);
@@ -91,8 +94,8 @@ static void not_held(const struct binding *b, struct buf *out)
 	static const struct hold_sql names = {
 		.hold = "defib_h", .owner = "defib_n.defib_owner", .sign_us = "defib_n.defib_sign_us"};
 	buf_add(out, "\n  AND NOT EXISTS (SELECT 1 FROM (SELECT 1");
-	said_of(b, out);
-	buf_addf(out, ") AS defib_n, %shold AS defib_h WHERE ", own(b));
+	owner_sign_columns(b, out);
+	buf_addf(out, ") AS defib_n, %shold AS defib_h WHERE ", table_sql_own(b));
 	sql_of_watch(b, "defib_h", out);
 	buf_add(out, " AND defib_h.cause = '" HOLD_STEPS "' AND defib_h.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -117,7 +120,7 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 		out,
 		"\n  AND NOT EXISTS (SELECT 1 FROM %slease AS defib_l LEFT JOIN %sworker AS defib_w ON "
 		"defib_w.id = defib_l.owner\n    WHERE ",
-		own(b), own(b));
+		table_sql_own(b), table_sql_own(b));
 	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
@@ -134,7 +137,7 @@ static void claimable(const struct binding *b, const char *kind, bool undoing, s
 		buf_addf(out,
 		         "\n  AND ((%s) IS NOT TRUE OR ((%s) > coalesce((SELECT defib_l.attempts FROM "
 		         "%slease AS defib_l WHERE ",
-		         w->running.text, w->max_attempts.text, own(b));
+		         w->running.text, w->max_attempts.text, table_sql_own(b));
 		sql_of_watch(b, "defib_l", out);
 		buf_add(out, " AND defib_l.job = ");
 		sql_job_text(b, JOB_OF_ROW, out);
@@ -162,12 +165,12 @@ static void picked_facts(const struct binding *b, struct buf *out)
 	buf_add(out, ",\n  ");
 	sql_steps_done(b, out);
 	buf_addf(out, " AS defib_steps_done,\n  EXISTS (SELECT 1 FROM %slease AS defib_l WHERE ",
-	         own(b));
+	         table_sql_own(b));
 	sql_of_watch(b, "defib_l", out);
 	buf_add(out, " AND defib_l.job = ");
 	sql_job_text(b, JOB_OF_ROW, out);
 	buf_add(out, ") AS defib_leased");
-	said_of(b, out);
+	owner_sign_columns(b, out);
 }
 
 static const char *compile_pick(const struct binding *b, const char *kind, bool undoing,
@@ -325,7 +328,7 @@ static const char *compile_cancelling(const struct binding *b, struct arena *a)
 		&sql,
 		"SELECT defib_l.defib_job, defib_l.defib_epoch FROM (SELECT l.job AS defib_job, l.epoch "
 		"AS defib_epoch FROM %slease AS l WHERE ",
-		own(b));
+		table_sql_own(b));
 	sql_of_watch(b, "l", &sql);
 	buf_add(&sql, " AND l.owner = ");
 	parameter(b, 1, "bigint", &sql);
@@ -468,14 +471,14 @@ static defib_err prepare_one(const struct table_sql *q, struct store *s, const c
 		return DEFIB_OK;
 	cfg_mark_text(at, &place);
 	fail_prefix(f, "watch %s, %s (%s)", q->binding.watch->name, option, buf_text(&place));
-	if (f->code == DEFIB_BAD_SQL || f->code == DEFIB_DATABASE)
+	if (store_blames_sql(f->code) || f->code == DEFIB_DATABASE)
 		f->code = DEFIB_CONFIG;
 	return f->code;
 }
 
 /* All of them are prepared before a job is claimed: invalid SQL is reported at once. */
-static defib_err prepare(const struct table_sql *q, struct store *s, struct arena *a,
-                         struct failure *f)
+static defib_err table_sql_prepare(const struct table_sql *q, struct store *s, struct arena *a,
+                                   struct failure *f)
 {
 	const struct watch *w = q->binding.watch;
 	const struct work *k = &w->work;
@@ -502,8 +505,8 @@ static defib_err prepare(const struct table_sql *q, struct store *s, struct aren
 	return err;
 }
 
-static defib_err fits(const struct watch *w, const char *kind, const struct table_sql *q,
-                      const struct store *s, struct failure *f)
+static defib_err table_sql_fits(const struct watch *w, const char *kind, const struct table_sql *q,
+                                const struct store *s, struct failure *f)
 {
 	if (!w->work.given)
 		return fail(f, DEFIB_CONFIG, "watch %s has no work: section", w->name);
@@ -525,7 +528,7 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 	*out = (struct table_sql){0};
 	defib_err err = watch_bind(w, s, a, &out->binding, f);
 	if (!err)
-		err = fits(w, kind, out, s, f);
+		err = table_sql_fits(w, kind, out, s, f);
 	if (!err)
 		err = compile_lists(b, a, out, f);
 	if (err)
@@ -542,5 +545,168 @@ defib_err table_sql_compile(const struct watch *w, const char *kind, struct stor
 	out->cancelling = compile_cancelling(b, a);
 	out->nbeat = compile_statements(b, &w->work.beat, a, &out->beat);
 	out->nafter = compile_statements(b, &w->work.after, a, &out->after);
-	return prepare(out, s, a, f);
+	return table_sql_prepare(out, s, a, f);
+}
+
+/*
+ * ---- defib's own tables ----
+ *
+ * Leases, workers, and the steps of workflows with the attempts at them.
+ */
+
+void own_relation(enum own_rows of, enum store_engine engine, struct relation *r)
+{
+	/* Alternating names and types. */
+	static const char *const columns[][15] = {
+		[ROWS_GIVEN] = {"pos", "bigint", "job", "text", "epoch", "bigint"},
+		[ROWS_JOBS] = {"job", "text"},
+		[ROWS_RUNS] = {"job", "text", "step", "text", "position", "bigint", "epoch", "bigint",
+	                   "output", "jsonb"},
+		[ROWS_UNDOS] = {"job", "text", "step", "text", "state", "text", "error", "text", "epoch",
+	                    "bigint", "ran", "bigint"},
+		[ROWS_ATTEMPTS] = {"job", "text", "step", "text", "position", "bigint", "epoch", "bigint",
+	                       "undo", "bigint", "outcome", "text", "error", "text"},
+		[ROWS_ENDED] = {"job", "text", "settled", "bigint", "attempts", "bigint", "pause_ms",
+	                    "bigint"},
+	};
+	relation_make(r, engine, columns[of]);
+}
+
+/* Claims, including the current one, since one was last settled … */
+#define LOST "coalesce(epoch - settled_epoch, attempts)"
+/* … and above this, two workers in a row died with it in hand. */
+#define ALONE "2"
+
+/* The leases of given jobs that this worker has. */
+#define GIVEN_LEASES                                                                               \
+	"SELECT g.pos, l.attempts, w.name, {us {now}} FROM (@rows) AS g\nJOIN defib.lease AS l ON "    \
+	"l.watch = @watch AND l.job = g.job AND l.epoch = g.epoch AND l.owner = $1::bigint\nLEFT "     \
+	"JOIN defib.worker AS w ON w.id = l.owner"
+#define OWN_LEASES                                                                                 \
+	"SELECT l.job, l.epoch FROM defib.lease AS l WHERE l.watch = @watch AND l.owner = $1::bigint"
+
+/* The lease and the worker of each row. */
+#define OF_LEASE                                                                                   \
+	" JOIN defib.lease AS l ON l.watch = @watch AND l.job = g.job LEFT JOIN defib.worker AS w ON " \
+	"w.id = l.owner"
+
+/* @watch is the watch's name, @rows the SELECT of the relation; the rest needs translation. */
+static const struct own_statement {
+	size_t member; /* of struct table_sql */
+	enum own_rows rows;
+	const char *sql;
+	const char *lock; /* added if rows can be locked; or NULL */
+} own_statements[] = {
+#define M(name) offsetof(struct table_sql, name)
+	{M(live), ROWS_NONE,
+     "SELECT w.name, {us {now}} FROM defib.worker AS w WHERE w.state = 'alive' AND w.id = "
+     "$1::bigint",
+     NULL},
+	/*
+     * The row is locked by then, so no other worker takes the same lease at once. Only a worker
+     * that was declared dead can be settling it; if the two deadlock, the database ends one of them
+     * and it is tried again.
+     */
+	{M(take), ROWS_JOBS,
+     "INSERT INTO defib.lease AS l (watch, job, epoch, owner, claimed_at, attempts)\nSELECT "
+     "@watch, "
+     "u.job, 1 + " LEASE_FLOOR ", $1::bigint, {now}, 1 FROM (@rows) AS u WHERE true\nON CONFLICT "
+     "(watch, job) DO UPDATE SET owner = excluded.owner, epoch = l.epoch + 1, claimed_at = "
+     "excluded.claimed_at, attempts = l.attempts + 1, by_beat = false, "
+     "run_at = NULL\nWHERE l.owner IS NULL OR NOT "
+     "EXISTS (SELECT 1 FROM defib.worker AS w WHERE w.id = l.owner AND w.state = 'alive')\n"
+     "RETURNING job, epoch, attempts, " LOST " > " ALONE,
+     NULL},
+	{M(lock_leases), ROWS_GIVEN, GIVEN_LEASES, "\nFOR UPDATE OF l"},
+	{M(beat_leases), ROWS_GIVEN, GIVEN_LEASES, "\nFOR UPDATE OF l SKIP LOCKED"},
+	{M(repeated), ROWS_GIVEN,
+     "SELECT g.pos FROM (@rows) AS g\nJOIN defib.lease AS l ON l.watch = @watch AND l.job = g.job "
+     "AND l.settled_epoch = g.epoch AND l.settled_by = $1::bigint",
+     NULL},
+	{M(now_held), ROWS_GIVEN,
+     "SELECT g.pos, l.epoch, l.owner FROM (@rows) AS g\nLEFT JOIN defib.lease AS l ON l.watch = "
+     "@watch AND l.job = g.job",
+     NULL},
+	{M(end_leases), ROWS_ENDED,
+     "UPDATE defib.lease AS l SET owner = NULL, attempts = g.attempts,\n  run_at = {now} + "
+     "{span_ms g.pause_ms},\n  settled_by = CASE WHEN g.settled IS NULL THEN l.settled_by ELSE "
+     "$1::bigint END, settled_epoch = coalesce(g.settled, l.settled_epoch)\nFROM (@rows) AS g "
+     "WHERE l.watch = @watch AND l.job = g.job",
+     NULL},
+	{M(owned), ROWS_NONE, OWN_LEASES, NULL},
+	{M(holds), ROWS_NONE, OWN_LEASES " AND l.job = $2 AND l.epoch = $3", NULL},
+	/* In the order of enum step_column. */
+	{M(steps), ROWS_JOBS,
+     "SELECT s.job, s.step, s.state, s.output, s.error FROM (@rows) AS g JOIN defib.step AS s ON "
+     "s.watch = @watch AND s.job = g.job\nORDER BY s.job, s.position, s.step",
+     NULL},
+	{M(record_runs), ROWS_RUNS,
+     "INSERT INTO defib.step (watch, job, step, position, state, epoch, output, started_at, "
+     "finished_at, attempt, worker)\nSELECT l.watch, g.job, g.step, g.position, 'done', g.epoch, "
+     "g.output, l.claimed_at, {now}, l.attempts, w.name FROM (@rows) AS g" OF_LEASE
+     " WHERE true\nON CONFLICT (watch, job, step) DO UPDATE SET position = excluded.position, "
+     "state = excluded.state, epoch = excluded.epoch, output = excluded.output, error = NULL, "
+     "started_at = excluded.started_at, finished_at = excluded.finished_at, attempt = "
+     "excluded.attempt, worker = excluded.worker",
+     NULL},
+	/* The run in a step's record, before an undo changes it. */
+	{M(keep_runs), ROWS_UNDOS,
+     "INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, worker, outcome, "
+     "started_at, ended_at)\nSELECT s.watch, s.job, s.step, s.epoch, s.position, s.attempt, "
+     "s.worker, 'done', s.started_at, s.finished_at FROM (@rows) AS g JOIN defib.step AS s ON "
+     "s.watch = @watch AND s.job = g.job AND s.step = g.step WHERE s.state = 'done' AND s.error IS "
+     "NULL\nON CONFLICT DO NOTHING",
+     NULL},
+	{M(record_undos), ROWS_UNDOS,
+     "UPDATE defib.step AS s SET state = u.state, error = u.error, epoch = u.epoch,\n  finished_at "
+     "= CASE WHEN u.state = 'done' THEN s.finished_at ELSE {now} END,\n  started_at = CASE WHEN "
+     "u.state = 'done' THEN s.started_at WHEN u.ran = 1 THEN u.claimed_at END,\n  attempt = CASE "
+     "WHEN u.state = 'done' THEN s.attempt WHEN u.ran = 1 THEN u.attempts END,\n  worker = CASE "
+     "WHEN u.state = 'done' THEN s.worker WHEN u.ran = 1 THEN u.name END\nFROM (SELECT g.*, "
+     "l.claimed_at, l.attempts, w.name FROM (@rows) AS g" OF_LEASE ") AS u WHERE s.watch = @watch "
+     "AND s.job = u.job AND s.step = u.step AND s.state = 'done'",
+     NULL},
+	{M(record_attempts), ROWS_ATTEMPTS,
+     "INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker, "
+     "outcome, error, started_at, ended_at)\nSELECT l.watch, g.job, g.step, g.epoch, g.position, "
+     "l.attempts, g.undo = 1, w.name, g.outcome, g.error, l.claimed_at, {now} FROM (@rows) AS "
+     "g" OF_LEASE " WHERE true\nON CONFLICT DO NOTHING",
+     NULL},
+	{M(drop_attempts), ROWS_ATTEMPTS,
+     "DELETE FROM defib.step_attempt WHERE (watch, job, step, epoch) IN (SELECT a.watch, a.job, "
+     "a.step, a.epoch FROM (@rows) AS g JOIN defib.step_attempt AS a ON a.watch = @watch AND a.job "
+     "= g.job AND a.step = g.step WHERE (SELECT count(*) FROM defib.step_attempt AS o WHERE "
+     "o.watch "
+     "= a.watch AND o.job = a.job AND o.step = a.step AND o.epoch > a.epoch) >= 20)",
+     NULL},
+#undef M
+};
+
+static const char *compile_own(const struct binding *b, const struct own_statement *s,
+                               struct arena *a)
+{
+	AUTO_BUF sql = BUF_INIT;
+	AUTO_RELATION r = {0};
+	own_relation(s->rows, b->engine, &r);
+	for (const char *at = s->sql; *at; at++) {
+		if (text_starts(at, "@watch")) {
+			sql_literal(&sql, b->watch->name);
+			at += strlen("@watch") - 1;
+		} else if (text_starts(at, "@rows")) {
+			relation_select(&r, strstr(s->sql, "$1") ? 2 : 1, &sql);
+			at += strlen("@rows") - 1;
+		} else {
+			buf_addch(&sql, *at);
+		}
+	}
+	if (s->lock && dialect_of(b->engine)->has_row_locks)
+		buf_add(&sql, s->lock);
+	return dialect_sql(dialect_of(b->engine), a, buf_text(&sql));
+}
+
+void own_statements_compile(const struct binding *b, struct arena *a, struct table_sql *out)
+{
+	for (size_t i = 0; i < sizeof own_statements / sizeof *own_statements; i++)
+		*(const char **)((char *)out + own_statements[i].member) =
+			compile_own(b, &own_statements[i], a);
 }

@@ -6,21 +6,26 @@
  * The user's own predicate selects the rows to be undone, so nothing is stored about that: a row is
  * undone step by step while it matches.
  */
+
+#include "worker/source_table_steps.h"
+
 #include "base/log.h"
 #include "ledger/events.h"
 #include "ledger/jobs.h"
 #include "ledger/ledger.h"
 #include "ledger/retries.h"
 #include "watch/facts.h"
-#include "worker/source_table_inside.h"
+#include "worker/source_table.h"
+#include "worker/source_table_sql.h"
 
 #include <assert.h>
 #include <jansson.h>
 
 /* ---- recorded steps ---- */
 
-static defib_err read_steps(const struct table_sql *q, struct store *s, const char *const *jobs,
-                            int n, struct arena *a, struct store_rows *rows, struct failure *f)
+static defib_err table_steps_read_steps(const struct table_sql *q, struct store *s,
+                                        const char *const *jobs, int n, struct arena *a,
+                                        struct store_rows *rows, struct failure *f)
 {
 	struct relation r;
 	own_relation(ROWS_JOBS, s->engine, &r);
@@ -32,7 +37,7 @@ static defib_err read_steps(const struct table_sql *q, struct store *s, const ch
 }
 
 /* One element of claimed.steps. */
-static void add_step(struct buf *out, const struct store_rows *rows, int i)
+static void table_steps_add_step(struct buf *out, const struct store_rows *rows, int i)
 {
 	const char *output = row_text(rows, i, STEP_OUTPUT);
 	buf_add(out, out->len ? ",{\"step\":" : "[{\"step\":");
@@ -55,14 +60,14 @@ static void keep_steps(struct work_row *const *rows, const struct job_index *ind
 		int at = job_index_find(index, job);
 		assert(at >= 0);
 		for (; i < back->nrows && text_eq(row_text(back, i, STEP_JOB), job); i++)
-			add_step(&json, back, i);
+			table_steps_add_step(&json, back, i);
 		rows[at]->steps = arena_printf(a, "%s]", buf_text(&json));
 	}
 }
 
 /* ---- the next step ---- */
 
-static void choose(struct work_row *row, struct arena *a)
+static void table_steps_choose(struct work_row *row, struct arena *a)
 {
 	struct step_records recorded;
 	if (row->workflow && step_records_parse(row->steps, a, &recorded))
@@ -171,7 +176,7 @@ static defib_err read_into(const struct table_source *src, struct store *s,
 	struct job_index index;
 	for (int i = 0; i < n; i++)
 		jobs[i] = rows[i]->job;
-	defib_err err = n ? read_steps(&src->sql, s, jobs, n, a, &back, f) : DEFIB_OK;
+	defib_err err = n ? table_steps_read_steps(&src->sql, s, jobs, n, a, &back, f) : DEFIB_OK;
 	if (err || n == 0)
 		return err;
 	job_index_init(&index, jobs, n, a);
@@ -196,13 +201,14 @@ defib_err steps_plan_rows(const struct table_source *src, struct store *s, int64
 	if (!err && recorded)
 		err = read_into(src, s, rows, *n, a, f);
 	for (int i = 0; i < *n && !err; i++)
-		choose(rows[i], a);
+		table_steps_choose(rows[i], a);
 	return err ? err : hold_rows(src, s, worker, unknown, nunknown, a, f);
 }
 
 /* ---- changes by a settlement ---- */
 
-static void add_mark(struct step_marks *marks, const struct step_mark *one, struct arena *a)
+static void table_steps_add_mark(struct step_marks *marks, const struct step_mark *one,
+                                 struct arena *a)
 {
 	if (marks->n == marks->cap) {
 		int cap = marks->cap ? marks->cap * 2 : 8;
@@ -233,7 +239,7 @@ static void mark_passed(const struct settlement *g, const struct work_row *row, 
 		mark.state = state && text_eq(state, step_state_names[STEP_UNDO_FAILED]) ? STEP_UNDO_FAILED
 		                                                                         : STEP_UNDONE;
 		if (step)
-			add_mark(out, &mark, a);
+			table_steps_add_mark(out, &mark, a);
 	}
 	json_decref(passed);
 }
@@ -255,7 +261,7 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 	};
 	/* An undo that failed permanently is in the step's own record. */
 	if (mark.step && !done && !(undo && over))
-		add_mark(out, &mark, a);
+		table_steps_add_mark(out, &mark, a);
 	if (undo && !over && after != AFTER_RETRY)
 		return;
 	mark.kind = undo ? MARK_UNDO : MARK_RUN;
@@ -268,12 +274,12 @@ void steps_mark(const struct settlement *g, const struct work_row *row, enum ste
 		mark.output = row->result;
 	}
 	if (mark.step && (undo || done))
-		add_mark(out, &mark, a);
+		table_steps_add_mark(out, &mark, a);
 	if (undo && over)
 		mark_passed(g, row, a, out);
 }
 
-static void add_row(struct relation *r, const struct step_mark *m)
+static void table_steps_add_row(struct relation *r, const struct step_mark *m)
 {
 	relation_text(r, m->job);
 	relation_text(r, m->step);
@@ -301,8 +307,9 @@ static void add_row(struct relation *r, const struct step_mark *m)
 }
 
 /* One statement over the marks of a kind, if there are any. */
-static defib_err record(struct store *s, const char *sql, const struct step_marks *marks,
-                        enum step_mark_kind kind, struct arena *a, struct failure *f)
+static defib_err table_steps_record(struct store *s, const char *sql,
+                                    const struct step_marks *marks, enum step_mark_kind kind,
+                                    struct arena *a, struct failure *f)
 {
 	static const enum own_rows rows[] = {
 		[MARK_RUN] = ROWS_RUNS, [MARK_UNDO] = ROWS_UNDOS, [MARK_ATTEMPT] = ROWS_ATTEMPTS};
@@ -312,7 +319,7 @@ static defib_err record(struct store *s, const char *sql, const struct step_mark
 	for (int i = 0; i < marks->n; i++) {
 		if (marks->items[i].kind != kind)
 			continue;
-		add_row(&r, &marks->items[i]);
+		table_steps_add_row(&r, &marks->items[i]);
 		n++;
 	}
 	return n > 0 ? work_over(s, sql, 0, &r, a, NULL, f) : DEFIB_OK;
@@ -331,14 +338,14 @@ defib_err steps_record(const struct table_sql *q, struct store *s, const struct 
 	};
 	defib_err err = DEFIB_OK;
 	for (size_t i = 0; i < sizeof writes / sizeof *writes && !err; i++)
-		err = record(s, writes[i].sql, marks, writes[i].kind, a, f);
+		err = table_steps_record(s, writes[i].sql, marks, writes[i].kind, a, f);
 	return err;
 }
 
 /* ---- a completed rollback ---- */
 
-static const struct step_mark *mark_of(const struct step_marks *marks, const char *job,
-                                       const char *step)
+static const struct step_mark *table_steps_mark_of(const struct step_marks *marks, const char *job,
+                                                   const char *step)
 {
 	for (int i = 0; i < marks->n; i++)
 		if (marks->items[i].kind != MARK_ATTEMPT && text_eq(marks->items[i].job, job) &&
@@ -377,12 +384,12 @@ defib_err steps_report(const struct table_sql *q, struct store *s, const char *j
 {
 	AUTO_BUF undone = BUF_INIT, not_undone = BUF_INIT, error = BUF_INIT;
 	struct store_rows rows;
-	defib_err err = read_steps(q, s, &job, 1, a, &rows, f);
+	defib_err err = table_steps_read_steps(q, s, &job, 1, a, &rows, f);
 	*out = (struct undo_report){0};
 	/* The last step was undone first. */
 	for (int i = err ? -1 : rows.nrows - 1; i >= 0; i--)
-		report_step(&rows, i, mark_of(marks, job, row_text(&rows, i, STEP_NAME)), &undone,
-		            &not_undone, &error);
+		report_step(&rows, i, table_steps_mark_of(marks, job, row_text(&rows, i, STEP_NAME)),
+		            &undone, &not_undone, &error);
 	if (error.len)
 		out->error = arena_strdup(a, buf_text(&error));
 	out->evidence = arena_printf(

@@ -3,6 +3,7 @@
  * settlement; rows that are undone under a lease alone; and the user's statements that run while a
  * job is in hand, and at its end.
  */
+#include "worker/source_table.h"
 #include "worker/tables_test.h"
 #include "worker/workflow.h"
 

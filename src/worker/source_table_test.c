@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * source_table_test.c: which worker gets which rows of a user's table, and what does not fit it.
  */
-#include "worker/source_table_inside.h"
+#include "worker/source_table.h"
+#include "worker/source_table_sql.h"
 #include "worker/tables_test.h"
 
 #include <pthread.h>

@@ -2,6 +2,7 @@
  * source_turn_test.c: a turn of each source: ends, claims and queries in one call, with one result
  * for each.
  */
+#include "worker/source_queue.h"
 #include "worker/tables_test.h"
 
 static void ready(struct bench *b, int n)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spooling.c: keeping and draining, see spools.h. */
-#include "worker/worker_inside.h"
+
+#include "worker/spooling.h"
 
 #include "base/log.h"
+#include "worker/spool_results.h"
+#include "worker/token.h"
+#include "worker/turns.h"
+#include "worker/worker_state.h"
 
 #include <assert.h>
 
@@ -26,7 +31,7 @@ static void tell_aside(const char *source, const char *key, const char *why)
 static void note_refusal(struct spools *s, const char *source, const struct failure *why)
 {
 	struct spools_retry *retry = spools_retry(s, source);
-	if (retry && !store_blames_rows(why))
+	if (!store_blames_rows(why) && why->code != DEFIB_REFUSED)
 		retry->when_taken = true;
 }
 
@@ -40,9 +45,10 @@ struct offer {
 	int n, done, kept; /* done: processed, from the first on; kept: refused */
 };
 
-/* The oldest ones of one incarnation; a record that cannot be read is handled alone. */
-static void look(struct spools *s, const char *source, enum spools_list list, int most,
-                 struct offer *o, struct arena *a)
+/* The oldest ones of one incarnation in one database; a record that cannot be read is handled
+ * alone. */
+static void spooling_look(struct spools *s, const char *source, enum spools_list list, int most,
+                          struct offer *o, struct arena *a)
 {
 	o->all = ARENA_ARRAY(a, struct spools_record, most);
 	o->ends = ARENA_ARRAY(a, struct settlement, most);
@@ -51,13 +57,14 @@ static void look(struct spools *s, const char *source, enum spools_list list, in
 	int n = spools_peek_many(s, source, list, o->all, most, a);
 	for (; o->n < n; o->n++) {
 		const struct spools_record *r = &o->all[o->n], *first = &o->all[0];
-		if (o->n > 0 && (!r->whole || !first->whole || r->result.worker != first->result.worker))
+		if (o->n > 0 && (!r->whole || !first->whole || r->result.worker != first->result.worker ||
+		                 !text_eq(r->result.database, first->result.database)))
 			return;
 		o->ends[o->n] = r->result.end;
 	}
 }
 
-static void take_answers(struct spools *s, const char *source, struct offer *o)
+static void spooling_take_answers(struct spools *s, const char *source, struct offer *o)
 {
 	for (; o->done < o->n; o->done++) {
 		const struct settlement *end = &o->ends[o->done];
@@ -68,7 +75,7 @@ static void take_answers(struct spools *s, const char *source, struct offer *o)
 			note_refusal(s, source, why);
 		o->refused[o->done] = why                     ? why->what
 		                      : o->all[o->done].whole ? NULL
-		                                              : "this version cannot read it";
+		                                              : "it was changed on disk, or is no result";
 		if (o->refused[o->done])
 			o->kept++;
 		else
@@ -86,10 +93,15 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	struct offer o = {0};
-	look(s, source, list, most < OFFER_MAX ? most : OFFER_MAX, &o, &a);
-	if (o.n > 0 && o.all[0].whole)
-		settle(ctx, o.all[0].result.worker, o.ends, o.why, o.n, &a);
-	take_answers(s, source, &o);
+	spooling_look(s, source, list, most < OFFER_MAX ? most : OFFER_MAX, &o, &a);
+	if (o.n > 0 && o.all[0].whole) {
+		const struct spool_result *first = &o.all[0].result;
+		settle(ctx,
+		       &(struct spooled_ends){first->database, first->worker, o.ends, o.why, o.n,
+		                              list == SPOOLS_ASIDE},
+		       &a);
+	}
+	spooling_take_answers(s, source, &o);
 	if (o.kept > 0 && spools_aside(s, source) == 0)
 		for (int i = 0, logged = 0; i < o.done && !logged; i++)
 			if (o.refused[i]) {
@@ -130,11 +142,11 @@ int64_t spooling_drain(struct spools *s, const char *source, int64_t now_ms, set
 void spooling_taken(struct spools *s, const char *source)
 {
 	struct spools_retry *retry = spools_retry(s, source);
-	if (retry && retry->when_taken)
+	if (retry->when_taken)
 		*retry = (struct spools_retry){0};
 }
 
-static bool is_among(const struct settlement *has, int nhas, const struct settlement *end)
+static bool spooling_is_among(const struct settlement *has, int nhas, const struct settlement *end)
 {
 	for (int i = 0; i < nhas; i++)
 		if (has[i].epoch == end->epoch && text_eq(has[i].key, end->key))
@@ -153,7 +165,8 @@ static int forget_some(struct spools *s, const char *source, int64_t worker,
 	int n = spools_peek_many(s, source, SPOOLS_ASIDE, all, most, &a);
 	for (int i = 0; i < n; i++) {
 		const struct settlement *end = &all[i].result.end;
-		bool lost = all[i].whole && all[i].result.worker == worker && !is_among(has, nhas, end);
+		bool lost =
+			all[i].whole && all[i].result.worker == worker && !spooling_is_among(has, nhas, end);
 		stays[i] = lost ? NULL : all[i].why ? all[i].why : "";
 		if (lost)
 			log_event(LOG_WARN, "result dropped: the server lost its claim in a failover",
@@ -215,8 +228,6 @@ defib_err turns_spool_open(struct worker *w, struct failure *f)
 	defib_err err = spools_open(w->options.spool, 0, &t->spools, f);
 	if (!err) /* the directory is ours now */
 		err = timeline_keep(w->options.spool, f);
-	for (int i = 0; !err && i < w->options.npools; i++)
-		err = spools_ready(t->spools, w->sources[i]->name, f);
 	if (err)
 		return err;
 	struct spool_news news = {0};
@@ -227,7 +238,7 @@ defib_err turns_spool_open(struct worker *w, struct failure *f)
 	return DEFIB_OK;
 }
 
-static bool served(const struct worker *w, const char *source)
+static bool spooling_served(const struct worker *w, const char *source)
 {
 	for (int i = 0; i < w->options.npools; i++)
 		if (text_eq(w->sources[i]->name, source))
@@ -250,7 +261,7 @@ void turns_spool_news(const struct worker *w, struct spool_news *out)
 	if (t.why)
 		snprintf(out->why, sizeof out->why, "%s: %s", t.why_source, t.why);
 	for (int i = 0; (name = spools_source(s, i)); i++)
-		if (!served(w, name))
+		if (!spooling_served(w, name))
 			buf_addf(&names, "%s%s", names.len ? ", " : "", name[0] ? name : "(not readable)");
 	utf8_copy(out->unserved, sizeof out->unserved, buf_text(&names));
 }
@@ -291,18 +302,39 @@ struct offering {
 	int pool;
 };
 
-static void settle_offered(void *ctx, int64_t worker, struct settlement *ends,
-                           const struct failure **why, int n, struct arena *a)
+/* Numbers begin again in every database: there, an end would meet the double of its job. */
+static defib_err spooling_refuse_foreign(struct worker *w, const struct spooled_ends *ends,
+                                         struct failure *f)
+{
+	const char *here = w->turn_thread.database;
+	defib_err err = turns_ready(w, f);
+	if (err || text_eq(here, ends->database))
+		return err;
+	if (!ends->again)
+		log_event(LOG_CRITICAL, "results of another database: they are set aside",
+		          LOG_STR("first", ends->ends[0].key), LOG_INT("results", ends->n),
+		          LOG_STR("database", ends->database), LOG_STR("here", here),
+		          LOG_STR("next", "a worker of that database with the same spool records them"));
+	return fail(f, DEFIB_REFUSED, "it belongs to another database (%s, here is %s)", ends->database,
+	            here);
+}
+
+static void settle_offered(void *ctx, const struct spooled_ends *ends, struct arena *a)
 {
 	const struct offering *o = ctx;
 	struct failure f = {0};
-	struct turn_part p = {.pool = o->pool, .worker = worker, .ends = ends, .nends = n, .why = why};
-	if (turns_settle(o->w, &p, a, &f) == DEFIB_OK)
+	struct turn_part p = {.pool = o->pool,
+	                      .worker = ends->worker,
+	                      .ends = ends->ends,
+	                      .nends = ends->n,
+	                      .why = ends->why};
+	if (spooling_refuse_foreign(o->w, ends, &f) == DEFIB_OK &&
+	    turns_settle(o->w, &p, a, &f) == DEFIB_OK)
 		return;
 	struct failure *kept = ARENA_NEW(a, struct failure);
 	*kept = f;
-	for (int i = 0; i < n; i++)
-		why[i] = why[i] ? why[i] : kept;
+	for (int i = 0; i < ends->n; i++)
+		ends->why[i] = ends->why[i] ? ends->why[i] : kept;
 }
 
 /* Ended jobs wait under the name of the first pool with the same jobs. */
@@ -343,7 +375,7 @@ void turns_spool_forget(struct worker *w, const struct turn_part *p)
 
 bool turns_spool_due(const struct worker *w, int pool)
 {
-	const struct spools *s = w->turn_thread.spools;
+	struct spools *s = w->turn_thread.spools;
 	const char *source = w->sources[pool]->name;
 	if (!s || spools_aside(s, source) == 0)
 		return false;
@@ -366,8 +398,11 @@ void turns_spool_keep(struct worker *w, struct job *first, const struct failure 
 	for (const struct job *j = first; j; j = j->queued, i++) {
 		char *token = arena_alloc(&a, TOKEN_SIZE);
 		token_of(&j->claim, j->worker, token);
-		all[i] = (struct spool_result){
-			.source = source, .worker = j->worker, .token = token, .end = job_end(j)};
+		all[i] = (struct spool_result){.source = source,
+		                               .database = j->claim.database,
+		                               .worker = j->worker,
+		                               .token = token,
+		                               .end = job_end(j)};
 		whys[i] = why;
 	}
 	spooling_keep(w->turn_thread.spools, source, all, whys, n, kept, f);

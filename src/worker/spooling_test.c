@@ -3,9 +3,11 @@
  * spooling_test.c: what goes into the spools, and how it is drained, with a database that follows a
  * plan.
  */
-#include "worker/spool_test.h"
+#include "store/spool_test.h"
 
 #include "base/text.h"
+#include "worker/spool_results.h"
+#include "worker/spooling.h"
 #include "worker/spools.h"
 
 #define MINUTE 60000
@@ -24,19 +26,19 @@ static const struct failure gone = {.code = DEFIB_CONNECTION, .what = "away"};
 static const struct failure row = {.code = DEFIB_CONSTRAINT, .what = "not this one"};
 static const struct failure right = {.code = DEFIB_PERMISSION, .what = "permission denied"};
 
-static void settle(void *ctx, int64_t worker, struct settlement *ends, const struct failure **why,
-                   int n, struct arena *a)
+static void settle(void *ctx, const struct spooled_ends *o, struct arena *a)
 {
+	struct settlement *ends = o->ends;
 	(void)ctx, (void)a;
 	base.calls++;
-	for (int i = 0; i < n; i++) {
-		assert_int_equal(worker, ends[i].epoch); /* a batch is of one incarnation */
-		why[i] = base.away                           ? &gone
-		         : base.source_barred                ? &right
-		         : text_eq(ends[i].key, base.barred) ? &row
-		                                             : NULL;
+	for (int i = 0; i < o->n; i++) {
+		assert_int_equal(o->worker, ends[i].epoch); /* a batch is of one incarnation */
+		o->why[i] = base.away                           ? &gone
+		            : base.source_barred                ? &right
+		            : text_eq(ends[i].key, base.barred) ? &row
+		                                                : NULL;
 		ends[i].accepted = true;
-		if (!why[i])
+		if (!o->why[i])
 			buf_add(&base.took, ends[i].key);
 	}
 }

@@ -2,8 +2,9 @@
  * spools_crash_test.c: what the spools acknowledged to a process holds after its death, whenever
  * that comes: no result is lost, and none is stored twice.
  */
-#include "worker/spool_test.h"
+#include "store/spool_test.h"
 
+#include "worker/spool_results.h"
 #include "worker/spools.h"
 
 #include <fcntl.h>
@@ -163,49 +164,10 @@ static void death_at_every_write_and_sync_loses_and_repeats_nothing(void **state
 	assert_true(deaths > 100);
 }
 
-/* Split by the next version, which dies as well; the second time it is left alone. */
-static void death_while_an_old_spool_is_split_loses_and_repeats_nothing(void **state)
-{
-	(void)state;
-	bool died = true;
-	for (int nth = 1; died; nth++) {
-		struct spool *old = opened();
-		struct buf text = BUF_INIT;
-		struct override t = {0};
-		for (int i = 0; i < 2 * JOBS; i++) {
-			char key[16];
-			snprintf(key, sizeof key, "%d", i / 2);
-			struct spool_result r = {
-				.source = sources[i % 2], .worker = 7, .end = {.key = key, .epoch = 1}};
-			buf_clear(&text);
-			spool_result_encode(&r, &text);
-			assert_int_equal(spool_append(old, buf_text(&text), text.len, NULL), DEFIB_OK);
-			t.now[i % 2][i / 2] = t.then[i % 2][i / 2] = WAITING;
-		}
-		spool_close(old);
-		buf_release(&text);
-		int status;
-		plan = (typeof(plan)){.kind = FAULT_KILL_AFTER, .nth = nth};
-		pid_t pid = fork();
-		assert_true(pid >= 0);
-		if (pid == 0) {
-			spools_close(open_spools());
-			_exit(0);
-		}
-		plan.kind = FAULT_NONE;
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		died = WIFSIGNALED(status);
-		assert_true(died || status == 0);
-		check(&t);
-		empty_folder();
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(death_at_every_write_and_sync_loses_and_repeats_nothing),
-		TEST(death_while_an_old_spool_is_split_loses_and_repeats_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,32 +2,34 @@
  * stored_jobs.h: new jobs that the database could not accept, in a durable file until it can, so
  * that jobs are not refused because the pool is exhausted or the server is unavailable.
  *
- * It is a spool (spool.h) in the directory `new` below the spool of workers. One record is one put:
- * its jobs are inserted together or not at all, as they would have been when they were sent. A
- * process that appends or drains owns the directory only for that moment, so that programs, workers
- * and daemons can share it.
+ * It is a spool (store/spool.h) in the directory `new` below the spool of workers. One record is
+ * one put: its jobs are inserted together or not at all, as they would have been when they were
+ * sent. A process that appends or drains owns the directory only for that moment, so that programs,
+ * workers and daemons can share it.
+ *
+ * Each put names the database that it is for: by the address, and by the id that `init` drew there
+ * (registry_database()) as the last process that reached it saw it, which stands in the file
+ * `database`. It is inserted into no other.
  *
  * Each put is inserted once. Its token is inserted with its jobs in one transaction
  * (defib.enqueued), and a put whose token exists is skipped: a drain that is killed after its
  * commit repeats nothing, nor does a put whose first commit succeeded although the reply was lost.
  *
- * A put that the database refuses permanently moves to the spool `new/refused` and is logged as
- * critical: it must not delay what waits behind it.
+ * A put that the database refuses permanently, or that is for another database, moves to the spool
+ * `new/refused` and is logged as critical: it must not delay what waits behind it.
  */
 #ifndef WORKER_STORED_JOBS_H
 #define WORKER_STORED_JOBS_H
 
 #include "worker/queue.h"
 
-#define STORED_JOBS_FOLDER                                                                         \
-	"new"                    /* not allowed as the name of a worker: it is among their spools      \
-	                          */
-#define STORED_TOKEN_SIZE 33 /* 128 random bits in hex, and the NUL */
+#define STORED_JOBS_FOLDER "new" /* among the spools of workers: no worker may have this name */
+#define STORED_TOKEN_SIZE 33     /* 128 random bits in hex, and the NUL */
 
 struct stored_jobs {
 	const char *folder; /* BASE/new; created when something is stored */
 	const char *base;   /* as configured; must belong to us; NULL: check only `folder` */
-	const char *url;    /* of its database: a directory holds jobs of only one */
+	const char *url;    /* of its database: a directory holds jobs of only one address */
 	int64_t wait_ms;    /* how long to wait for another process that owns or drains the directory */
 };
 
@@ -52,7 +54,7 @@ bool stored_jobs_waits(const struct stored_jobs *q);
 
 struct stored_drained {
 	int64_t jobs, puts; /* that were inserted */
-	int64_t refused;    /* puts that were moved aside */
+	int64_t refused;    /* puts that were set aside */
 };
 
 /*
@@ -69,12 +71,13 @@ MUST_CHECK defib_err stored_jobs_put(const struct stored_jobs *q, const char *to
                                      const struct enqueue *jobs, int n, struct failure *f);
 
 /*
- * A put as a record: its token, its database, when it was stored, and its jobs as they were sent.
- * JSON, so that people can read what was refused.
+ * A put as a record: its token, its database's address and id, when it was stored, and its jobs as
+ * they were sent. JSON, so that people can read what was refused.
  */
 struct stored_put {
-	const char *token, *database;
-	int64_t at_ms; /* wall clock: delays count from here */
+	const char *token, *address;
+	const char *database; /* "": not known */
+	int64_t at_ms;        /* wall clock: delays count from here */
 	struct enqueue *jobs;
 	int n;
 };

@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "store/fault_test.h"
+#include "store/spool.h"
 #include "worker/source_test.h"
-#include "worker/spool.h"
 
 #include <ftw.h>
 #include <signal.h>
@@ -140,8 +140,8 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	struct enqueue two[] = {job_of("b", NULL), job_of("x", "{\"to\": \"ann\"}")};
 	struct failure f = {0};
 	struct spool *refused;
-	const char *bytes;
-	size_t n;
+	struct spool_record one;
+	struct arena a = ARENA_INIT;
 	char aside[80];
 	refuse_kind_x(b);
 	put(&q, "a");
@@ -154,10 +154,11 @@ static void what_is_refused_for_ever_moves_aside_whole(void **state)
 	snprintf(aside, sizeof aside, "%s/refused", folder);
 	struct spool_options o = {.folder = aside};
 	assert_int_equal(spool_open(&o, &refused, &f), DEFIB_OK);
-	assert_int_equal(spool_count(refused), 1);
-	assert_true(spool_peek(refused, &bytes, &n));
-	assert_non_null(strstr(bytes, "ann"));
+	assert_int_equal(spool_count(refused, "jobs", false), 1);
+	assert_int_equal(spool_peek(refused, "jobs", false, &one, 1, 1000, &a), 1);
+	assert_non_null(strstr(one.bytes, "ann"));
 	spool_close(refused);
+	arena_release(&a);
 	assert_int_equal(bench_number(b, "SELECT count(*) FROM " TOKENS " WHERE token LIKE '%two'"), 0);
 }
 
@@ -238,6 +239,109 @@ static void jobs_of_another_database_are_left_alone(void **state)
 	assert_kinds(b, "");
 }
 
+static void send(const struct stored_jobs *q, struct store *s, const char *kind)
+{
+	struct enqueue job = job_of(kind, NULL);
+	int64_t ids[1];
+	struct stored_sent sent = {.ids = ids};
+	struct failure f = {0};
+	if (stored_jobs_send(q, s, &job, 1, &sent, &f))
+		fail_msg("%s", f.what);
+	assert_false(sent.kept);
+}
+
+/* The database was created again: its address is the same, its id is not. */
+static void begin_again(struct bench *b, const char *id)
+{
+	bench_sql(b, bench_text(b, arena_printf(&b->arena,
+	                                        "UPDATE PG(defib.meta|defib_meta) SET value = '%s' "
+	                                        "WHERE name = 'database'",
+	                                        id)));
+}
+
+static void assert_set_aside(const char *kind)
+{
+	char aside[80];
+	struct spool *refused;
+	struct spool_record one;
+	struct arena a = ARENA_INIT;
+	struct failure f = {0};
+	snprintf(aside, sizeof aside, "%s/refused", folder);
+	struct spool_options o = {.folder = aside};
+	assert_int_equal(spool_open(&o, &refused, &f), DEFIB_OK);
+	assert_int_equal(spool_peek(refused, "jobs", false, &one, 1, 1000, &a), 1);
+	assert_non_null(strstr(one.bytes, kind));
+	assert_int_equal(spool_count(refused, "jobs", false), 1);
+	spool_close(refused);
+	arena_release(&a);
+}
+
+static void jobs_of_another_database_at_the_address_are_set_aside(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct stored_jobs q = queue_of(b);
+	begin_again(b, "first");
+	send(&q, b->rig.other, "a");
+	put(&q, "was-for-first");
+	begin_again(b, "second");
+	put(&q, "too");
+	struct stored_drained out = drained(&q, b->rig.other);
+	assert_int_equal(out.jobs, 0);
+	assert_int_equal(out.refused, 2);
+	/* Since then it is known here. */
+	put(&q, "b");
+	assert_int_equal(drained(&q, b->rig.other).jobs, 1);
+	assert_kinds(b, "ab");
+}
+
+static void a_put_of_another_database_delays_no_other(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct stored_jobs q = queue_of(b);
+	put(&q, "a"); /* not reached from here yet: only the address is known */
+	begin_again(b, "first");
+	struct stored_drained out = drained(&q, b->rig.other);
+	assert_int_equal(out.jobs, 1);
+	put(&q, "was-for-first");
+	begin_again(b, "second");
+	send(&q, b->rig.other, "b"); /* drains first */
+	put(&q, "c");
+	assert_int_equal(drained(&q, b->rig.other).jobs, 1);
+	assert_kinds(b, "abc");
+	assert_set_aside("was-for-first");
+}
+
+static void what_is_known_of_another_address_is_not_used(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct stored_jobs q = queue_of(b), moved = q;
+	struct spool *spool;
+	struct spool_record one;
+	struct arena a = ARENA_INIT;
+	struct spool_options o = {.folder = folder};
+	static const char *const wrong[] = {"", "x", "\xff\xff", "first and no more of the line\n"};
+	begin_again(b, "first");
+	send(&q, b->rig.other, "a");
+	moved.url = "sqlite:/nowhere/other.db";
+	for (size_t i = 0; i < 1 + sizeof wrong / sizeof *wrong; i++) {
+		char path[80];
+		put(i ? &q : &moved, "b");
+		assert_int_equal(spool_open(&o, &spool, NULL), DEFIB_OK);
+		assert_int_equal(spool_peek(spool, "jobs", false, &one, 1, 1000, &a), 1);
+		assert_string_equal(one.database, "");
+		assert_int_equal(spool_finish(spool, "jobs", &one, 1, NULL, NULL), DEFIB_OK);
+		spool_close(spool);
+		if (i == sizeof wrong / sizeof *wrong)
+			break;
+		snprintf(path, sizeof path, "%s/database", folder);
+		FILE *file = fopen(path, "we");
+		assert_non_null(file);
+		fputs(wrong[i], file);
+		fclose(file);
+	}
+	arena_release(&a);
+}
+
 static void without_its_table_nothing_is_taken_for_refused(void **state)
 {
 	struct bench *b = bench_of(state);
@@ -297,11 +401,12 @@ static void a_record_keeps_every_member(void **state)
 	                      .timeout_ms = 11,
 	                      .unique_key = "u",
 	                      .tags = "[\"t\"]"};
-	struct stored_put put = {"token", "file /x", 1234, &job, 1};
+	struct stored_put put = {"token", "file /x", "5e4f", 1234, &job, 1};
 	stored_put_write(&put, &record);
 	assert_true(stored_put_read(buf_text(&record), record.len, &a, &got));
 	assert_string_equal(got.token, "token");
-	assert_string_equal(got.database, "file /x");
+	assert_string_equal(got.address, "file /x");
+	assert_string_equal(got.database, "5e4f");
 	assert_int_equal(got.at_ms, 1234);
 	assert_string_equal(got.jobs->queue, job.queue);
 	assert_string_equal(got.jobs->kind, job.kind);
@@ -323,7 +428,7 @@ static void a_delay_counts_from_the_put(void **state)
 	static const int64_t cases[][2] = {{1000, 500}, {1200, 300}, {1500, 0}, {9000, 0}, {10, 500}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct enqueue job = {.delay_ms = 500};
-		struct stored_put put = {"t", "d", 1000, &job, 1};
+		struct stored_put put = {"t", "d", "", 1000, &job, 1};
 		stored_put_count_delays(&put, cases[i][0]);
 		assert_int_equal(job.delay_ms, cases[i][1]);
 	}
@@ -339,6 +444,9 @@ int main(void)
 		BOTH(several_processes_fill_and_drain_it_at_once),
 		BOTH(who_owns_the_folder_for_long_is_told),
 		BOTH(jobs_of_another_database_are_left_alone),
+		BOTH(jobs_of_another_database_at_the_address_are_set_aside),
+		BOTH(a_put_of_another_database_delays_no_other),
+		BOTH(what_is_known_of_another_address_is_not_used),
 		BOTH(without_its_table_nothing_is_taken_for_refused),
 		BOTH(what_is_sent_stands_behind_what_waits),
 		BOTH(more_than_a_batch_goes_in_in_order),

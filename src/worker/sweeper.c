@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/sweeper.h"
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "recover/census.h"
 #include "recover/evidence.h"
 #include "worker/queue.h"
+#include "worker/wake.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -40,7 +42,7 @@ struct swept {
 	struct scan_options scan;
 	struct guard *guard;
 	struct scanner *scanner; /* NULL: not made yet for this factor */
-	struct guard_told told;
+	struct guard_logged guards_logged;
 	bool waits; /* for the pace, and that was logged */
 };
 
@@ -65,7 +67,7 @@ struct sweeper {
 	struct lost_jobs logged; /* private to the thread */
 };
 
-static void tell(void *ctx, const struct watch *w, const struct candidate *c)
+static void sweeper_log(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct sweeper *s = ctx;
 	/*
@@ -76,7 +78,7 @@ static void tell(void *ctx, const struct watch *w, const struct candidate *c)
 		lost_job_log(&s->logged, w, c);
 }
 
-static bool go_on(void *ctx)
+static bool sweeper_go_on(void *ctx)
 {
 	struct sweeper *s = ctx;
 	pthread_mutex_lock(&s->lock);
@@ -87,7 +89,7 @@ static bool go_on(void *ctx)
 }
 
 /* Other thresholds mean other statements. */
-static void set_factor(struct sweeper *s, struct swept *x, double factor)
+static void sweeper_set_factor(struct sweeper *s, struct swept *x, double factor)
 {
 	if (x->scanner && x->factor == factor)
 		return;
@@ -108,7 +110,7 @@ static void set_paused(struct swept *x, bool paused)
 }
 
 /* Read the overrides in force. Without an answer nothing is recovered: it may be paused. */
-static defib_err hear(struct sweeper *s, struct failure *f)
+static defib_err sweeper_read_overrides(struct sweeper *s, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct override *words = NULL;
@@ -130,7 +132,7 @@ static defib_err hear(struct sweeper *s, struct failure *f)
 			err = census_now(s->session.store, &now_us, f);
 		double hour = x->watch->raise.n > 0 && !err ? watch_raise(x->watch, now_us) : 1;
 		set_paused(x, said.paused);
-		set_factor(s, x, said.factor > hour ? said.factor : hour);
+		sweeper_set_factor(s, x, said.factor > hour ? said.factor : hour);
 	}
 	return err;
 }
@@ -177,14 +179,15 @@ static int64_t sweep_one(struct sweeper *s, struct swept *x)
 	if (scanner_pass(x->scanner, &result)) {
 		log_event(LOG_WARN, result.failure.what);
 	} else if (x->scan.guard) {
-		guard_tell(&x->told, x->guard, &s->session, x->watch, &result, x->scan.actor);
+		guard_log_changes(&x->guards_logged, x->guard, &s->session, x->watch, &result,
+		                  x->scan.actor);
 		tell_pace(x);
 	}
 	return result.outcomes[OUTCOME_RECOVERED];
 }
 
 /* If there is a server: when it was started. A worker that could not beat before may do so now. */
-static defib_err ask_server(struct sweeper *s, struct failure *f)
+static defib_err sweeper_ask_server(struct sweeper *s, struct failure *f)
 {
 	int64_t start_us = 0;
 	if (s->server_asked)
@@ -205,12 +208,12 @@ static void recover(struct sweeper *s, const struct sweep *t)
 	struct failure f = {0};
 	bool any = false;
 	int n = 0;
-	if ((s->options.nwatches > 1 && ask_server(s, &f)) || hear(s, &f)) {
+	if ((s->options.nwatches > 1 && sweeper_ask_server(s, &f)) || sweeper_read_overrides(s, &f)) {
 		log_event(LOG_WARN, f.what);
 		return;
 	}
 	snprintf(text, sizeof text, "%lld", (long long)t->owner.id);
-	for (int i = 0; i < s->options.nwatches && go_on(s); i++) {
+	for (int i = 0; i < s->options.nwatches && sweeper_go_on(s); i++) {
 		struct swept *x = &s->swept[i];
 		bool led = !t->owner.id && daemon_leads(s, x->watch->name);
 		if (x->paused || (led && !t->died) || (!t->owner.id && !t->which[i]))
@@ -240,7 +243,7 @@ static bool retains(const struct sweeper *s)
 	return s->options.retention && retention_due(&s->retention, s->options.retention);
 }
 
-static void retain(struct sweeper *s)
+static void sweeper_retain(struct sweeper *s)
 {
 	if (daemon_leads(s, NULL))
 		s->retention.due_ms = clock_boot_ms() + LED_MS;
@@ -248,7 +251,7 @@ static void retain(struct sweeper *s)
 		retention_turn(&s->retention, &s->session, s->options.retention, "worker");
 }
 
-static bool nothing(const struct sweeper *s, const struct sweep *t)
+static bool sweeper_nothing(const struct sweeper *s, const struct sweep *t)
 {
 	bool any = t->owner.id != 0;
 	for (int i = 0; i < s->options.nwatches; i++)
@@ -257,7 +260,7 @@ static bool nothing(const struct sweeper *s, const struct sweep *t)
 }
 
 /* What to do next; false: stop. Dead workers come before a sweep. */
-static bool next(struct sweeper *s, struct sweep *t)
+static bool sweeper_next(struct sweeper *s, struct sweep *t)
 {
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop && s->nowners == 0 && !s->sweep)
@@ -292,12 +295,12 @@ static void *sweeper_main(void *arg)
 {
 	struct sweeper *s = arg;
 	struct sweep t = {.which = mem_alloc((size_t)s->options.nwatches)};
-	while (next(s, &t)) {
-		bool upkeep = t.upkeep && retains(s), idle = nothing(s, &t) && !upkeep;
-		if (!nothing(s, &t))
+	while (sweeper_next(s, &t)) {
+		bool upkeep = t.upkeep && retains(s), idle = sweeper_nothing(s, &t) && !upkeep;
+		if (!sweeper_nothing(s, &t))
 			recover(s, &t);
 		if (upkeep)
-			retain(s);
+			sweeper_retain(s);
 		if (!idle)
 			s->used_ms = clock_boot_ms();
 		else if (clock_boot_ms() - s->used_ms >= REST_MS)
@@ -325,10 +328,10 @@ struct sweeper *sweeper_new(const struct sweeper_options *o)
 		x->scan = (struct scan_options){
 			.fix = true,
 			.actor = "worker",
-			.go_on = go_on,
+			.go_on = sweeper_go_on,
 			.guard = x->guard,
 			.absence = &s->absence,
-			.observer = {tell, NULL, s},
+			.observer = {sweeper_log, NULL, s},
 		};
 	}
 	return s;
@@ -346,10 +349,10 @@ static void add_cleaned(struct startup_result *to, const struct startup_result *
 defib_err sweeper_start_up(struct sweeper *s, int64_t self, struct startup_result *cleaned,
                            struct failure *f)
 {
-	struct startup_options o = {.self = self, .go_on = go_on, .ctx = s};
+	struct startup_options o = {.self = self, .go_on = sweeper_go_on, .ctx = s};
 	int n = 0;
 	assert(!s->running);
-	defib_err err = hear(s, f);
+	defib_err err = sweeper_read_overrides(s, f);
 	if (err) {
 		log_event(LOG_ERROR, "cleanup after dead instances is incomplete",
 		          LOG_STR("because", f->what));
@@ -451,7 +454,7 @@ void sweeper_free(struct sweeper *s)
 /* ---- the log line of a lost job ---- */
 
 /* A job, its owner, and its outcome. */
-static uint64_t state_of(const struct watch *w, const struct candidate *c)
+static uint64_t sweeper_state_of(const struct watch *w, const struct candidate *c)
 {
 	enum sign sign = watch_first_sign(w);
 	char since[24];
@@ -471,7 +474,7 @@ static uint64_t state_of(const struct watch *w, const struct candidate *c)
 
 bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
 {
-	uint64_t state = state_of(watch, c);
+	uint64_t state = sweeper_state_of(watch, c);
 	if (c->outcome == OUTCOME_HELD && !c->decision.act)
 		return false; /* it was held before, and logged then */
 	uint64_t *kept = &logged->states[state % LOST_JOBS_KEPT];

@@ -8,6 +8,7 @@
 #include "watch/examples_test.h"
 #include "watch/watch_test.h"
 #include "worker/source.h"
+#include "worker/source_table.h"
 #include "worker/source_test.h"
 
 static struct reading reading;

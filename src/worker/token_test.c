@@ -2,6 +2,7 @@
 /* token_test.c: tokens differ across failovers, and sort like claims. */
 #include "base/test.h"
 #include "worker/source.h"
+#include "worker/token.h"
 
 #include <string.h>
 

@@ -2,10 +2,14 @@
  * turns.c: a turn as database calls, one per part. A row that its own table refuses is searched for
  * by halves, so that it does not affect others.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/turns.h"
 
 #include "base/log.h"
 #include "life/registry.h"
+#include "worker/spooling.h"
+#include "worker/wake.h"
+#include "worker/worker_state.h"
 
 #include <limits.h>
 #include <sys/eventfd.h>
@@ -22,6 +26,25 @@ static void hold_lock(struct turn_thread *t)
 	(void)!registry_hold_lock(t->session.store, t->worker, &held, &unused);
 }
 
+/*
+ * Asked once per session and incarnation: the tables may be new ones since, and then their worker
+ * is too.
+ */
+static defib_err know_database(struct turn_thread *t, struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	const char *id = "";
+	if (t->known && t->known_for == t->worker)
+		return DEFIB_OK;
+	defib_err err = registry_database(t->session.store, &a, &id, f);
+	if (err)
+		return err;
+	t->known = true;
+	t->known_for = t->worker;
+	snprintf(t->database, sizeof t->database, "%s", id);
+	return DEFIB_OK;
+}
+
 defib_err turns_ready(struct worker *w, struct failure *f)
 {
 	struct turn_thread *t = &w->turn_thread;
@@ -32,17 +55,21 @@ defib_err turns_ready(struct worker *w, struct failure *f)
 	if (t->session.store->only_reads)
 		return fail(f, DEFIB_READ_ONLY, "the server accepts no writes: it is a standby");
 	if (t->opened != t->session.opened) {
-		int64_t before = t->timeline;
 		t->opened = t->session.opened;
-		t->timeline = t->session.store->timeline.number;
-		t->failed_over = t->failed_over || (before && before != t->timeline);
+		t->failed_over = t->failed_over || t->states != t->session.states;
+		t->states = t->session.states;
 		wake_listen(t->wake, t->session.store);
 		t->locked = 0;
+		t->known = false;
 	}
+	err = know_database(t, f);
+	if (err)
+		return err;
 	hold_lock(t);
 	/* Nothing is claimed or recorded there before the engine knows: epochs may repeat. */
 	if (t->failed_over)
-		return fail(f, DEFIB_CONNECTION, "the server failed over: checking its claims first");
+		return fail(f, DEFIB_CONNECTION,
+		            "the server failed over, or its file was replaced: checking its claims first");
 	return DEFIB_OK;
 }
 
@@ -64,8 +91,8 @@ static bool end_as_failed(struct settlement *one, struct arena *a, const struct 
 }
 
 /* Only the ends, without claims or queries. */
-static defib_err settle(struct worker *w, const struct turn_part *p, int from, int n,
-                        struct arena *a, struct failure *f)
+static defib_err settle_ends(struct worker *w, const struct turn_part *p, int from, int n,
+                             struct arena *a, struct failure *f)
 {
 	struct source *src = w->sources[p->pool];
 	defib_err err = turns_ready(w, f);
@@ -80,7 +107,7 @@ static defib_err settle_halves(struct worker *w, struct turn_part *p, int from, 
                                struct arena *a, struct failure *f)
 {
 	fail_clear(f);
-	defib_err err = settle(w, p, from, n, a, f);
+	defib_err err = settle_ends(w, p, from, n, a, f);
 	if (!err || !store_blames_rows(f))
 		return err;
 	if (n > 1) {
@@ -92,7 +119,7 @@ static defib_err settle_halves(struct worker *w, struct turn_part *p, int from, 
 	struct failure first = *f;
 	if (end_as_failed(&p->ends[from], a, &first)) {
 		fail_clear(f);
-		err = settle(w, p, from, 1, a, f);
+		err = settle_ends(w, p, from, 1, a, f);
 		if (!err || !store_blames_rows(f))
 			return err;
 	}
@@ -122,7 +149,7 @@ static void keep_behind(struct turn_part *p)
  * The whole part, or as much as possible: a row that its own table refuses must not block the
  * others.
  */
-static defib_err call(struct worker *w, struct turn_part *p, struct arena *a)
+static defib_err turns_call(struct worker *w, struct turn_part *p, struct arena *a)
 {
 	struct source *src = w->sources[p->pool];
 	struct failure f = {0};
@@ -157,7 +184,9 @@ static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
 		p->nends = 0;
 	}
 	if (!err)
-		err = call(w, p, a);
+		err = turns_call(w, p, a);
+	for (int i = 0; !err && i < p->nclaims; i++)
+		p->claims[i].database = w->turn_thread.database;
 	p->nends = nends;
 	p->err = err;
 	p->away = err && store_unavailable(err);
@@ -197,68 +226,4 @@ void turns_do(struct worker *w, struct turn *t)
 		do_part(w, &t->parts[i], &t->arena);
 	for (int i = 0; i < t->nprogress; i++)
 		tell_progress(w, &t->progress[i]);
-}
-
-/* ---- jobs that are over ---- */
-
-#define AWAKE LLONG_MAX
-
-defib_err ended_open(struct ended *e, struct failure *f)
-{
-	atomic_store(&e->wake_at, AWAKE);
-	e->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return e->event < 0 ? fail(f, DEFIB_IO, "cannot make a descriptor for a worker") : DEFIB_OK;
-}
-
-void ended_close(struct ended *e)
-{
-	if (e->event >= 0)
-		close(e->event);
-}
-
-void ended_wake(struct ended *e)
-{
-	uint64_t one = 1;
-	(void)!write(e->event, &one, sizeof one);
-}
-
-void ended_push(struct ended *e, struct job *j)
-{
-	j->queued = atomic_load(&e->last);
-	while (!atomic_compare_exchange_weak(&e->last, &j->queued, j))
-		;
-	long long n = atomic_fetch_add(&e->pushed, 1) + 1;
-	/* One of the threads that find it asleep wakes it. */
-	if (n >= atomic_load(&e->wake_at) && atomic_exchange(&e->wake_at, AWAKE) != AWAKE)
-		ended_wake(e);
-}
-
-struct job *ended_take(struct ended *e)
-{
-	struct job *last = atomic_exchange(&e->last, NULL), *first = NULL;
-	long long n = 0;
-	for (; last; n++) {
-		struct job *before = last->queued;
-		last->queued = first;
-		first = last;
-		last = before;
-	}
-	/* Briefly below zero if a job was taken before it was counted. */
-	if (n > 0)
-		atomic_fetch_sub(&e->pushed, n);
-	return first;
-}
-
-bool ended_may_sleep(struct ended *e, int64_t enough)
-{
-	enough = enough > 1 ? enough : 1;
-	atomic_store(&e->wake_at, enough);
-	return atomic_load(&e->pushed) < enough;
-}
-
-void ended_awake(struct ended *e)
-{
-	uint64_t count;
-	atomic_store(&e->wake_at, AWAKE);
-	(void)!read(e->event, &count, sizeof count);
 }

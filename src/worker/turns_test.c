@@ -5,7 +5,10 @@
  */
 #include "base/text.h"
 #include "store/patient_test.h"
-#include "worker/worker_inside.h"
+#include "worker/spooling.h"
+#include "worker/turns.h"
+#include "worker/wake.h"
+#include "worker/worker_state.h"
 
 #include <assert.h>
 #include <ftw.h>
@@ -100,7 +103,9 @@ static int setup(void **state)
 		.options = patient((struct store_options){.url = url, .name = "main", .create = true}),
 		.open = store_open};
 	w.turn_thread.wake = wake_open(url);
-	if (turns_spool_open(&w, &f))
+	if (turns_spool_open(&w, &f) || session_ready(&w.turn_thread.session, &f) ||
+	    store_exec(w.turn_thread.session.store, "CREATE TABLE defib_meta (name TEXT, value TEXT)",
+	               NULL, 0, NULL, NULL, &f))
 		return -1;
 	for (int i = 0; i < ENDS; i++) {
 		char key[2] = {(char)('0' + i), '\0'};
@@ -254,7 +259,7 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 	struct turn_part both[2] = {part, part};
 	(void)state;
 	turn = (struct turn){.parts = both, .nparts = 2};
-	w.turn_thread.timeline = 41; /* of the previous server */
+	w.turn_thread.session.states = 1; /* another server than before */
 	turns_do(&w, &turn);
 	assert_int_equal(both[0].err, DEFIB_CONNECTION);
 	assert_int_equal(both[1].err, DEFIB_CONNECTION);
@@ -269,7 +274,7 @@ static void after_a_fail_over_no_part_is_done_before_the_engine_knows(void **sta
 static void a_fail_over_is_not_forgotten_when_the_session_is_opened_again(void **state)
 {
 	(void)state;
-	w.turn_thread.timeline = 41; /* of the previous server */
+	w.turn_thread.session.states = 1; /* another server than before */
 	turns_do(&w, &turn);
 	assert_int_equal(part.err, DEFIB_CONNECTION);
 	w.turn_thread.session.opened++; /* again, on the same server */
@@ -322,6 +327,67 @@ static void set_aside_ends_of_another_worker_stay_after_a_fail_over(void **state
 	assert_true(turns_spool_holds(&w, 0, 7, "3", 1));
 }
 
+static void set_database(const char *id)
+{
+	char sql[100];
+	snprintf(sql, sizeof sql,
+	         "DELETE FROM defib_meta; INSERT INTO defib_meta VALUES ('database', '%s')", id);
+	struct failure f = {0};
+	for (char *rest = sql, *one; (one = strsep(&rest, ";"));)
+		assert_int_equal(store_exec(w.turn_thread.session.store, one, NULL, 0, NULL, NULL, &f),
+		                 DEFIB_OK);
+	w.turn_thread.known = false; /* as in a new session */
+}
+
+static void keep_of(int i, const char *database)
+{
+	const struct claimed claim = {.key = jobs[i]->claim.key, .epoch = 1, .database = database};
+	struct job *j = job_new(0, 7, &claim);
+	keep(j, DEFIB_CONNECTION, "away");
+	job_free(j);
+}
+
+/* Its worker, job and epoch exist there too: the numbers begin again in every database. */
+static void an_end_of_another_database_is_never_offered(void **state)
+{
+	(void)state;
+	static const char *const others[] = {"first", NULL};
+	for (int i = 0; i < 2; i++) {
+		struct spools_record one;
+		struct arena a = ARENA_INIT;
+		keep_of(3, others[i]);
+		set_database("second");
+		part.nends = 0;
+		part.drain = true;
+		turns_do(&w, &turn);
+		assert_int_equal(base.nseen, 0);
+		assert_int_equal(spools_peek_many(w.turn_thread.spools, "mail", SPOOLS_ASIDE, &one, 1, &a),
+		                 1);
+		assert_non_null(strstr(one.why, "another database"));
+		assert_non_null(strstr(one.why, "second"));
+		assert_int_equal(
+			spools_take_many(w.turn_thread.spools, "mail", SPOOLS_ASIDE, &one, 1, NULL, NULL),
+			DEFIB_OK);
+		arena_release(&a);
+	}
+}
+
+static void it_is_recorded_once_its_own_database_is_back(void **state)
+{
+	(void)state;
+	keep_of(3, "first");
+	set_database("second");
+	part.nends = 0;
+	part.drain = true;
+	turns_do(&w, &turn);
+	assert_int_equal(spools_aside(w.turn_thread.spools, "mail"), 1);
+	set_database("first");
+	spools_retry(w.turn_thread.spools, "mail")->at_ms = 0;
+	turns_do(&w, &turn);
+	assert_int_equal(base.nseen, 1);
+	assert_int_equal(spools_aside(w.turn_thread.spools, "mail"), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -340,6 +406,8 @@ int main(void)
 		TEST(set_aside_ends_of_claims_that_a_fail_over_lost_are_dropped),
 		TEST(set_aside_ends_stay_when_jobs_are_compared_without_a_fail_over),
 		TEST(set_aside_ends_of_another_worker_stay_after_a_fail_over),
+		TEST(an_end_of_another_database_is_never_offered),
+		TEST(it_is_recorded_once_its_own_database_is_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

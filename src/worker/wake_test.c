@@ -3,6 +3,7 @@
 #include "worker/queue.h"
 
 #include "worker/source_test.h"
+#include "worker/wake.h"
 
 #include <poll.h>
 
@@ -83,6 +84,21 @@ static void without_a_session_there_is_nothing_to_take(void **state)
 	done(b, w);
 }
 
+/* As when all files of a database are moved away, and others put in their place. */
+static void a_file_that_was_removed_is_made_again_with_the_next_session(void **state)
+{
+	struct bench *b = bench_of(state);
+	struct wake *w = listening(b);
+	char path[128];
+	snprintf(path, sizeof path, "%s/test.db.defib-wake", b->rig.place.folder);
+	unlink(path);
+	wake_listen(w, b->two);
+	(void)wake_taken(w, b->two);
+	wake_send(b->rig.other, b->rig.url);
+	assert_true(arrives(w, b->two, TEST_HANGS_MS));
+	done(b, w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -91,6 +107,7 @@ int main(void)
 		BOTH(a_word_is_taken_once),
 		BOTH(every_listener_hears_it),
 		BOTH(without_a_session_there_is_nothing_to_take),
+		BOTH(a_file_that_was_removed_is_made_again_with_the_next_session),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

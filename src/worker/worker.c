@@ -5,10 +5,18 @@
  * on one screen), the turn thread calls the database (worker_turns.c). Jobs move from a claim to a
  * child or a handler, and from its end to the next turn.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/worker.h"
 
 #include "base/log.h"
 #include "base/program_env.h"
+#include "worker/ended.h"
+#include "worker/life_thread.h"
+#include "worker/run_lines.h"
+#include "worker/run_thread.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_state.h"
+#include "worker/worker_turns.h"
 
 #include <assert.h>
 #include <sys/epoll.h>
@@ -48,7 +56,7 @@ static void on_taken(void *ctx)
 }
 
 /* Leave a message for the turn thread. */
-static void leave(struct worker *w, bool *message)
+static void worker_leave(struct worker *w, bool *message)
 {
 	pthread_mutex_lock(&w->lock);
 	*message = true;
@@ -59,13 +67,13 @@ static void leave(struct worker *w, bool *message)
 static void on_compare(void *ctx)
 {
 	struct worker *w = ctx;
-	leave(w, &w->messages.compare);
+	worker_leave(w, &w->messages.compare);
 }
 
 static void on_wake(void *ctx)
 {
 	struct worker *w = ctx;
-	leave(w, &w->messages.woken);
+	worker_leave(w, &w->messages.woken);
 }
 
 static int64_t on_holding(void *ctx)
@@ -341,7 +349,7 @@ static int64_t sum_concurrency(const struct worker *w)
 	return n;
 }
 
-static void say_end(struct worker *w)
+static void send_counts(struct worker *w)
 {
 	struct worker_counts counts;
 	worker_counts(w, &counts);
@@ -399,7 +407,7 @@ void worker_run(struct worker *w)
 		int64_t wait = due == INT64_MAX ? LOOK_MS : due - now;
 		wait_for_events(w, more || wait < 0 ? 0 : wait);
 	}
-	say_end(w);
+	send_counts(w);
 }
 
 /* ---- creation and end ---- */
@@ -540,7 +548,7 @@ defib_err worker_open(const struct worker_options *o, struct worker **out, struc
 	return DEFIB_OK;
 }
 
-static void close_fd(int fd)
+static void worker_close_fd(int fd)
 {
 	if (fd >= 0)
 		close(fd);
@@ -560,8 +568,8 @@ void worker_close(struct worker *w)
 	free(w->places);
 	free(w->runs);
 	free(w->messages.resizes);
-	close_fd(w->epoll);
-	close_fd(w->event);
+	worker_close_fd(w->epoll);
+	worker_close_fd(w->event);
 	ended_close(&w->turn_thread.ended);
 	pthread_mutex_destroy(&w->lock);
 	free(w);

@@ -2,7 +2,7 @@
  * worker.h: a worker as its callers see it (cli/cmd_work.c, lib/worker.c). It claims jobs into
  * slots, runs them as child processes, through a handler in threads or by a program at the other
  * end of a pair of pipes (docs/lines.md), and records their ends. The
- * engine (engine.h) decides; begin reading there. worker_inside.h names the files and threads
+ * engine (engine.h) decides; begin reading there. worker_state.h names the files and threads
  * around it. It has two sessions: one for turns, one for its life; a third only while it recovers
  * jobs of others.
  */

@@ -2,10 +2,16 @@
  * worker_jobs.c: a job from the moment the engine starts it to its end: into a child process or a
  * handler's thread, and out. Then it belongs to the engine again.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/worker_jobs.h"
 
 #include "base/log.h"
 #include "watch/options_values.h"
+#include "worker/run_lines.h"
+#include "worker/run_thread.h"
+#include "worker/token.h"
+#include "worker/worker_state.h"
+#include "worker/worker_turns.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -18,7 +24,7 @@
 #define HOST_TOLD_MS 60000 /* what this host lacks is logged once, not for each job */
 #define BEGIN_MOST 4       /* most starts before ended children are checked */
 
-static void step_waiting(struct worker *w, struct run *r, int64_t now);
+static void step_waiting(struct worker *w, struct child_run *r, int64_t now);
 
 /* ---- steps of workflows ---- */
 
@@ -56,7 +62,7 @@ static bool plan_other(struct job *j, const struct worker_pool *p)
 	return true;
 }
 
-static const struct workflow *workflow_of(const struct job *j, const struct worker_pool *p)
+static const struct workflow *jobs_workflow_of(const struct job *j, const struct worker_pool *p)
 {
 	const char *name = j->claim.workflow ? j->claim.workflow : j->claim.kind;
 	return p->workflows ? workflow_named(p->workflows, name) : NULL;
@@ -69,7 +75,7 @@ static const struct workflow *workflow_of(const struct job *j, const struct work
 static bool steps_choose(struct job *j, const struct worker_pool *p, struct arena *a,
                          const struct workflow_step **step, struct step_records *recorded)
 {
-	const struct workflow *w = workflow_of(j, p);
+	const struct workflow *w = jobs_workflow_of(j, p);
 	*step = NULL;
 	if (!w)
 		return plan_other(j, p);
@@ -101,11 +107,12 @@ static bool steps_plan(struct job *j, const struct worker_pool *p, struct child_
 	assert(argv->n > 0 && argv->items[argv->n] == NULL);
 	workflow_input(&j->step_end, &recorded, j->claim.payload, &input);
 	o->argv = (char *const *)argv->items;
-	o->pass = pass_environment_both(&p->pass_environment, &workflow_of(j, p)->pass_environment, a);
+	o->pass =
+		pass_environment_both(&p->pass_environment, &jobs_workflow_of(j, p)->pass_environment, a);
 	o->payload = arena_strdup(a, buf_text(&input));
 	o->payload_len = input.len;
 	if (step->timeout_us)
-		o->timeout_ms = step->timeout_us / 1000;
+		o->timeout_ms = ms_from_us(step->timeout_us);
 	return true;
 }
 
@@ -140,7 +147,7 @@ static char *result_json(const char *text)
 	return buf_detach(&out);
 }
 
-static void drop_child(struct worker *w, struct run *r)
+static void drop_child(struct worker *w, struct child_run *r)
 {
 	if (!r->child)
 		return;
@@ -149,7 +156,7 @@ static void drop_child(struct worker *w, struct run *r)
 	r->child = NULL;
 }
 
-static void drop_run(struct worker *w, struct run *r)
+static void drop_run(struct worker *w, struct child_run *r)
 {
 	drop_child(w, r);
 	r->job->run = NULL;
@@ -169,7 +176,7 @@ static char *error_of(const struct job *j, const char *said)
 	return buf_detach(&out);
 }
 
-static const char *error_said(const struct worker *w, const struct run *r, enum child_end end)
+static const char *error_said(const struct worker *w, const struct child_run *r, enum child_end end)
 {
 	const char *given = w->options.pools[r->job->pool].no_session_error;
 	if (end != CHILD_UNSERVED)
@@ -179,7 +186,7 @@ static const char *error_said(const struct worker *w, const struct run *r, enum 
 
 static void child_ended(struct worker *w, struct job *j, enum child_end end, int64_t now)
 {
-	struct run *r = j->run;
+	struct child_run *r = j->run;
 	size_t len = 0;
 	j->ran_ms = now - j->began_ms;
 	const char *result = child_result(r->child, &len);
@@ -212,7 +219,7 @@ static void tell_served(struct worker *w, enum child_end end)
 }
 
 /* It got no session. It stays in hand and in its slot; false: it was tried often enough. */
-static bool wait_for_session(struct worker *w, struct run *r, int64_t now)
+static bool wait_for_session(struct worker *w, struct child_run *r, int64_t now)
 {
 	bool again = ++r->unserved < SESSION_TRIES;
 	log_event(LOG_WARN, "no session for a job", LOG_STR("source", w->sources[r->job->pool]->name),
@@ -246,7 +253,7 @@ static void take_progress(struct worker *w, struct job *j, const char *line)
 	note_progress(w);
 }
 
-void jobs_step_child(struct worker *w, struct run *r, int64_t now)
+void jobs_step_child(struct worker *w, struct child_run *r, int64_t now)
 {
 	struct job *j = r->job;
 	int64_t wants = -1;
@@ -367,7 +374,7 @@ static void job_env(const struct worker *w, const struct job *j, char **env, str
 	assert(n < JOB_ENV_MAX);
 }
 
-static void watch_child(struct worker *w, struct run *r, struct child *child)
+static void watch_child(struct worker *w, struct child_run *r, struct child *child)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
 	r->child = child;
@@ -377,11 +384,11 @@ static void watch_child(struct worker *w, struct run *r, struct child *child)
 
 static void add_run(struct worker *w, struct job *j, struct child *child)
 {
-	struct run *r = mem_alloc(sizeof *r);
-	*r = (struct run){.job = j, .at = w->nruns};
+	struct child_run *r = mem_alloc(sizeof *r);
+	*r = (struct child_run){.job = j, .at = w->nruns};
 	if (w->nruns == w->cap_runs) {
 		w->cap_runs = w->cap_runs ? w->cap_runs * 2 : 16;
-		w->runs = mem_grow(w->runs, sizeof(struct run *) * (size_t)w->cap_runs);
+		w->runs = mem_grow(w->runs, sizeof(struct child_run *) * (size_t)w->cap_runs);
 	}
 	w->runs[w->nruns++] = r;
 	w->places[j->pool].running++;
@@ -418,7 +425,7 @@ static void tell_host(struct worker *w, bool lacks)
 }
 
 /* Start the program of a job; NULL: there is none to run, and the job's end is set. */
-static struct child *launch(struct worker *w, struct job *j, int64_t now)
+static struct child *jobs_launch(struct worker *w, struct job *j, int64_t now)
 {
 	const struct worker_pool *p = &w->options.pools[j->pool];
 	AUTO_ARENA a = ARENA_INIT;
@@ -429,6 +436,7 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 		.argv = p->command,
 		.pass = p->pass_environment.items,
 		.env = env,
+		.job = j->claim.key,
 		.payload = j->claim.payload,
 		.payload_len = j->claim.payload ? strlen(j->claim.payload) : 0,
 		.timeout_ms = j->claim.timeout_ms ? j->claim.timeout_ms : p->timeout_ms,
@@ -453,7 +461,7 @@ static struct child *launch(struct worker *w, struct job *j, int64_t now)
 static void start_child(struct worker *w, struct job *j, int64_t now)
 {
 	j->began_ms = now;
-	struct child *child = launch(w, j, now);
+	struct child *child = jobs_launch(w, j, now);
 	if (child)
 		add_run(w, j, child);
 	else
@@ -461,7 +469,7 @@ static void start_child(struct worker *w, struct job *j, int64_t now)
 }
 
 /* Between two tries: it was asked to stop, or its time has come. */
-static void step_waiting(struct worker *w, struct run *r, int64_t now)
+static void step_waiting(struct worker *w, struct child_run *r, int64_t now)
 {
 	struct job *j = r->job;
 	bool stop = atomic_load(&j->stop);
@@ -469,7 +477,7 @@ static void step_waiting(struct worker *w, struct run *r, int64_t now)
 		return;
 	job_off_step(j);
 	j->as = SETTLE_STOPPED;
-	struct child *child = stop ? NULL : launch(w, j, now);
+	struct child *child = stop ? NULL : jobs_launch(w, j, now);
 	if (child) {
 		watch_child(w, r, child);
 		return;
@@ -499,7 +507,7 @@ void jobs_start(struct worker *w, struct job *j)
 		return;
 	}
 	/* Steps of workflows are programs of the configuration, whoever runs other jobs. */
-	if (p->lines && !workflow_of(j, p) && !j->claim.undoing && !j->claim.steps) {
+	if (p->lines && !jobs_workflow_of(j, p) && !j->claim.undoing && !j->claim.steps) {
 		lines_add(w->lines, j, p);
 		return;
 	}
@@ -531,8 +539,6 @@ static struct job *first_to_begin(struct worker *w, bool *stopping)
 	if (j && w->begin_end == &j->queued)
 		w->begin_end = at;
 	pthread_mutex_unlock(&w->lock);
-	if (j)
-		j->queued = NULL;
 	return j;
 }
 

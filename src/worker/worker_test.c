@@ -2,6 +2,7 @@
  * A whole worker with handlers in threads, on both engines: outcomes of jobs, stopping in all its
  * forms, lost leases, and the cost of many jobs in hand.
  */
+
 #include "worker/worker_test.h"
 
 #include "base/text.h"

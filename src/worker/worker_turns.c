@@ -2,10 +2,20 @@
  * worker_turns.c: the turn thread. It reports events to the engine, carries out its actions, and
  * sleeps until something happens or is due. It decides nothing.
  */
-#include "worker/worker_inside.h"
+
+#include "worker/worker_turns.h"
 
 #include "base/log.h"
 #include "recover/masked.h"
+#include "worker/ended.h"
+#include "worker/life_thread.h"
+#include "worker/run_lines.h"
+#include "worker/run_thread.h"
+#include "worker/spooling.h"
+#include "worker/turns.h"
+#include "worker/wake.h"
+#include "worker/worker_jobs.h"
+#include "worker/worker_state.h"
 
 #include <poll.h>
 
@@ -28,7 +38,7 @@ void turn_thread_over(struct worker *w, struct job *j)
 
 /* ---- events ---- */
 
-static void step(struct worker *w, struct engine_event ev)
+static void turn_thread_step(struct worker *w, struct engine_event ev)
 {
 	ev.chance = chance_draw(&w->turn_thread.chance);
 	engine_step(w->engine, &ev, clock_boot_us());
@@ -43,13 +53,14 @@ static void tell_life(struct worker *w)
 		return;
 	t->worker = worker;
 	t->contact = contact;
-	step(w, (struct engine_event){.kind = EVENT_LIFE, .worker = worker, .contact = contact});
+	turn_thread_step(
+		w, (struct engine_event){.kind = EVENT_LIFE, .worker = worker, .contact = contact});
 }
 
 static void tell_times(struct worker *w, enum engine_event_kind kind, bool yes, int n)
 {
 	for (; n > 0; n--)
-		step(w, (struct engine_event){.kind = kind, .yes = yes});
+		turn_thread_step(w, (struct engine_event){.kind = kind, .yes = yes});
 }
 
 static void tell_resizes(struct worker *w, const struct resize *resizes)
@@ -58,10 +69,10 @@ static void tell_resizes(struct worker *w, const struct resize *resizes)
 		if (!resizes[i].wanted)
 			continue;
 		atomic_store(&w->places[i].most, resizes[i].concurrency);
-		step(w, (struct engine_event){.kind = EVENT_RESIZE,
-		                              .pool = i,
-		                              .concurrency = resizes[i].concurrency,
-		                              .poll_ms = resizes[i].poll_ms});
+		turn_thread_step(w, (struct engine_event){.kind = EVENT_RESIZE,
+		                                          .pool = i,
+		                                          .concurrency = resizes[i].concurrency,
+		                                          .poll_ms = resizes[i].poll_ms});
 	}
 }
 
@@ -85,7 +96,7 @@ static void tell_messages(struct worker *w)
 	tell_times(w, EVENT_PROGRESS, true, m.progress);
 	tell_times(w, EVENT_STOP, true, m.stops);
 	if (wake_taken(w->turn_thread.wake, w->turn_thread.session.store) || m.woken)
-		step(w, (struct engine_event){.kind = EVENT_WOKEN});
+		turn_thread_step(w, (struct engine_event){.kind = EVENT_WOKEN});
 }
 
 /* The watch of a pool; NULL: the built-in queue. */
@@ -146,7 +157,7 @@ static void log_ended(const struct worker *w, const struct job *j, int64_t elaps
 static void tell_ended(struct worker *w, struct job *j, int64_t now_ms)
 {
 	j->queued = NULL;
-	step(w, (struct engine_event){.kind = EVENT_ENDED, .job = j});
+	turn_thread_step(w, (struct engine_event){.kind = EVENT_ENDED, .job = j});
 	int64_t elapsed_ms = now_ms - j->began_ms;
 	if (j->as != SETTLE_STOPPED && j->as != SETTLE_RELEASED)
 		job_times_add(&w->ran, elapsed_ms);
@@ -174,9 +185,9 @@ static void tell_all(struct worker *w)
 	tell_messages(w);
 	tell_all_ended(w);
 	if (w->turn_thread.failed_over)
-		step(w, (struct engine_event){.kind = EVENT_TIMELINE});
+		turn_thread_step(w, (struct engine_event){.kind = EVENT_TIMELINE});
 	w->turn_thread.failed_over = false;
-	step(w, (struct engine_event){.kind = EVENT_TICK});
+	turn_thread_step(w, (struct engine_event){.kind = EVENT_TICK});
 }
 
 /* ---- actions ---- */
@@ -204,7 +215,7 @@ static void log_unrecorded(const struct worker *w, const struct job *j, const st
 	          LOG_STR("because", why ? why->what : NULL), LOG_STR("spool", spool));
 }
 
-static void tell_breaker(const struct engine_action *do_)
+static void turn_thread_tell_breaker(const struct engine_action *do_)
 {
 	if (do_->yes)
 		log_event(LOG_WARN, "breaker opened", LOG_STR("pauses", do_->what),
@@ -213,7 +224,7 @@ static void tell_breaker(const struct engine_action *do_)
 		log_event(LOG_INFO, "breaker closed", LOG_STR("resumes", do_->what));
 }
 
-static void no_beat(const struct worker *w, const struct engine_action *do_)
+static void turn_thread_no_beat(const struct worker *w, const struct engine_action *do_)
 {
 	bool again = do_->yes;
 	log_event(again ? LOG_WARN : LOG_ERROR,
@@ -237,7 +248,7 @@ static void spool(struct worker *w, const struct engine_action *do_)
 		j->queued = NULL;
 		if (!kept[i] || (do_->why && store_blames_rows(do_->why)))
 			log_unrecorded(w, j, do_->why, kept[i] ? "set aside" : f.code ? f.what : "off");
-		step(w, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept[i]});
+		turn_thread_step(w, (struct engine_event){.kind = EVENT_SPOOLED, .job = j, .yes = kept[i]});
 		j = next;
 	}
 	turns_spool_tell(w, clock_boot_us());
@@ -290,10 +301,10 @@ static void do_one(struct worker *w, const struct engine_action *do_, struct tur
 		          LOG_STR("because", do_->why->what));
 		break;
 	case ACTION_NO_BEAT:
-		no_beat(w, do_);
+		turn_thread_no_beat(w, do_);
 		break;
 	case ACTION_BREAKER:
-		tell_breaker(do_);
+		turn_thread_tell_breaker(do_);
 		break;
 	}
 }
@@ -327,7 +338,7 @@ static bool do_all(struct worker *w)
 	turns_do(w, turn);
 	/* Whether we were declared dead meanwhile decides about the claimed jobs. */
 	tell_life(w);
-	step(w, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
+	turn_thread_step(w, (struct engine_event){.kind = EVENT_TURN, .turn = turn});
 	return true;
 }
 

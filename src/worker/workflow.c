@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 #include "worker/workflow.h"
 
 #include <assert.h>
@@ -30,7 +31,7 @@ static int state_named(const char *name)
 	return -1;
 }
 
-static const char *copied(const char *text, struct arena *a)
+static const char *workflow_copied(const char *text, struct arena *a)
 {
 	return text ? arena_strdup(a, text) : NULL;
 }
@@ -53,7 +54,7 @@ bool step_records_parse(const char *json, struct arena *a, struct step_records *
 			out->items[out->n++] = (struct step_record){
 				.name = arena_strdup(a, name),
 				.state = (enum step_state)state,
-				.output = copied(json_string_value(json_object_get(one, "output")), a),
+				.output = workflow_copied(json_string_value(json_object_get(one, "output")), a),
 			};
 	}
 	return good;
@@ -98,7 +99,8 @@ static struct step_choice choose_run(const struct workflow *w, const struct step
 	return c;
 }
 
-static void pass(struct buf *passed, const char *name, enum step_state state, const char *error)
+static void workflow_pass(struct buf *passed, const char *name, enum step_state state,
+                          const char *error)
 {
 	buf_add(passed, passed->len ? ",{\"step\":" : "{\"step\":");
 	buf_add_json(passed, name);
@@ -122,9 +124,9 @@ static struct step_choice choose_undo(const struct workflow *w, const struct ste
 			continue;
 		const struct workflow_step *s = step_named(w, r->name);
 		if (!s) {
-			pass(&passed, r->name, STEP_UNDO_FAILED, NO_SUCH_STEP);
+			workflow_pass(&passed, r->name, STEP_UNDO_FAILED, NO_SUCH_STEP);
 		} else if (!step_has_undo(s)) {
-			pass(&passed, r->name, STEP_UNDONE, NULL);
+			workflow_pass(&passed, r->name, STEP_UNDONE, NULL);
 		} else if (!c.step) {
 			c.step = s;
 			c.end.name = s->name;
@@ -271,7 +273,7 @@ void step_end_json(const struct step_end *e, struct buf *out)
 static const char *dumped(const json_t *value, struct arena *a)
 {
 	char *text = json_is_array(value) ? json_dumps(value, JSON_COMPACT) : NULL;
-	const char *copy = copied(text, a);
+	const char *copy = workflow_copied(text, a);
 	free(text);
 	return copy;
 }
@@ -287,7 +289,7 @@ bool step_end_parse(const char *json, struct arena *a, struct step_end *out)
 	if (good)
 		*out = (struct step_end){
 			.side = json_is_true(undo) ? STEP_SIDE_UNDO : STEP_SIDE_RUN,
-			.name = copied(json_string_value(json_object_get(o, "step")), a),
+			.name = workflow_copied(json_string_value(json_object_get(o, "step")), a),
 			.position = json_integer_value(json_object_get(o, "position")),
 			.more = json_is_true(json_object_get(o, "more")),
 			.saga = json_is_true(json_object_get(o, "saga")),

@@ -7,7 +7,6 @@ same pass or in the next, and nothing that stays may keep what is behind it from
 
 import json
 import os
-import pathlib
 
 import pytest
 
@@ -411,53 +410,3 @@ def test_a_daemon_frees_a_backlog_behind_a_page(db, defib):
         assert stuck_jobs.agree(db) == MORE
     finally:
         daemon.kill()
-
-
-def test_pages_are_named_where_they_are_tested():
-    """A new page of 1,000 in the source is a new row of this table."""
-    root = pathlib.Path(__file__).resolve().parents[2]
-    found = set()
-    for path in (root / "src").rglob("*.[ch]"):
-        if path.stem.endswith("_test") or path.name.endswith("_test.h"):
-            continue
-        for line in path.read_text().splitlines():
-            words = line.split()
-            page = len(words) > 2 and words[0] == "#define" and words[2] == "1000"
-            if page and not words[1].endswith(("_MS", "_US")):
-                found.add(f"{path.relative_to(root / 'src')}:{words[1]}")
-    assert found == set(PAGES), found ^ set(PAGES)
-    for test in PAGES.values():
-        assert not test.startswith("test_") or test in globals() or \
-            list((root / "tests" / "e2e").rglob(test)), test
-
-
-# Every page of 1,000, and the test that goes beyond it. "shown": as many as a person asked for, or
-# as many as are shown, with a word that there are more.
-PAGES = {
-    "http/api_read.c:COUNTED_MOST": "shown",
-    "http/api_read.c:WORKERS_MOST": "shown",
-    "http/api_read.c:JOBS_MOST": "shown",
-    "http/api_history.c:PAGE_MOST": "shown",
-    "http/api_history.c:DELIVERIES_MAX": "shown",
-    "http/api_work.c:JOBS_MOST": "shown",
-    "http/api_worker.c:JOBS_NOTED": "shown",
-    "worker/engine_inside.h:ENDS_MAX": "test_results_while_the_database_was_away",
-    "worker/source_queue.c:PROMOTE_MAX": "test_delayed_jobs_that_become_due_at_once",
-    "ledger/retention.h:RETENTION_STEP": "test_old_jobs_that_retention_removes",
-    "recover/mistakes.h:LATE_JOBS": "shown",
-    "recover/browse.c:PAGE_ROWS": "test_held_jobs_are_released_by_a_term",
-    "recover/held.c:HELD_PAGE": "test_a_hold_that_is_over_behind_a_page_that_is_in_force",
-    "recover/exits.c:PAGE_CLAIMS": "test_attach.py",
-    "recover/carry.c:DUE_AT_ONCE": "test_a_retry_behind_a_page_that_is_refused",
-    "recover/scan.c:GONE_MAX": "shown",
-    "cli/top/talk.c:TARGETS_MAX": "shown",
-    "cli/cmd_status.c:WORKERS_MAX": "shown",
-    "cli/cmd_alert.c:MESSAGES_MAX": "shown",
-    "cli/cmd_ledger.c:PAGE": "test_ledger_entries_that_are_read",
-    "cli/cmd_enqueue.c:BULK_BATCH": "test_new_jobs_kept_while_the_database_was_away",
-    "insight/story.h:STORY_ENTRIES_MAX": "shown",
-    "recover/decide.c:BACKOFF_STEPS_MAX": "a bound of a loop, not a page",
-    "setup/doctor_plan.c:LOOK_LIMIT": "of a plan, not of rows",
-    "life/life.c:WHOLE_A_WORKER": "a time",
-    "store/sqlite.c:PROGRESS_OPS": "steps of a machine",
-}

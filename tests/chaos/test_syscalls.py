@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from deaths import LiteStage, PgStage, Scene
+from harness.spools import records
 from harness.waiting import eventually
 from results import note
 
@@ -95,7 +96,7 @@ class Drain(Scene):
             self.stage.back()
 
     def spooled(self):
-        return sum(path.stat().st_size for path in self.spool.rglob("*") if path.is_file())
+        return records(self.spool)
 
 
 SCENES = [Work, Recover, Release, Drain]

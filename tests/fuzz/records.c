@@ -4,6 +4,7 @@
  */
 #include "fuzz.h"
 
+#include "worker/spool_results.h"
 #include "worker/spools.h"
 #include "worker/stored_jobs.h"
 #include "worker/workflow.h"

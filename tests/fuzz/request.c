@@ -4,6 +4,7 @@
  * the API promises: never an internal error, always valid JSON if it says so, and nothing for a
  * role that the route does not allow.
  */
+#include "alert/options.h"
 #include "fuzz.h"
 
 #include "alert/alerts.h"

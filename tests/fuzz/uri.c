@@ -2,8 +2,8 @@
  * uri.c: the target of an HTTP request, before authentication.
  */
 #include "fuzz.h"
-
 #include "http/api.h"
+#include "http/api_values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {

@@ -10,6 +10,7 @@
 #include "life/incarnation.h"
 #include "store/store.h"
 #include "store/timeline.h"
+#include "store/url.h"
 #include "watch/options_values.h"
 
 static void durations(const char *text)

@@ -360,4 +360,4 @@ class Orders:
         self.http.server_close()
 
 
-MADE = "lib/events.js"  # the daemon makes it, from the table of events
+MADE = "lib/tables.js"  # the daemon makes it, from the tables of events, acts and verdicts

@@ -136,6 +136,37 @@ class LiteDatabase:
         finally:
             session.close()
 
-    def drop(self):
+    def hang_up(self):
+        """The next query opens the file again."""
         if self._session:
             self._session.close()
+        self._session = None
+
+    def back_up(self, path):
+        self.sql(f"VACUUM INTO '{path}'")
+
+    def restore(self, path):
+        """Put another file in its place while others have it open. The old log goes last, so nobody
+        makes a new one for the old file meanwhile."""
+        self.hang_up()
+        path.replace(self.path)
+        self.remove_log()
+
+    def remove_log(self):
+        for part in self._log(self.path):
+            part.unlink(missing_ok=True)
+
+    def move(self, path):
+        """Take it away with its log."""
+        self.hang_up()
+        self.path.rename(path)
+        for part, to in zip(self._log(self.path), self._log(path)):
+            if part.exists():
+                part.rename(to)
+
+    @staticmethod
+    def _log(path):
+        return [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
+
+    def drop(self):
+        self.hang_up()

@@ -68,7 +68,7 @@ class Findings:
 
     def one(self, check, level):
         found = self.of(check)
-        assert [f["level"] for f in found] == [level], found
+        assert [f["level"] for f in found] == [level], self.all
         return found[0]
 
     def troubles(self):

@@ -7,20 +7,15 @@ No pass interferes: every watch is scanned once an hour.
 import contextlib
 import json
 
-from harness import stuck_jobs
+from harness import act_table, stuck_jobs
 from harness.databases import LiteDatabase, PgDatabase
 from harness.example_systems import ago
 from harness.http_daemon import serving
 from harness.program import Program
 from harness.waiting import eventually
 
-ACTS = {
-    "requeue": "status = 'queued', error = :reason, owner = NULL",
-    "retry": "status = 'queued', error = NULL",
-    "fail": "status = 'failed', error = :reason",
-    "rollback": "status = 'rolling back'",
-    "cancel": "status = 'cancelling'",
-}
+ACTS = {act: how for act, how in act_table.HOW.items() if act != "show"}
+ACTS["retry"] = "status = 'queued', error = NULL"
 # Also: one without acts, one with a key of two parts, one that can be ended, one whose owners beat,
 # one whose remedies write more than the row.
 MORE = """

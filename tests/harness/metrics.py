@@ -3,11 +3,11 @@
 
 import json
 import re
-import socket
 import subprocess
 import urllib.parse
 import urllib.request
 
+from harness.pgserver import free_port
 from harness.program import ROOT
 from harness.waiting import eventually, patience, running
 
@@ -66,12 +66,6 @@ def promtool(*words, stdin=None):
                          capture_output=True, timeout=patience())
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Prometheus:

@@ -26,7 +26,11 @@ def lacking(need, binaries):
 
 
 def skip_if_lacking(item):
+    params = getattr(getattr(item, "callspec", None), "params", {})
     for need in (need for mark in item.iter_markers("needs") for need in mark.args):
-        reason = lacking(need, pgversions.chosen())
+        try:
+            reason = lacking(need, pgversions.chosen(params.get("server_of_test")))
+        except pgversions.NotAvailable as why:
+            reason = str(why)
         if reason:
             pytest.skip(reason)

@@ -12,6 +12,7 @@ import fcntl
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -62,9 +63,13 @@ def unprivileged():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below those that the kernel gives to clients: one of them could take it before a server does,
+    and a server that listens to several addresses would start without one."""
+    clients = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    while True:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", random.SystemRandom().randrange(10000, max(20000, int(clients[0])))))
+            return s.getsockname()[1]
 
 
 def prctl(option, value):
@@ -166,6 +171,7 @@ class PgServer:
         self.log = self.dir / "log"
         self.port = free_port()
         self.settings = {**SETTINGS, **(settings or {})}
+        self.standby_of = standby_of
         self.process = None
         self.left = []  # databases whose tests have ended
         self.models = {}  # databases that others are copies of
@@ -242,7 +248,17 @@ class PgServer:
             self.process = self._popen("postgres", "-D", self.data, *args, stdout=log, stderr=log,
                                        start_new_session=True, preexec_fn=die_with_parent)
         self._wait_ready()
+        if not self.standby_of:
+            self._close_public()
         return self
+
+    def _close_public(self):
+        """As it is since PostgreSQL 15: harness/open_schema.py opens it where a test is about that."""
+        for name in ("postgres", "template1") if self.binaries.major < 15 else ():
+            session = self.connect(name)
+            with session.cursor() as cursor:
+                cursor.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+            session.close()
 
     def _wait_ready(self):
         began = time.monotonic()

@@ -52,9 +52,20 @@ def versions():
     return sorted([15, *(int(folder.name) for folder in PACKAGES.glob("[0-9]*"))])
 
 
+def ends():
+    """What a test runs on whose subject differs between versions: the oldest, Debian's and the
+    newest; or the one that the run chose."""
+    return [os.environ[SETTING]] if SETTING in os.environ else \
+        sorted({versions()[0], 15, versions()[-1]})
+
+
+def chosen_name(name=None):
+    return str(name or os.environ.get(SETTING) or 15)
+
+
 def chosen(name=None):
     """The binaries of this version or folder, else of DEFIB_TEST_POSTGRES, else Debian's."""
-    return _binaries(str(name or os.environ.get(SETTING) or 15))
+    return _binaries(chosen_name(name))
 
 
 @functools.cache

@@ -6,7 +6,9 @@ import re
 from harness.waiting import eventually
 
 def read(pg):
-    """Rows and index entries that statements on these tables read so far."""
+    """Rows and index entries that statements on these tables read so far.
+
+    Before PostgreSQL 15, counters of a session arrive some time after its end."""
     eventually(lambda: not pg.sql("SELECT 1 FROM pg_stat_activity WHERE datname = "
                                   "current_database() AND pid <> pg_backend_pid() AND "
                                   "backend_type = 'client backend'"))

@@ -71,10 +71,10 @@ ignore_startup_parameters = extra_float_digits
 
 
 @pytest.fixture
-def pooler(shared_server):
+def pooler(server_of_test):
     if not PGBOUNCER.exists():
         pytest.skip("pgbouncer is not installed")
-    own = Pooler(shared_server)
+    own = Pooler(server_of_test)
     yield own
     own.stop()
 

@@ -79,7 +79,7 @@ c_decl {
 #define is_repeated(of_epoch, how) (job == DONE && job_epoch == of_epoch && how == AS_DONE)
 #endif
 
-/* A worker whose claim was not answered asks what it has (engine_answer.c, take_claims()) … */
+/* A worker whose claim was not answered asks what it has (engine.c, take_claims()) … */
 #ifdef STRAYS_KEPT
 #define ASKS_WHAT_IT_HAS 0
 #else

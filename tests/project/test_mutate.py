@@ -193,7 +193,7 @@ inside = include_directories('src')
 library = static_library('small', 'src/room/limit.c', include_directories: inside)
 executable('defib', 'src/room/main.c', link_with: library, include_directories: inside)
 test('room/limit_test', executable('room_limit_test', 'src/room/limit_test.c', link_with: library,
-  include_directories: inside))
+  include_directories: inside), suite: 'unit')
 test('still/wait_test', executable('still_wait_test', 'src/still/wait.c', 'src/still/wait_test.c'),
   timeout: 60)
 """,
@@ -238,6 +238,18 @@ def test_a_seed_draws_the_same_mutants(tree):
     assert drawn == mutate(tree, "--seed", 7, "--count", 6, "--list")
     assert drawn != mutate(tree, "--seed", 8, "--count", 6, "--list")
     assert len(drawn.splitlines()) == 6 and "_test.c" not in drawn
+    rest = mutate(tree, "--seed", 7, "--skip", 4, "--count", 2, "--list")
+    assert rest.splitlines() == drawn.splitlines()[4:]
+
+
+def test_files_are_chosen_and_left_out(tree):
+    def files(*options):
+        said = mutate(tree, "--count", 1000, "--list", *options)
+        return {line.split(":")[0] for line in said.splitlines()}
+
+    assert files("--room", "still") == {"src/still/wait.c"}
+    assert files("--room", "room/main*.c", "--room", "still") == {"src/room/main.c", "src/still/wait.c"}
+    assert files("--room", "room", "--without", "room/lim*.[ch]") == {"src/room/main.c"}
 
 
 @pytest.mark.proof  # it builds a tree for each mutant
@@ -252,6 +264,9 @@ def test_a_mutant_that_only_the_program_shows_is_caught_end_to_end(tree):
     row, _ = one(tree, "all", "limit_other", "7")
     assert (row["result"], row["stage"]) == ("caught", "end to end")
     assert row["by"] == "tests/e2e/test_limit.py::test_other"
+    said = mutate(tree, "--test", "tests/e2e/test_limit.py", "--only", row["id"])
+    assert f"{row['id']}: caught by tests/e2e/test_limit.py::test_other" in said
+    assert "SURVIVED" in mutate(tree, "--test", "room/limit_test", "--only", row["id"])
 
 
 @pytest.mark.proof  # it builds a tree for each mutant

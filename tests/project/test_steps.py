@@ -92,3 +92,10 @@ def test_as_many_tests_run_at_once_as_memory_and_cores_allow(monkeypatch):
     assert steps.at_once() == 2
     monkeypatch.setattr(steps, "memory", lambda: 0)
     assert steps.at_once() == 1
+
+
+@pytest.mark.parametrize("name", ["inactive_file", "total_inactive_file"])
+def test_copies_of_files_leave_room_in_a_control_group(tmp_path, name):
+    """The kernel counts them as used, and drops them when a process needs the memory."""
+    (tmp_path / "memory.stat").write_text(f"rss 5\n{name} 4096\n")
+    assert steps.cached(tmp_path) == 4096

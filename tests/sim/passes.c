@@ -2,9 +2,9 @@
  * passes.c: a pass over the watched table, as recover/scan.c makes it for a daemon or for the sweep
  * of a worker. Overrides, judge, decide, guard and absence are the real ones.
  */
-#include "sim.h"
-
 #include "ledger/overrides.h"
+#include "recover/judge.h"
+#include "sim.h"
 
 void pass_init(struct sim *s, struct process *p)
 {
@@ -70,7 +70,7 @@ bool pass_begin(struct sim *s, struct process *p, const struct call *c)
 	    c->nseen, (double)(c->now_us % (100000 * SECOND)) / SECOND,
 	    p->kind == IS_DAEMON && p->passes ? ", leading" : "");
 	p->first_us = p->first_us ? p->first_us : c->now_us;
-	absence_timeline(&p->absence, s->backends[c->backend].timeline);
+	absence_state(&p->absence, s->backends[c->backend].timeline);
 	absence_read(&p->absence, c->backend, c->now_us, boot_us(s, p));
 	guard_begin(p->guard, &p->absence.doubt, c->now_us, boot_us(s, p), census, n, false);
 	return all_fell_silent(s, p, c);

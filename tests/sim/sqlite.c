@@ -14,6 +14,7 @@
 #include "recover/scan.h"
 #include "worker/queue.h"
 #include "worker/source.h"
+#include "worker/source_queue.h"
 
 #include <sqlite3.h>
 

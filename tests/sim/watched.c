@@ -138,7 +138,7 @@ static void write_one(struct sim *s, struct call *c, struct seen *one)
 	char texts[2][2][16];
 	struct facts judged = watched_facts(s, one, c->now_us, texts[0]);
 	struct facts is = watched_facts(s, &now, server_us(s), texts[1]);
-	/* As bar_held() of recover/apply_ledger.c: a hold is not a fact of the row. */
+	/* As bar_held() of recover/apply.c: a hold is not a fact of the row. */
 	bool held = r->held && !one->as.held;
 	s->marks[MARK_held_meanwhile] |= held;
 	one->written = facts_same(&s->watch, &judged, &is) && !held;

@@ -134,7 +134,7 @@ test("many jobs are done in parts with a bar, and are taken back together", asyn
 		await dialog.getByText("50 of 100").waitFor();
 		assert.equal(await dialog.locator("progress").evaluate((bar) => bar.value), 50);
 		pass();
-		await page.getByText("100 jobs ended as failed").waitFor();
+		await page.getByText("100 jobs failed").waitFor();
 		await takeBack(page, "100 jobs reverted");
 	});
 });

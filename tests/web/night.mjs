@@ -195,7 +195,7 @@ test("all that match: an act that has not ended shows how far it is, and can be 
 			while (!(await api("GET", "/watches")).json.watches.find((one) => one.watch === "imports").paused);
 			const line = await failAllQueued(page);
 			await line.getByRole("progressbar").waitFor();
-			await line.getByText(/: 0 of [\d,]+ ended as failed/).waitFor();
+			await line.getByText(/: 0 of [\d,]+ failed/).waitFor();
 			await line.getByRole("button", { name: "Stop it" }).click();
 			await line.getByText("was stopped").waitFor();
 		} finally {
@@ -210,7 +210,7 @@ test("all that match: the daemon does it in the background, and one click undoes
 	assert.ok(before >= 1000); /* more than are counted */
 	await withPage({ role: "operator" }, async (page) => {
 		const line = await failAllQueued(page);
-		await line.getByText(/is done: [1-9][\d,]* of [\d,]+ ended as failed/).waitFor();
+		await line.getByText(/is done: [1-9][\d,]* of [\d,]+ failed/).waitFor();
 		assert.equal(await statusOf("imports", "state=queued"), 0);
 		await page.keyboard.press("Escape");
 		await line.getByRole("button", { name: /^Undo all/ }).click();

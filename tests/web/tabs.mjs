@@ -51,6 +51,11 @@ test("a place passes over what was seen, notices what never came, and follows a 
 	assert.equal(place.id, "main=7,odd%20one=5");
 	place.jump("main=1,odd%20one=5");
 	assert.equal(place.id, "main=1,odd%20one=5");
+	place.move("main=9@0123abcd"); /* now it says which ledger it is */
+	assert.deepEqual(["main=9", "main=3@0123abcd", "main=3@fedc9876"].map((id) => place.isBehind(id)), [false, false, true]);
+	assert.equal(place.has({ database: "main", id: 9 }), true);
+	place.move("main=3@fedc9876"); /* made again: its numbers, too */
+	assert.equal(place.id, "main=3@fedc9876,odd%20one=5");
 });
 
 test("eight tabs load, are told what happens by one stream, and the eighth can act", async () => {

@@ -7,24 +7,14 @@
  * run({dryRun: true}) returns what would be done, run() does it, one chunk at a time.
  */
 import { get, jobPath, part, post, Problem } from "./api.js";
-import { EVENTS } from "./events.js";
+import { ACTS, EVENTS } from "./tables.js";
 
 const CHUNK = 50;       /* jobs per call: few enough to show progress and to stop */
 const REREAD_MOST = 200; /* more are not read one by one: the server checks all of them anyway */
 const AT_ONCE = 6;
 
 /* takes: takes a job away from its worker; single: one call per job; danger: ends something. */
-export const ACTS = {
-	requeue: { title: "Requeue", done: "requeued", icon: "redo", takes: true, about: "The job is queued for the next free worker." },
-	retry: { title: "Retry", done: "set to run again", icon: "play", takes: true, about: "The job runs again at once. Attempts are counted." },
-	release: { title: "Release", done: "released", icon: "play", about: "The hold is removed, and defib recovers the job again when it is stuck." },
-	hold: { title: "Hold", done: "held", icon: "hand", about: "defib leaves the job alone until it is released." },
-	fail: { title: "Fail", done: "ended as failed", icon: "cross", takes: true, danger: true, about: "The job ends as failed, with the reason as its error." },
-	rollback: { title: "Roll back", done: "set to roll back", icon: "undo", takes: true, danger: true, about: "The finished steps of the job are undone, the last one first." },
-	cancel: { title: "Cancel", done: "cancelled", icon: "none", danger: true, about: "A running job is asked to stop; a waiting job never starts." },
-	end: { title: "End", done: "marked to end", icon: "none", danger: true, single: true, about: "The job is marked to end; its worker does the rest." },
-	undo: { title: "Undo", done: "reverted", icon: "undo", single: true, about: "The last change to the job is reverted, unless something happened to it since. The job is then held, so that no scan repeats the change." },
-};
+export { ACTS };
 
 /* ---- which acts a watch supports ---- */
 
@@ -35,7 +25,6 @@ export async function actsOf(watch, database, signal = null) {
 	if (!known.has(name)) {
 		const said = await get(`/watches/${part(watch)}`, { query: { database }, signal });
 		const acts = new Set(said.acts ?? []);
-		if (said.builtin) acts.add("cancel"); /* the queue needs no configuration */
 		known.set(name, Object.keys(ACTS).filter((act) => acts.has(act)));
 	}
 	return known.get(name);
@@ -106,14 +95,9 @@ function cause(why) {
 	return why?.split(": ")[0] ?? null;
 }
 
-/* The page does not have the command's option. */
-function plainly(why) {
-	return why?.replace(/; --override-guard does it anyway$/, "") ?? null;
-}
-
 function take(tally, said) {
 	for (const group of said.watches ?? []) {
-		for (const one of group.jobs) tally.add(one.job, one.outcome, plainly(one.refusal ?? one.warning));
+		for (const one of group.jobs) tally.add(one.job, one.outcome, one.refusal ?? one.warning);
 		if (!said.dry_run) tally.wrote(group.database, group.batch);
 	}
 }
@@ -121,7 +105,7 @@ function take(tally, said) {
 function takeProblem(tally, jobs, error) {
 	if (!(error instanceof Problem) || error.passing) throw error;
 	const why = [error.detail, error.next].filter(Boolean).join("; ");
-	for (const job of jobs) tally.add(job.job, error.status === 404 ? "missing" : "refused", plainly(why));
+	for (const job of jobs) tally.add(job.job, error.status === 404 ? "missing" : "refused", why);
 }
 
 /* ---- calls ---- */

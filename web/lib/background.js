@@ -81,7 +81,7 @@ function line(act) {
 			h("p", h("strong", title), " of ", user(act.watch), ` ${STATES[act.state] ?? act.state}: `, progressOf(act),
 				act.error ? [". ", user(act.error)] : null, ". ",
 				h("span", { class: "muted" }, "Ordered by ", user(act.actor), " ", ago(act.at), ".")),
-			act.refusal ? h("p", { class: "muted" }, "First refusal: ", user(act.refusal.replace(/; --override-guard does it anyway$/, "")), ".") : null,
+			act.refusal ? h("p", { class: "muted" }, "First refusal: ", user(act.refusal), ".") : null,
 			open && act.total ? h("progress", { max: act.total, value: act.handled, "aria-label": `Jobs handled of ${title}` }) : null),
 		may("operator") && open ? button("Stop it", () => cancel(act)) : null,
 		may("operator") && act.batch ? button(`Undo all ${count(act.done)}`, () => undo(act)) : null,

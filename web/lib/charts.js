@@ -11,16 +11,12 @@ import { announce, fill, h } from "./dom.js";
 import { errand, QUIETLY } from "./errand.js";
 import { every } from "./live.js";
 import { plot, plotTable } from "./plot.js";
+import { VERDICTS } from "./tables.js";
 import { count, duration, instant } from "./words.js";
 
 const EVERY_S = 15; /* as often as the daemon reads */
 const RANGES = { "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
-const VERDICTS = [
-	["dead", "bad"],
-	["silent", "warn"],
-	["overdue", "held"],
-	["orphan", "idle"],
-];
+const SERIES = Object.entries(VERDICTS).map(([name, verdict]) => [name, verdict.series]);
 
 /* ---- choices that last for the tab ---- */
 
@@ -106,7 +102,7 @@ export function chartsOf(data, one) {
 			...base, title: "Recovered", unit: "jobs", bars: true,
 			headline: count(totals.recovered),
 			note: "by verdict",
-			series: VERDICTS.map(([name, shade]) => ({ title: name, shade, values: data.recovered[name], note: count(sum(data.recovered[name])) })),
+			series: SERIES.map(([name, shade]) => ({ title: name, shade, values: data.recovered[name], note: count(sum(data.recovered[name])) })),
 		},
 		{
 			...base, title: "Time to detection", unit: "seconds",

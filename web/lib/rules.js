@@ -4,6 +4,7 @@
  * done then. From GET /watches/NAME; pure.
  */
 import { h, user } from "./dom.js";
+import { REMEDIES } from "./tables.js";
 import { duration } from "./words.js";
 
 const code = (text) => h("code", user(text));
@@ -17,14 +18,7 @@ function thresholdWords(threshold) {
 }
 
 /* What is done, in the third person. */
-const DOES = {
-	requeue: "is requeued",
-	retry: "is retried after a wait",
-	fail: "is ended as failed",
-	rollback: "is rolled back",
-	hold: "is put on hold for an operator",
-	report: "is only reported: nothing is changed",
-};
+const does = (remedy) => (REMEDIES[remedy] ? `is ${REMEDIES[remedy].becomes}` : remedy);
 
 /* "If its verdict is dead and attempts are left, it is requeued." */
 function ruleWords(rule) {
@@ -35,16 +29,15 @@ function ruleWords(rule) {
 		rule.crashes ? [`its workers were lost ${rule.crashes} times or more`] : null,
 		rule.when ? [code(rule.when)] : null,
 	].filter(Boolean);
-	const does = DOES[rule.do] ?? rule.do;
-	if (!when.length) return ["Otherwise it ", does, "."];
-	return ["If ", when.map((one, i) => [i ? " and " : "", one]), ", it ", does, "."];
+	if (!when.length) return ["Otherwise it ", does(rule.do), "."];
+	return ["If ", when.map((one, i) => [i ? " and " : "", one]), ", it ", does(rule.do), "."];
 }
 
 function remedies(watch) {
 	if (!watch.remedies.length)
 		return h("p", "It is requeued while it has attempts left, and then put on hold for an operator.");
 	if (watch.remedies.length === 1 && !watch.remedies[0].verdict && !watch.remedies[0].when && !watch.remedies[0].kind && !watch.remedies[0].attempts)
-		return h("p", `It ${DOES[watch.remedies[0].do] ?? watch.remedies[0].do}.`);
+		return h("p", `It ${does(watch.remedies[0].do)}.`);
 	return h("ol", { class: "rules" }, watch.remedies.map((rule) => h("li", ruleWords(rule))));
 }
 

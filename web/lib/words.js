@@ -4,8 +4,8 @@
  * always three things: a picture, a word and a colour.
  */
 import { h, s, user } from "./dom.js";
-import { EVENTS } from "./events.js";
 import { icon } from "./icon.js";
+import { EVENTS, REMEDIES, VERDICTS } from "./tables.js";
 
 /* ---- times ---- */
 
@@ -127,13 +127,12 @@ export function plural(n, one, many = `${one}s`) {
 
 /* ---- states ---- */
 
+const looksOf = (table) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, [row.tone, row.picture]]));
+
 /* Words that have a picture and a tone; any other word is shown as it is. */
 const LOOKS = {
-	/* verdicts */
-	dead: ["bad", "cross"],
-	silent: ["bad", "clock"],
-	overdue: ["warn", "clock"],
-	orphan: ["warn", "question"],
+	...looksOf(VERDICTS),
+	...looksOf(REMEDIES),
 	/* states of watches */
 	well: ["good", "check"],
 	held: ["held", "hand"],
@@ -194,18 +193,14 @@ const LOOKS = {
 	undo_failed: ["bad", "cross"],
 	again: ["warn", "redo"],
 	stuck: ["bad", "alert"],
-	/* remedies and outcomes */
-	requeue: ["busy", "redo"],
-	rollback: ["warn", "undo"],
-	hold: ["held", "hand"],
-	report: ["idle", "book"],
+	/* outcomes */
 	recovered: ["good", "redo"],
 	changed: ["idle", "arrow"],
 	locked: ["warn", "shield"],
 	refused: ["bad", "none"],
 	missing: ["idle", "question"],
 	guarded: ["held", "shield"],
-	...Object.fromEntries(Object.entries(EVENTS).map(([name, event]) => [name, [event.tone, event.picture]])),
+	...looksOf(EVENTS),
 };
 
 /* The tone of a word (good, busy, idle, warn, held, bad), which is also a CSS class. */
@@ -227,8 +222,8 @@ const GLOSSARY = {
 	"sign of life": "The time at which a worker last proved that it is alive, for example a heartbeat column or updated_at.",
 	scan: "One pass over a watch: find stuck jobs and, with --fix, recover them.",
 	stuck: "A job that is marked as running although its worker is gone, silent or overdue.",
-	verdict: "Why a job is stuck: dead (the worker's end was seen), silent (no sign of life for stuck_after), overdue (running longer than overdue_after) or orphan (its owner does not exist).",
-	remedy: "What is done to a stuck job: requeue, retry, fail, rollback, hold or report.",
+	verdict: "Why a job is stuck: dead (the worker's end was seen), silent (no sign of life for stuck_after), overdue (running, or in its state, longer than overdue_after), orphan (its owner does not exist) or stalled (its progress is the same for stalled_after).",
+	remedy: "What is done to a stuck job, for example requeue or hold. The rules of the watch choose it.",
 	requeue: "Make the job available to any worker at once. retry does the same after a wait.",
 	hold: "Leave the job to an operator. No scan changes it until it is released, or until its owner or sign of life changes.",
 	recovered: "A stuck job that was requeued, retried, failed or rolled back. All counts of recoveries use this word.",
@@ -249,7 +244,7 @@ const GLOSSARY = {
 /* Other forms of these words on the page. */
 const FORMS = {
 	jobs: "job", workers: "worker", held: "hold", "on hold": "hold", batches: "batch",
-	dead: "verdict", silent: "verdict", overdue: "verdict", orphan: "verdict", found: "verdict",
+	...Object.fromEntries(Object.keys(VERDICTS).map((name) => [name, "verdict"])), found: "verdict",
 	requeued: "requeue", retry: "requeue", "false positives": "false positive", "led by": "leader",
 	doubt: "guards", "in doubt": "guards", brake: "guards", pace: "guards", guard: "guards",
 	"second look": "guards",

@@ -14,6 +14,7 @@ import { errand, orNothing, QUIETLY } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
+import { VERDICTS } from "../lib/tables.js";
 import { workerNames } from "../lib/workers.js";
 import { count, duration, human, plural } from "../lib/words.js";
 
@@ -24,7 +25,6 @@ const PAGE_MOST = 500;
 const TAIL_S = 10;
 
 const NAMES = ["watch", "database", "state", "verdict", "kind", "age", "any", "text", "where", "sort", "desc"];
-const VERDICTS = ["dead", "silent", "overdue", "orphan"];
 const SORTS = [["", "default"], ["age", "age"], ["key", "key"], ["state", "state"]];
 
 /*
@@ -57,7 +57,7 @@ function ageTerm(text) {
 /* The filters as terms of `defib list`. */
 function termsOf(filters) {
 	const where = [...filters.where];
-	if (VERDICTS.includes(filters.verdict)) where.push(`verdict=${filters.verdict}`);
+	if (Object.hasOwn(VERDICTS, filters.verdict)) where.push(`verdict=${filters.verdict}`);
 	else if (filters.verdict) where.push(filters.verdict); /* stuck, running, held, recovered */
 	if (filters.kind) where.push(`kind=${filters.kind}`);
 	if (filters.age) where.push(ageTerm(filters.age));
@@ -184,7 +184,7 @@ function filterForm(filters, watches, states, go) {
 	const form = h("form", { class: "filters", role: "search", "aria-label": "Filter jobs", onsubmit: submit },
 		select("watch", "Watch", watchOptions(watches), watchValue(filters, watches), submit),
 		select("state", "State", [["", "any"], ...states], filters.state, submit),
-		select("verdict", "Verdict", [["", "any"], ["stuck", "stuck (any)"], ...VERDICTS.map((v) => [v, v]), ["running", "running"], ["held", "held"], ["recovered", "recovered before"]], filters.verdict, submit),
+		select("verdict", "Verdict", [["", "any"], ["stuck", "stuck (any)"], ...Object.keys(VERDICTS).map((v) => [v, v]), ["running", "running"], ["held", "held"], ["recovered", "recovered before"]], filters.verdict, submit),
 		input("kind", "Kind", filters.kind, submit),
 		input("age", "Older than", filters.age, submit, { placeholder: "10m, 2h, <1h" }),
 		input("any", "Search", filters.any, submit, { wide: true, type: "search", placeholder: "kind, worker, step, error, payload or key" }),

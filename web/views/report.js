@@ -9,6 +9,7 @@ import { addressed, choice, databaseChoice, fileLink, problemBox } from "../lib/
 import { fill, h, user } from "../lib/dom.js";
 import { errand } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
+import { REMEDIES } from "../lib/tables.js";
 import { chip, count, duration, EVENTS, human, stampText } from "../lib/words.js";
 
 export const title = "Report";
@@ -107,10 +108,7 @@ function numberLines(w) {
 				now.recovered
 					? `: ${listed(
 							[
-								[now.requeued, "requeued"],
-								[now.retried, "retried"],
-								[now.failed, "failed"],
-								[now.rollbacks, "to be rolled back"],
+								...Object.values(REMEDIES).map((remedy) => [now[remedy.count], remedy.becomes]),
 							],
 							"otherwise",
 						)}`

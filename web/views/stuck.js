@@ -14,6 +14,7 @@ import { errand, orNothing } from "../lib/errand.js";
 import { icon } from "../lib/icon.js";
 import { every, soon } from "../lib/live.js";
 import { table } from "../lib/table.js";
+import { REMEDIES, VERDICTS } from "../lib/tables.js";
 import { ago, chip, count, duration, guardWords, HOLD_CAUSES, plural } from "../lib/words.js";
 
 export const title = "Stuck";
@@ -21,7 +22,7 @@ export const title = "Stuck";
 const MOST = 200; /* jobs of a watch; the rest is a link to its list */
 const AT_ONCE = 6;
 const AGAIN_S = 5;
-const ORDER = ["dead", "silent", "overdue", "orphan"];
+const ORDER = Object.keys(VERDICTS);
 
 let refreshSoon = null;
 
@@ -80,10 +81,11 @@ function causesOf(found) {
 	return [...causes.values()].sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict) || b.jobs.length - a.jobs.length);
 }
 
-const WILL = {
-	requeue: "requeue them", retry: "retry them after a wait", fail: "end them as failed", rollback: "roll them back",
-	hold: "hold them for an operator", report: "change nothing: the remedy is report",
-};
+/* "requeue them", "requeue it" */
+function would(remedy, n) {
+	const words = REMEDIES[remedy]?.would ?? remedy;
+	return n === 1 ? words.replace(/\bthem\b/, "it") : words;
+}
 
 /* Which guards hold jobs of a watch back, and until when. */
 function guardLines({ info, paused, pause }) {
@@ -140,9 +142,8 @@ class Cause {
 		this.element.classList.remove("gone");
 		fill(this.heading, chip(verdict), h("span", `${count(jobs.length, more)} ${jobs.length === 1 ? "job" : "jobs"} of `, user(watch.label ?? watch.watch)));
 		fill(this.guards, guardBar(watch));
-		const words = remedy === "report" ? WILL.report : jobs.length === 1 ? WILL[remedy]?.replace("them", "it") : WILL[remedy];
 		fill(this.proposal, h("span", { class: "muted" }, "Proposed"), chip(remedy),
-			h("span", { class: "grow" }, `defib would ${words ?? remedy}, by the rule `, user(rule, { class: "mono" })), this.#propose());
+			h("span", { class: "grow" }, `defib would ${would(remedy, jobs.length)}, by the rule `, user(rule, { class: "mono" })), this.#propose());
 		this.table.refresh(jobs);
 		this.foot.hidden = !more;
 		if (more) fill(this.foot, h("a", { href: `/jobs?watch=${part(watch.watch)}&verdict=${part(verdict)}` }, "All of them"));

@@ -36,10 +36,11 @@ class Cancelled extends Error {
 
 // Thrown by a handler: run the job again later. Attempts limit rows of a watch, not the queue.
 class Retry extends Error {
-	constructor(message, { afterMs = null } = {}) {
+	constructor(message, options = {}) {
+		require('./program.js').checkOptions('Retry', options) // which needs this file itself
 		super(message)
 		this.name = 'Retry'
-		this.afterMs = afterMs
+		this.afterMs = options.afterMs ?? null
 	}
 }
 

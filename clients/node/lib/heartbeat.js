@@ -7,7 +7,7 @@ const { EventEmitter } = require('node:events')
 const os = require('node:os')
 const { Beside } = require('./beside.js')
 const { DefibError, LostLease, UsageError } = require('./errors.js')
-const { milliseconds, optionsOf } = require('./program.js')
+const { checkOptions, milliseconds, optionsOf } = require('./program.js')
 
 class Beats extends Beside {
 	rows = new Map()
@@ -70,6 +70,7 @@ class Heartbeat extends EventEmitter {
 	#waiting = null
 
 	constructor(options) {
+		checkOptions('Heartbeat', options)
 		super()
 		const { watch, key, step = null, metadata = null } = options
 		if (!watch || key === undefined || key === null) {

@@ -223,8 +223,10 @@ export class Watches {
 	constructor(options?: ProgramOptions)
 	scan(options?: ScanOptions): Promise<Scanned>
 	act(watch: string, act: string, keys: unknown, options?: ActOptions): Promise<Record<string, any>>
-	/** Makes one job available again, or without a key all that are stuck. */
-	reset(watch: string, key?: unknown, options?: ActOptions): Promise<Record<string, any>>
+	/** Makes all jobs that are stuck available again: a scan with `fix`, and its options. */
+	reset(watch: string, key?: undefined, options?: Omit<ScanOptions, 'watch' | 'fix'>): Promise<Scanned>
+	/** Makes one job available again. */
+	reset(watch: string, key: unknown, options?: ActOptions): Promise<Record<string, any>>
 	/** Why a job is, or is not, stuck, and what a scan would do; NotFound. */
 	explain(watch: string, key: unknown): Promise<Record<string, any>>
 	/** One job: its state, whether it is stuck and why, its row and its history; NotFound. */

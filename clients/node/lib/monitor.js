@@ -3,9 +3,14 @@
 'use strict'
 
 const { Beside } = require('./beside.js')
-const { optionsOf } = require('./program.js')
+const { checkOptions, optionsOf } = require('./program.js')
 
 class Monitor extends Beside {
+	constructor(options = {}) {
+		checkOptions('Monitor', options)
+		super(options)
+	}
+
 	args() {
 		const o = this.options
 		return ['daemon', ...(o.watches || []), '--while-stdin-open', ...optionsOf({

@@ -22,6 +22,51 @@ function configOf({ config } = {}) {
 	return config === undefined ? [] : ['-c', String(config)]
 }
 
+// The options that a call of this package takes; index.d.ts describes them.
+const PROGRAM = ['bin', 'config', 'url', 'env', 'cwd']
+const BESIDE = [...PROGRAM, 'log', 'quiet']
+const MONITOR = [...BESIDE, 'watches', 'queue', 'work', 'listen']
+const KNOWN = {
+	Worker: [...BESIDE, 'queue', 'watch', 'kind', 'concurrency', 'handler', 'handlers', 'name', 'spool',
+		'drain', 'startup', 'leaseMs', 'graceMs', 'pollMs', 'timeoutMs', 'clientTimeoutMs', 'exitWhenStuck',
+		'waitForDatabase', 'monitor'],
+	Monitor: MONITOR,
+	Heartbeat: [...BESIDE, 'watch', 'key', 'step', 'metadata', 'worker', 'everyMs', 'tries', 'retryMs'],
+	Watches: PROGRAM,
+	scan: ['watch', 'fix', 'limit', 'remedy', 'reason', 'thresholdMs'],
+	act: ['reason', 'step', 'dryRun', 'overrideGuard', 'runningOnly'],
+	enqueue: [...PROGRAM, 'client', 'delayMs', 'priority', 'uniqueKey', 'maxAttempts', 'timeoutMs', 'tags',
+		'spool'],
+	Retry: ['afterMs'],
+}
+
+function distance(a, b) {
+	let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+	for (let i = 1; i <= a.length; i++) {
+		const next = [i]
+		for (let k = 1; k <= b.length; k++) {
+			const differs = a[i - 1].toLowerCase() === b[k - 1].toLowerCase() ? 0 : 1
+			next.push(Math.min(row[k] + 1, next[k - 1] + 1, row[k - 1] + differs))
+		}
+		row = next
+	}
+	return row[b.length]
+}
+
+// A misspelt option would be ignored: the program would run with another setting than was written.
+function checkOptions(what, options) {
+	if (options === null || typeof options !== 'object') {
+		throw new UsageError(`${what}: the options must be an object, not ${options}`)
+	}
+	for (const name of Object.keys(options)) {
+		if (KNOWN[what].includes(name)) continue
+		const near = KNOWN[what].map((one) => [distance(name, one), one]).sort((a, b) => a[0] - b[0])[0]
+		const hint = near[0] <= Math.max(2, name.length / 3) ? `did you mean "${near[1]}"?`
+			: `known are ${KNOWN[what].join(', ')}`
+		throw new UsageError(`${what} has no option "${name}"; ${hint}`, { code: 'USAGE', next: hint })
+	}
+}
+
 // Options of the program from an object: { lease: '15s' } becomes ['--lease', '15s'].
 function optionsOf(given) {
 	return Object.entries(given).flatMap(([name, value]) => {
@@ -102,6 +147,6 @@ function entryOf(line) {
 }
 
 module.exports = {
-	programOf, environmentOf, configOf, optionsOf, milliseconds, notStarted, run, runJson, eachLine,
-	entryOf,
+	KNOWN, checkOptions, programOf, environmentOf, configOf, optionsOf, milliseconds, notStarted, run,
+	runJson, eachLine, entryOf,
 }

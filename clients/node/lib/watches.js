@@ -3,7 +3,7 @@
 'use strict'
 
 const { NotFound, DefibError, UsageError } = require('./errors.js')
-const { milliseconds, optionsOf, run, runJson } = require('./program.js')
+const { checkOptions, milliseconds, optionsOf, run, runJson } = require('./program.js')
 
 const STUCK = 1, PARTLY = 6
 
@@ -24,22 +24,26 @@ async function orNotFound(call) {
 
 class Watches {
 	constructor(options = {}) {
+		checkOptions('Watches', options)
 		this.options = options
 	}
 
 	// One pass: find stuck jobs and, with `fix`, recover them. Watches whose database is down are
 	// reported with their `error`; the others are scanned.
-	async scan({ watch, fix = false, limit, remedy, reason, thresholdMs } = {}) {
+	async scan(options = {}) {
+		checkOptions('scan', options)
+		const { watch, fix = false, limit, remedy, reason, thresholdMs } = options
 		const args = ['scan', ...[watch ?? []].flat(), ...optionsOf({
 			fix, limit, remedy, reason, threshold: milliseconds('thresholdMs', thresholdMs),
 		})]
 		return (await runJson(args, this.options, { accept: [0, STUCK, PARTLY] })).value
 	}
 
-	// Do 'requeue', 'retry', 'fail', 'hold', 'release' or 'rollback' to jobs. `runningOnly`: not to
-	// jobs that wait or have ended, for a result that may come late.
-	async act(watch, act, keys, { reason, step, dryRun = false, overrideGuard = false,
-		runningOnly = false } = {}) {
+	// Do an act to jobs, by the name of its command: 'requeue', 'hold', 'release', … `runningOnly`:
+	// not to jobs that wait or have ended, for a result that may come late.
+	async act(watch, act, keys, options = {}) {
+		checkOptions('act', options)
+		const { reason, step, dryRun = false, overrideGuard = false, runningOnly = false } = options
 		const args = [act, ...[keys].flat().map((key) => jobOf(watch, key)), ...optionsOf({
 			yes: !dryRun, 'dry-run': dryRun, reason, 'from-step': step,
 			'override-guard': overrideGuard, 'running-only': runningOnly,
@@ -79,22 +83,23 @@ class Watches {
 	}
 }
 
+const ENQUEUE_TYPES = ['text', 'text', 'jsonb', 'bigint', 'integer', 'integer', 'integer', 'text',
+	'text[]']
+
 // The same as a statement of the caller, in the caller's own transaction.
 async function enqueueWith(client, queue, kind, payload, options) {
-	const given = {
-		queue, kind, payload: payload === undefined ? undefined : JSON.stringify(payload),
-		delay_ms: options.delayMs, priority: options.priority, max_attempts: options.maxAttempts,
-		timeout_ms: options.timeoutMs, unique_key: options.uniqueKey, tags: options.tags,
-	}
-	const names = Object.keys(given).filter((name) => given[name] !== undefined)
-	const list = names.map((name, i) => `${name} => $${i + 1}`).join(', ')
-	const { rows } = await client.query(`SELECT defib.enqueue(${list}) AS id`,
-		names.map((name) => given[name]))
+	const { delayMs = 0, priority = 0, maxAttempts = 5, timeoutMs, uniqueKey, tags } = options
+	const given = [queue, kind, payload === undefined ? undefined : JSON.stringify(payload), delayMs,
+		priority, maxAttempts, timeoutMs, uniqueKey, tags]
+	// Every parameter with its type: no other function of the name can fit better.
+	const list = ENQUEUE_TYPES.map((type, i) => `$${i + 1}::${type}`).join(', ')
+	const { rows } = await client.query(`SELECT defib.enqueue(${list}) AS id`, given)
 	return String(rows[0].id)
 }
 
 // Put a job into the built-in queue; resolves to its id. The payload is not visible to `ps`.
 async function enqueue(queue, kind, payload, options = {}) {
+	checkOptions('enqueue', options)
 	const { client, delayMs, priority, uniqueKey, maxAttempts, timeoutMs, tags, spool } = options
 	if (client) return enqueueWith(client, queue, kind, payload, options)
 	const { out } = await run(['enqueue', queue, kind, '-', ...optionsOf({

@@ -5,7 +5,7 @@
 const { Beside } = require('./beside.js')
 const { Monitor } = require('./monitor.js')
 const { Cancelled, LostLease, Permanent, Retry, UsageError } = require('./errors.js')
-const { milliseconds, optionsOf } = require('./program.js')
+const { checkOptions, milliseconds, optionsOf } = require('./program.js')
 
 const RESULT_MAX = 1024 * 1024
 
@@ -93,7 +93,9 @@ class Worker extends Beside {
 	#scheduled = false
 
 	constructor(options) {
+		checkOptions('Worker', options)
 		super(options)
+		if (options.monitor && options.monitor !== true) checkOptions('Monitor', options.monitor)
 		const { queue, watch, handler, handlers } = options
 		if (!!handler === !!handlers) throw new UsageError('give a handler, or handlers by kind')
 		if (queue !== undefined && watch !== undefined) {

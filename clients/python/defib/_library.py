@@ -11,15 +11,19 @@ import ctypes
 import ctypes.util
 import json
 import logging
+import math
 import os
 import pathlib
 import re
+import shutil
+import sys
+import sysconfig
 import weakref
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_int, c_int64, c_size_t,
                     c_uint, c_void_p)
 from typing import Any, Optional
 
-from .errors import BY_CODE, Error
+from .errors import BY_CODE, Error, UsageError
 
 SONAME = "libdefib.so.0"
 log = logging.getLogger("defib")
@@ -93,7 +97,7 @@ class ActOptions(Sized):
     _fields_ = [("size", c_size_t), ("fix", c_int), ("limit", c_int64), ("remedy", c_char_p),
                 ("step", c_char_p), ("reason", c_char_p), ("actor", c_char_p),
                 ("override_guard", c_int), ("finding", FindingCall), ("ctx", c_void_p),
-                ("running_only", c_int)]
+                ("running_only", c_int), ("database", c_char_p), ("quiet_ms", c_int64)]
 
 
 class InstanceOptions(Sized):
@@ -190,6 +194,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "defib_end": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, c_char_p, _MESSAGE]),
     "defib_act": (c_int, [c_void_p, c_char_p, c_char_p, _JOBS, c_int, POINTER(ActOptions),
                           POINTER(Result), _MESSAGE]),
+    "defib_database": (c_int, [c_void_p, c_char_p, c_char_p, _MESSAGE]),
     "defib_undo": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(ActOptions), POINTER(Result),
                            _MESSAGE]),
     "defib_startup": (c_int, [c_void_p, c_char_p, POINTER(Result), _MESSAGE]),
@@ -207,16 +212,29 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
 
 
 def candidates() -> list[str]:
-    """Where the library is looked for: DEFIB_LIBRARY, beside this package, the system's."""
+    """Where the library is looked for: DEFIB_LIBRARY, or beside this package, where the system's
+    loader searches, where it was installed."""
     named = os.environ.get("DEFIB_LIBRARY")
     if named:
         return [named]
     beside = pathlib.Path(__file__).with_name(SONAME)
-    return [str(beside), SONAME] if beside.exists() else [SONAME]
+    places = [str(path) for path in _installed() if path.exists()]
+    return [str(beside)] * beside.exists() + [SONAME] + places
+
+
+def _installed() -> list[pathlib.Path]:
+    """Where `make install` with a prefix puts it, which the system's loader does not search: beside
+    the program `defib` in the PATH, in this environment, of this user, of this host."""
+    program = shutil.which("defib")
+    prefixes = [pathlib.Path(program).resolve().parent.parent] if program else []
+    prefixes += [pathlib.Path(sys.prefix), pathlib.Path.home() / ".local",
+                 pathlib.Path("/usr/local")]
+    parts = ["lib", "lib64", f"lib/{sysconfig.get_config_var('MULTIARCH')}"]
+    return [prefix / part / SONAME for prefix in dict.fromkeys(prefixes) for part in parts]
 
 
 def _load() -> ctypes.CDLL:
-    why = ""
+    why = []
     for path in candidates():
         try:
             library = ctypes.CDLL(path)
@@ -225,12 +243,22 @@ def _load() -> ctypes.CDLL:
                 call.restype, call.argtypes = returns, takes
             return library
         except (OSError, AttributeError) as error:
-            why = str(error)
-    raise ImportError(f"libdefib cannot be loaded: {why}; install it, or set DEFIB_LIBRARY to the "
-                      f"path of {SONAME}")
+            why.append(str(error))
+    raise ImportError(f"libdefib cannot be loaded: {'; '.join(why)}; run `make install` in defib's "
+                      f"source tree, or set DEFIB_LIBRARY to the path of {SONAME}")
 
 
 lib = _load()
+
+
+MOST_S = 36525 * 86400.0  # 100 years, as in the library; ctypes would cut a larger number silently
+
+
+def milliseconds(seconds: float) -> int:
+    """Rounded up: where 0 means no limit, a short one must not become none."""
+    if not -MOST_S <= seconds <= MOST_S:
+        raise UsageError(f"a time in seconds must be at most {MOST_S:.0f}, not {seconds}")
+    return math.ceil(round(seconds * 1000, 3))
 
 
 def text(value: Any) -> Optional[bytes]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import os
 import threading
 from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Iterable, Optional
 
 from . import _library as c
 from ._library import lib
+from .errors import Refused, UsageError
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,39 @@ def _entry(one: Any) -> Entry:
 
 
 def _ms(seconds: Optional[float]) -> int:
-    return int((seconds or 0) * 1000)
+    return c.milliseconds(seconds or 0)
 
 
 def _spec(queue: str, kind: str, payload: Any, delay: float, priority: int, max_attempts: int,
           timeout: Optional[float], unique_key: Optional[str],
           tags: Optional[Iterable[str]]) -> c.JobSpec:
+    if max_attempts < 1:  # the library takes 0 for its default
+        raise UsageError(f"max_attempts must be at least 1, not {max_attempts}")
     return c.JobSpec(queue=c.text(queue), kind=c.text(kind), payload=c.document(payload),
                      delay_ms=_ms(delay), priority=priority, max_attempts=max_attempts,
                      timeout_ms=_ms(timeout), unique_key=c.text(unique_key),
                      tags=c.document(None if tags is None else list(tags)))
+
+
+class _Turn:
+    """One call at a time, of the process that opened the session. A forked child has a copy of the
+    lock, which another thread may have held at the fork: nobody would release it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def __enter__(self) -> None:
+        if self.forked():
+            raise Refused("the session belongs to the process that forked this one",
+                          "open another one after the fork", "REFUSED")
+        self._lock.acquire()
+
+    def __exit__(self, *_exc: Any) -> None:
+        self._lock.release()
+
+    def forked(self) -> bool:
+        return self._pid != os.getpid()
 
 
 class Database:
@@ -61,10 +86,12 @@ class Database:
 
     def __init__(self, url: str, *, create: bool = False) -> None:
         self._handle, message = c_void_p(), c.Message()
-        self._lock = threading.Lock()
+        self._lock = _Turn()
         c.check(lib.defib_open(c.text(url), int(create), self._handle, message), message)
 
     def close(self) -> None:
+        if self._lock.forked():
+            return
         with self._lock:
             handle, self._handle = self._handle, c_void_p()
         lib.defib_close(handle)
@@ -86,7 +113,7 @@ class Database:
             c.check(lib.defib_init_schema(self._handle, message), message)
 
     def enqueue(self, queue: str, kind: str, payload: Any = None, *, delay: float = 0,
-                priority: int = 0, max_attempts: int = 0, timeout: Optional[float] = None,
+                priority: int = 0, max_attempts: int = 5, timeout: Optional[float] = None,
                 unique_key: Optional[str] = None, tags: Optional[Iterable[str]] = None) -> int:
         """Add a job and wake a worker. In your own transaction: defib.enqueue()."""
         job, message = c_int64(), c.Message()

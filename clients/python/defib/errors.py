@@ -17,6 +17,11 @@ class Error(Exception):
         self.next = next
         self.code = code or self.code
 
+    def __str__(self) -> str:
+        """What and why, and what to do: all that a log or a traceback shows of it."""
+        what = super().__str__()
+        return f"{what}; {self.next}" if self.next else what
+
 
 class UsageError(Error):
     """A call with wrong arguments."""

@@ -41,8 +41,8 @@ class Heartbeat:
         self._key = key
         self._options = {"watch": c.text(watch), "key": c.key_text(key), "step": c.text(step),
                          "metadata": c.document(metadata), "worker": c.text(worker),
-                         "every_ms": int(every * 1000), "tries": tries,
-                         "retry_ms": int(retry * 1000)}
+                         "every_ms": c.milliseconds(every), "tries": tries,
+                         "retry_ms": c.milliseconds(retry)}
         self._on_lost = on_lost
         self._handle: Optional[c_void_p] = None
         self._watches_handle: Optional[c_void_p] = None

@@ -9,6 +9,7 @@ import inspect
 import json
 import os
 import pathlib
+import stat
 import time
 import uuid
 from ctypes import c_char_p, c_void_p
@@ -16,7 +17,7 @@ from typing import Any, Callable, Coroutine, Iterable, Optional, TypeVar
 
 from . import _library as c
 from ._library import lib
-from .errors import Error, NoSession, UsageError
+from .errors import ConfigError, Error, NoSession, NotFound, Refused, UsageError
 from .watches import Result, Watches, result_of
 from .worker import _signals_elsewhere
 
@@ -45,8 +46,13 @@ class Instance:
         self.cleaned: Optional[Result] = None
         self._names = names
         self._name = name
-        self._lease_ms = int(lease * 1000)
+        self._lease_ms = c.milliseconds(lease)
         self._spool = None if spool is None else pathlib.Path(spool)
+        not_ours = self._spool_of_others()
+        if not_ours:
+            raise ConfigError(not_ours, "name a directory that belongs to the user who runs this "
+                              "and that no other user can write to", "CONFIG")
+        self._database: Optional[str] = None  # its id, once it was reached
         self._handle: Optional[c_void_p] = None
         self._watches_handle: Optional[c_void_p] = None
         self._pid = 0
@@ -67,6 +73,7 @@ class Instance:
         c.check(err, message)
         self._handle, self._pid = handle, os.getpid()
         self.cleaned = result_of(counts)
+        self._learn()
         c.ends_at_exit(self)
         return self
 
@@ -136,7 +143,17 @@ class Instance:
         except Error as why:
             self._keep(watch, item, reason, why)
             return
+        self._learn()
         self._drain()
+
+    def _learn(self) -> None:
+        """Which database it is: what is kept on disk is written to no other."""
+        if self._spool is None or self._database is not None:
+            return
+        try:
+            self._database = self.watches.database(self._names[0] if self._names else None)
+        except Error as why:
+            c.log.warning("failures cannot be kept on disk: %s", why)
 
     def requeue(self, watch: str, items: Iterable[Any], reason: str = STOPPED) -> None:
         """Requeue items that were claimed and will not be processed: the program stops. Those that
@@ -151,9 +168,9 @@ class Instance:
         except Error as why:
             c.log.warning("%s: %d items are left to a scan: %s", watch, len(keys), why)
 
-    def _write(self, watch: str, item: Any, reason: str) -> None:
+    def _write(self, watch: str, item: Any, reason: str, **meant: Any) -> None:
         done = self.watches.act(watch, "fail", [item], reason=reason, actor="claimed_item",
-                                override_guard=True, running_only=True)  # ours, and not stuck
+                                override_guard=True, running_only=True, **meant)  # ours, not stuck
         if done.recovered:
             c.log.warning("%s %s failed: %s", watch, item, reason)
         else:  # another worker has it by now, or ended it
@@ -162,31 +179,79 @@ class Instance:
 
     def _keep(self, watch: str, item: Any, reason: str, why: Error) -> None:
         """On disk until the database is back; without a place for it, only a scan can find it."""
-        if self._spool is None:
+        if self._spool is not None:
+            self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._spool is None or self._database is None or self._spool_of_others():
             c.log.critical("ZOMBIE RECORD ALERT: %s %s stuck in its running state: %s (%s)", watch,
                            item, reason, why)
             return
-        self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = self._spool / f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
         fresh = kept.with_suffix(".new")
         with open(fresh, "w") as file:
-            json.dump({"watch": watch, "item": item, "reason": reason}, file, default=str)
+            json.dump({"database": self._database, "watch": watch, "item": item, "reason": reason,
+                       **_clocks()}, file, default=str)
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(kept)
         c.log.error("%s %s failed, kept in %s until the database is back: %s", watch, item,
                     self._spool, why)
 
+    def _spool_of_others(self) -> Optional[str]:
+        """Why others could write to the spool, as the library says it of its own; None: only we."""
+        try:
+            of = None if self._spool is None else os.lstat(self._spool)
+        except FileNotFoundError:
+            of = None
+        if of is None:
+            return None
+        why = ("is a symbolic link" if stat.S_ISLNK(of.st_mode) else
+               "belongs to another user" if of.st_uid != os.geteuid() else
+               "is writable by every user" if of.st_mode & stat.S_IWOTH else
+               "is writable by its group" if of.st_mode & stat.S_IWGRP else None)
+        return why and f"the directory {self._spool} {why}"
+
     def _drain(self) -> None:
         """Failures that were kept, oldest first."""
-        for kept in sorted(self._spool.glob("*.json")) if self._spool else ():
-            said = json.loads(kept.read_text())
+        if self._spool is None or self._spool_of_others():
+            return
+        for kept in sorted(self._spool.glob("*.json")):
             try:
-                self._write(said["watch"], said["item"], said["reason"])
-            except Error as why:
-                c.log.warning("%s stays in the spool: %s", kept.name, why)
-                return
+                said = json.loads(kept.read_text())
+                failure = str(said["watch"]), said["item"], str(said["reason"])
+                meant = {"database": str(said["database"]), "quiet": _seconds_since(said)}
+            except (ValueError, TypeError, KeyError, RecursionError) as why:
+                c.log.error("%s is damaged and set aside: %r", kept.name, why)
+                kept.rename(kept.with_suffix(".bad"))
+                continue
+            try:
+                self._write(*failure, **meant)
+            except (Error, ValueError) as why:
+                if not _for_ever(why):
+                    c.log.warning("%s stays in the spool: %s", kept.name, why)
+                    return
+                c.log.error("%s is set aside: %s", kept.name, why)
+                kept.rename(kept.with_suffix(".bad"))
+                continue
             kept.unlink(missing_ok=True)
+
+
+def _for_ever(why: Exception) -> bool:
+    """Whether the same will be wrong with the record the next time."""
+    return isinstance(why, (Refused, NotFound, UsageError, ValueError)) or \
+        getattr(why, "code", "") == "BAD_VALUE"
+
+
+def _clocks() -> dict[str, float]:
+    return {"at": time.time(), "boot": time.clock_gettime(time.CLOCK_BOOTTIME)}
+
+
+def _seconds_since(said: dict[str, Any]) -> float:
+    """By the clock that shows more: one was set back, or began again with the host."""
+    now = _clocks()
+    seconds = [now[name] - float(said[name]) for name in now]
+    if not all(abs(one) <= c.MOST_S for one in seconds):
+        raise ValueError("its times make no sense")
+    return max(0.001, *seconds)
 
 
 class ClaimedItem:
@@ -257,21 +322,38 @@ class ClaimedItem:
         raise self._given_up()
 
     def _drop(self) -> None:
-        if self._session is not None:
-            self._session.close()
-        self._session = None
+        """What fails here must not take the place of the error that led to it. A session that
+        cannot be closed is left to its driver."""
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                session.close()
+        except Exception as why:
+            c.log.debug("%s: its session was not closed: %s", self._what(), why)
+
+    def _forked(self) -> bool:
+        """A child that the caller forked leaves the block too: item and session are the parent's."""
+        return self._instance._pid not in (0, os.getpid())
 
     def __exit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
         """What a failed COMMIT did is not known: such an item is left to a scan."""
+        if self._forked():
+            return
         try:
             if error is None:
                 self._session.commit()
             else:
-                self._session.rollback()
+                self._roll_back()
         finally:
             self._drop()
             if error is not None:
                 self._fail(error)
+
+    def _roll_back(self) -> None:
+        try:
+            self._session.rollback()
+        except Exception as why:  # its connection is gone, and the transaction with it
+            c.log.debug("%s: its transaction was not rolled back: %s", self._what(), why)
 
     # ---- async with
 
@@ -286,12 +368,15 @@ class ClaimedItem:
     async def _aget(self) -> Any:
         for number in range(1, self._tries + 1):
             await asyncio.sleep(self._instance.wait_for_session())
+            cancels = _cancels()
             try:
                 self._session = await _awaited(self._factory())
                 if self._session is None:
                     raise ConnectionError("there is none")
                 if hasattr(self._session, "connection"):
                     await _awaited(self._session.connection())
+                if _cancels() > cancels:
+                    raise asyncio.CancelledError
             except Exception as why:
                 await self._adrop()
                 self._refused(number, why)
@@ -304,24 +389,44 @@ class ClaimedItem:
         raise self._given_up()
 
     async def _adrop(self) -> None:
-        if self._session is not None:
-            await _awaited(self._session.close())
-        self._session = None
+        """What fails here must not take the place of the error that led to it: a cancellation that
+        becomes an error is lost. A session that cannot be closed is left to its driver."""
+        session, self._session = self._session, None
+        try:
+            if session is not None:
+                await _awaited(session.close())
+        except Exception as why:
+            c.log.debug("%s: its session was not closed: %s", self._what(), why)
 
     async def __aexit__(self, kind: Any, error: Optional[BaseException], _trace: Any) -> None:
+        if self._forked():
+            return
         try:
             if error is None:
                 await _awaited(self._session.commit())
             else:
-                await _awaited(self._session.rollback())
+                await self._aroll_back()
         finally:
             await self._adrop()
             if error is not None:
                 await asyncio.to_thread(self._fail, error)
 
+    async def _aroll_back(self) -> None:
+        try:
+            await _awaited(self._session.rollback())
+        except Exception as why:  # its connection is gone, and the transaction with it
+            c.log.debug("%s: its transaction was not rolled back: %s", self._what(), why)
+
 
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
+
+
+def _cancels() -> int:
+    """How often the running task was told to stop. asyncio.wait_for() of Python 3.11, with which
+    drivers open connections, may lose that; older versions cannot tell."""
+    task: Any = asyncio.current_task()
+    return int(task.cancelling()) if hasattr(task, "cancelling") else 0
 
 
 # ---- a gradual start

@@ -130,18 +130,29 @@ class Watches:
 
     def act(self, watch: Optional[str], act: str, jobs: Iterable[Any], *, fix: bool = True,
             step: Optional[str] = None, reason: Optional[str] = None, actor: Optional[str] = None,
-            override_guard: bool = False, running_only: bool = False) -> Result:
-        """Do "requeue", "retry", "fail", "hold", "release" or "rollback" to jobs.
+            override_guard: bool = False, running_only: bool = False,
+            database: Optional[str] = None, quiet: float = 0) -> Result:
+        """Do an act to jobs, by the name of its command: "requeue", "hold", "release", …
 
         `override_guard`: also to jobs whose worker is alive; `running_only`: not to jobs that have
-        ended or wait."""
+        ended or wait. Of an act that was decided earlier: `database`, the id of the one that was
+        meant, Refused in another; `quiet`: not to jobs that gave a sign of life in these seconds.
+        """
         keys = [c.key_text(job) for job in jobs]
         array = (c_char_p * len(keys))(*keys)
         return self._acting(
             lambda handle, options, counts, message: lib.defib_act(
                 handle, c.text(watch), c.text(act), array, len(keys), options, counts, message),
             fix=fix, step=c.text(step), reason=c.text(reason), actor=c.text(actor),
-            override_guard=override_guard, running_only=running_only)
+            override_guard=override_guard, running_only=running_only, database=c.text(database),
+            quiet_ms=c.milliseconds(quiet))
+
+    def database(self, watch: Optional[str] = None) -> str:
+        """The id of a watch's database; NotFound: it does not have defib's tables."""
+        found, message = ctypes.create_string_buffer(64), c.Message()
+        with self.handle() as handle:
+            c.check(lib.defib_database(handle, c.text(watch), found, message), message)
+        return found.value.decode()
 
     def undo(self, watch: Optional[str], batch: str, *, fix: bool = True,
              reason: Optional[str] = None, actor: Optional[str] = None) -> Result:

@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import signal
+import sys
 import threading
 import traceback
 from ctypes import c_void_p
@@ -167,7 +168,7 @@ class Worker:
                  grace: float = 30, threads: int = 0, drain: bool = False) -> None:
         self._options: dict[str, Any] = {
             "url": c.text(url), "name": c.text(name), "spool": c.text(spool),
-            "lease_ms": int(lease * 1000), "grace_ms": max(1, int(grace * 1000)),
+            "lease_ms": c.milliseconds(lease), "grace_ms": max(1, c.milliseconds(grace)),
             "threads": threads, "drain": drain}
         self._watches = watches
         self._pools: list[_Pool] = []
@@ -220,8 +221,8 @@ class Worker:
                timeout: float = 0, stop_after: float = 0, exclusive: bool = False) -> dict[
                    str, Any]:
         return {"queue": c.text(queue), "watch": c.text(watch), "kind": c.text(kind),
-                "concurrency": concurrency, "poll_ms": int(poll * 1000),
-                "timeout_ms": int(timeout * 1000), "stop_ms": int(stop_after * 1000),
+                "concurrency": concurrency, "poll_ms": c.milliseconds(poll),
+                "timeout_ms": c.milliseconds(timeout), "stop_ms": c.milliseconds(stop_after),
                 "exclusive": exclusive}
 
     def _made(self, pool: _Pool) -> c.Pool:
@@ -231,7 +232,7 @@ class Worker:
             return c.Pool(handler=pool.calls, **pool.where)
         made = [c.Step(name=c.text(one.name), run=self._runner(one.run),
                        undo=self._runner(one.undo) if one.undo else c.Handler(0),
-                       timeout_ms=int(one.timeout * 1000)) for one in pool.steps]
+                       timeout_ms=c.milliseconds(one.timeout)) for one in pool.steps]
         pool.calls = made, (c.Step * len(made))(*made)
         return c.Pool(steps=pool.calls[1], nsteps=len(made), **pool.where)
 
@@ -243,7 +244,7 @@ class Worker:
         def call(pointer: int, _ctx: Any) -> int:
             job = Job(pointer)
             try:
-                return _outcome(job, lambda: handler(job))
+                return _outcome(job, lambda: _here(lambda: handler(job)))
             finally:
                 job._over()
         return c.Handler(call)
@@ -265,7 +266,7 @@ class Worker:
 
     def _create(self, job: Job, handler: Callable[[Job], Any]) -> None:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(handler(job))
+        task = loop.create_task(_here_too(handler(job)))
         task.add_done_callback(lambda over: self._finish(job, lambda: over.result()))
         if job in self._running:
             self._running[job] = task
@@ -372,7 +373,13 @@ class Worker:
         self._start()
         return self
 
+    def _forked(self) -> bool:
+        """This is a child that the caller forked: its copy of the worker has no threads."""
+        return self._pid not in (0, os.getpid())
+
     def __exit__(self, *_exc: Any) -> None:
+        if self._forked():
+            return
         self.stop()
         self._wait()
         self._close()
@@ -387,17 +394,21 @@ class Worker:
         return self
 
     async def __aexit__(self, *_exc: Any) -> None:
+        if self._forked():
+            return
         self.stop()
         await asyncio.to_thread(self._ended.wait)
         await asyncio.to_thread(self._close)
 
     def run(self) -> dict[str, int]:
         """Work until SIGTERM, SIGINT or stop(); a second signal releases jobs at once."""
-        self._start_loop()
-        self._start()
-        with _stops_on_signals(self):
+        with _stops_on_signals(self) as early:
+            self._start_loop()
+            self._start()
+            for _ in early:
+                self.stop()
             self._wait()
-        self._close()
+            self._close()
         return self.counts
 
 
@@ -405,6 +416,55 @@ def _awaits(handler: Callable[[Job], Any]) -> bool:
     """A coroutine function, or an object whose call is one."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None))
+
+
+# A handler may fork. What it forked has a copy of this interpreter, but none of the worker's
+# threads: it ends where it leaves the handler, and never runs the worker's code.
+
+def _leave(why: Optional[BaseException]) -> None:
+    """End a forked child as Python would end: with its exit code, or the traceback and 1."""
+    code = 1
+    try:
+        if why is None:
+            code = 0
+        elif not isinstance(why, SystemExit):
+            traceback.print_exception(type(why), why, why.__traceback__)
+        elif why.code is None or isinstance(why.code, int):
+            code = (why.code or 0) & 0xff
+        else:
+            print(why.code, file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+    finally:
+        os._exit(code)
+
+
+def _here(run: Callable[[], Any]) -> Any:
+    """What run() returns or raises, in this process alone."""
+    process = os.getpid()
+    try:
+        value = run()
+    except BaseException as why:
+        if os.getpid() != process:
+            _leave(why)
+        raise
+    if os.getpid() != process:
+        _leave(None)
+    return value
+
+
+async def _here_too(coroutine: Any) -> Any:
+    process = os.getpid()
+    try:
+        value = await coroutine
+    except BaseException as why:
+        if os.getpid() != process:
+            _leave(why)
+        raise
+    if os.getpid() != process:
+        _leave(None)
+    return value
 
 
 def _stopped() -> None:
@@ -428,7 +488,7 @@ def _outcome(job: Job, run: Callable[[], Any]) -> int:
     except Retry as why:
         lib.defib_job_error(pointer, c.text(str(why)))
         if why.after is not None:
-            lib.defib_job_retry_in(pointer, int(why.after * 1000))
+            lib.defib_job_retry_in(pointer, c.milliseconds(min(max(0.0, why.after), c.MOST_S)))
         return RETRY
     except Permanent as why:
         lib.defib_job_error(pointer, c.text(str(why)))
@@ -457,14 +517,23 @@ def _signals_elsewhere() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stops_on_signals(worker: Worker) -> Iterator[None]:
+def _stops_on_signals(worker: Worker) -> Iterator[list[int]]:
+    """Jobs may run before the worker's start is over, so signals are handled from before it. The
+    list has those that came while there was nothing to stop."""
+    early: list[int] = []
+
+    def stop(number: int, _frame: Any) -> None:
+        if worker._handle is None:
+            early.append(number)
+        else:
+            worker.stop()
+
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield early
         return
-    before = {number: signal.signal(number, lambda *_: worker.stop())
-              for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield early
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

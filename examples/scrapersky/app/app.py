@@ -27,15 +27,29 @@ loop = importlib.import_module(f"loop_{os.environ.get('LOOP', 'after')}")
 engine = create_async_engine(URL, pool_size=2, max_overflow=0)
 
 
+async def connect(session):
+    """Open its connection. If we are told to stop meanwhile, asyncpg may return as if nothing had
+    happened: it calls asyncio.wait_for(), which loses a cancellation in Python 3.11."""
+    task = asyncio.current_task()
+    told = task.cancelling()
+    await session.connection()
+    if task.cancelling() > told:
+        raise asyncio.CancelledError
+
+
 async def get_session():
     """A session with its connection, or None if there is none within half a second."""
-    session = AsyncSession(engine)
+    session, connected = AsyncSession(engine), False
     try:
-        await asyncio.wait_for(session.connection(), 0.5)
-        return session
+        async with asyncio.timeout(0.5):
+            await connect(session)
+        connected = True
     except Exception:
-        await session.close()
-        return None
+        pass
+    finally:
+        if not connected:
+            await session.close()
+    return session if connected else None
 
 
 # ---- the two workflows
@@ -102,7 +116,7 @@ exports = []
 async def export():
     """A slow query: it holds a connection of the pool."""
     async with AsyncSession(engine) as session:
-        await session.connection()
+        await connect(session)
         await asyncio.Event().wait()
 
 

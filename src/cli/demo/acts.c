@@ -4,11 +4,16 @@
  *
  * An act is over when everything that its row expects was seen, or when its patience ends.
  */
-#include "cli/demo/demo.h"
+#include "cli/demo/acts.h"
 
+#include "cli/demo/crew.h"
+#include "cli/demo/demo.h"
+#include "cli/demo/place.h"
+#include "cli/demo/story.h"
 #include "store/dialect.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <unistd.h>
 
 #define FREEZE_TRIES 10
@@ -70,18 +75,22 @@ static bool pages_in_hand(struct demo *d)
 	       row_int(&rows, 0, 0, 0) >= demo_alive(d, DEMO_PAGES);
 }
 
+/* They are stopped while we look, so that none ends its page before one of them is killed. */
 static bool kill_pages(struct demo *d, struct demo_act *a)
 {
-	return pages_in_hand(d) && kill_some(d, a, DEMO_PAGES, 1);
+	demo_signal_all(d, DEMO_PAGES, SIGSTOP);
+	bool killed = pages_in_hand(d) && kill_some(d, a, DEMO_PAGES, 1);
+	demo_signal_all(d, DEMO_PAGES, SIGCONT);
+	return killed;
 }
 
 static bool kill_both(struct demo *d, struct demo_act *a)
 {
-	if (!demo_alive(d, DEMO_PAGES) || !demo_alive(d, DEMO_WORKER) || !pages_in_hand(d))
+	if (!demo_alive(d, DEMO_PAGES) || !demo_alive(d, DEMO_WORKER) || !kill_pages(d, a))
 		return false;
 	if (d->pages_done == d->npages)
-		a->seen |= SEES_PAGES; /* there is none to lose any more */
-	return kill_some(d, a, DEMO_WORKER, 1) && kill_some(d, a, DEMO_PAGES, 1);
+		a->seen |= SEES_PAGES; /* there was none to lose any more */
+	return kill_some(d, a, DEMO_WORKER, 1);
 }
 
 static bool poison(struct demo *d, struct demo_act *a)
@@ -151,7 +160,7 @@ static bool cut_sessions(struct demo *d, struct demo_act *a)
 }
 
 /* A file has no connections to cut; it has one lock, which a process may hold too long. */
-static bool hold_lock(struct demo *d, struct demo_act *a)
+static bool demo_acts_hold_lock(struct demo *d, struct demo_act *a)
 {
 	struct failure f = {0};
 	struct store_options o = {.url = d->url, .name = "demo"};
@@ -168,9 +177,9 @@ static bool hold_lock(struct demo *d, struct demo_act *a)
 	return true;
 }
 
-static bool cut(struct demo *d, struct demo_act *a)
+static bool demo_acts_cut(struct demo *d, struct demo_act *a)
 {
-	return dialect_of(d->engine)->one_writer ? hold_lock(d, a) : cut_sessions(d, a);
+	return dialect_of(d->engine)->one_writer ? demo_acts_hold_lock(d, a) : cut_sessions(d, a);
 }
 
 /* ---- the table ---- */
@@ -193,7 +202,7 @@ static const struct act_row {
      "it had no job"},
 	{450, "kill -9 two workers at once", NULL, kill_workers, SEES_JOBS, 2, false,
      "they had no job"},
-	{540, "cut a worker's connections", "lock the database for a while", cut, 0, 1, true,
+	{540, "cut a worker's connections", "lock the database for a while", demo_acts_cut, 0, 1, true,
      "no worker was declared dead"},
 	{640, "kill -9 one worker of each kind", NULL, kill_both, SEES_JOBS | SEES_PAGES, 4, false,
      "they had no job"},
@@ -206,7 +215,7 @@ const char *demo_act_title(const struct demo *d, int act)
 	return file && row->title_of_file ? row->title_of_file : row->title;
 }
 
-static void add_count(struct buf *out, int64_t n, const char *what, int64_t took_us)
+static void demo_acts_add_count(struct buf *out, int64_t n, const char *what, int64_t took_us)
 {
 	buf_addf(out, "%lld %s%s", (long long)n, what, n == 1 ? "" : "s");
 	if (took_us >= 0) {
@@ -219,15 +228,15 @@ void demo_act_outcome(const struct demo *d, int act, struct buf *recovered, stru
 {
 	const struct demo_act *a = &d->acts[act];
 	if (a->jobs)
-		add_count(recovered, a->jobs, "job", a->took_us);
+		demo_acts_add_count(recovered, a->jobs, "job", a->took_us);
 	else if (a->pages)
-		add_count(recovered, a->pages, "page", a->pages_took_us);
+		demo_acts_add_count(recovered, a->pages, "page", a->pages_took_us);
 	else if (a->over)
 		buf_add(recovered, "nothing");
 	if (a->over && !a->jobs && !a->pages)
 		buf_add(more, acts[act].none);
 	if (a->jobs && a->pages)
-		add_count(more, a->pages, "page", a->pages_took_us);
+		demo_acts_add_count(more, a->pages, "page", a->pages_took_us);
 	if (a->seen & SEES_HELD)
 		buf_addf(more, "job %lld is held", (long long)d->poison);
 	if (a->late)

@@ -4,7 +4,12 @@
  * Each process is in a process group of its own, so that only we handle Ctrl-C on a terminal, and
  * the kernel kills it if we are killed: nothing outlives us.
  */
+#include "cli/demo/crew.h"
+
+#include "cli/demo/acts.h"
 #include "cli/demo/demo.h"
+#include "cli/demo/story.h"
+#include "cli/load.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -125,7 +130,7 @@ static _Noreturn void become(const struct demo *d, const struct demo_member *m, 
 	_exit(127);
 }
 
-static defib_err start(struct demo *d, struct demo_member *m, struct failure *f)
+static defib_err demo_crew_start_member(struct demo *d, struct demo_member *m, struct failure *f)
 {
 	pid_t self = getpid();
 	(void)fflush(d->out);
@@ -146,7 +151,7 @@ defib_err demo_crew_start(struct demo *d, enum demo_role role, struct failure *f
 	defib_err err = DEFIB_OK;
 	for (int i = 0; i < DEMO_MEMBERS && !err; i++)
 		if (d->members[i].role == role)
-			err = start(d, &d->members[i], f);
+			err = demo_crew_start_member(d, &d->members[i], f);
 	return err;
 }
 
@@ -210,6 +215,13 @@ void demo_thaw(struct demo_member *m)
 	kill(m->pid, SIGCONT);
 }
 
+void demo_signal_all(const struct demo *d, enum demo_role role, int signal)
+{
+	for (int i = 0; i < DEMO_MEMBERS; i++)
+		if (d->members[i].role == role && d->members[i].pid)
+			kill(d->members[i].pid, signal);
+}
+
 /* An end that we did not cause: the poisoned job, or a defect. */
 static void print_end(struct demo *d, const struct demo_member *m, int status)
 {
@@ -256,7 +268,7 @@ defib_err demo_crew_tend(struct demo *d, struct failure *f)
 			m->frozen_ms = 0;
 			m->restart_ms = now + RESTART_MS;
 		} else if (!m->pid && m->restart_ms && now >= m->restart_ms) {
-			err = start(d, m, f);
+			err = demo_crew_start_member(d, m, f);
 		}
 	}
 	return err;

@@ -4,7 +4,7 @@
  *   place    a directory, a database, jobs in it, and their removal      demo/place.c
  *   crew     the daemon, workers and page workers: processes of ours     demo/crew.c
  *   acts     what happens to them, when, and what came of it             demo/acts.c
- *   story    how it is told: opening, a line per act, a recording        demo/story.c
+ *   story    how it is shown: opening, a line per act, a recording        demo/story.c
  *   ledger   what defib did about it, read as it happens                 demo/verdict.c
  *   verdict  effects compared with ledger and states                     demo/verdict.c
  *
@@ -122,75 +122,5 @@ bool demo_is_ours(const struct demo *d, int64_t job);
 MUST_CHECK defib_err demo_ask(struct demo *d, const char *sql, const struct store_param *params,
                               int nparams, struct arena *a, struct store_rows *rows,
                               struct failure *f);
-
-/* place */
-MUST_CHECK defib_err demo_place_make(struct demo *d, struct failure *f);
-MUST_CHECK defib_err demo_place_fill(struct demo *d, struct failure *f);
-MUST_CHECK defib_err demo_poison(struct demo *d, struct failure *f);
-void demo_place_remove(struct demo *d);
-
-/* crew */
-void demo_crew_init(struct demo *d);
-MUST_CHECK defib_err demo_crew_start(struct demo *d, enum demo_role role, struct failure *f);
-/* Detect and restart ended processes; the end of the daemon ends the demonstration. */
-MUST_CHECK defib_err demo_crew_tend(struct demo *d, struct failure *f);
-/* "w1", without the run's name. */
-const char *demo_label(const char *name);
-int demo_alive(const struct demo *d, enum demo_role role);
-void demo_crew_stop(struct demo *d);
-/* Jobs of this process were recovered. */
-void demo_given_up(struct demo *d, pid_t pid);
-/* Whether this process is a page worker, according to its environment. */
-bool demo_pages_wanted(void);
-int demo_pages_run(void);
-
-/* A running member, at random; NULL: there is none. */
-struct demo_member *demo_member_at_work(struct demo *d, enum demo_role role);
-void demo_kill(struct demo *d, struct demo_member *m);
-void demo_freeze(struct demo_member *m);
-void demo_thaw(struct demo_member *m);
-
-/* acts */
-void demo_acts_tick(struct demo *d, int64_t now_ms);
-bool demo_acts_over(const struct demo *d);
-const char *demo_act_title(const struct demo *d, int act);
-/* "4 jobs after 7 ms", and what else there is to say of it. */
-void demo_act_outcome(const struct demo *d, int act, struct buf *recovered, struct buf *more);
-/* The ledger shows: a job of this process was recovered; a page; the poisoned job was held; the
- * frozen worker came back, or a late result of it was refused. */
-void demo_act_recovered(struct demo *d, pid_t pid, int64_t job, int64_t took_us);
-void demo_act_page(struct demo *d, int64_t took_us);
-void demo_act_held(struct demo *d);
-void demo_act_back(struct demo *d, bool late);
-/* The poisoned job has killed this one. */
-void demo_act_victim(struct demo *d, const struct demo_member *m);
-
-/* ledger */
-MUST_CHECK defib_err demo_ledger_follow(struct demo *d, struct failure *f);
-
-/* story */
-MUST_CHECK defib_err demo_story_open(struct demo *d, const char *record, struct failure *f);
-void demo_story_close(struct demo *d);
-/* What will happen; and, once everything is up, where. */
-void demo_tell_opening(struct demo *d);
-void demo_tell_place(struct demo *d, const char *address);
-/* The acts and the numbers, from time to time. */
-void demo_show_progress(struct demo *d, int64_t now_ms);
-/* An act has ended. */
-void demo_act_over(struct demo *d, int act);
-/* The acts stay as they are; nothing is drawn over them any more. */
-void demo_end_progress(struct demo *d);
-/* Text as it is, in colours; they are left out where there are none. */
-void demo_write(struct demo *d, const char *text);
-/* A line with the time. An event is one that only --verbose shows. */
-void demo_print(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void demo_event(struct demo *d, enum color color, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Three commands to go on with. */
-void demo_tell_next(struct demo *d);
-
-/* verdict */
-MUST_CHECK defib_err demo_judge(struct demo *d, struct demo_verdict *v, struct failure *f);
-bool demo_kept(const struct demo_verdict *v);
-void demo_show_verdict(struct demo *d, const struct demo_verdict *v);
 
 #endif

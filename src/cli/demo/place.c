@@ -5,11 +5,13 @@
  * In a database that was named, everything of ours carries the run's name: the queue, the table of
  * pages, the workers. Only the ledger keeps its entries.
  */
-#include "cli/demo/demo.h"
+#include "cli/demo/place.h"
 
+#include "cli/demo/demo.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
 #include "worker/queue.h"
+#include "worker/wake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,7 +101,7 @@ static defib_err make_folder(struct demo *d, struct failure *f)
 }
 
 /* The queue has the run's name; the table's name needs no quotes. */
-static void name_things(struct demo *d)
+static void demo_place_name_things(struct demo *d)
 {
 	struct arena *a = &d->cli->arena;
 	char *table = arena_printf(a, "demo_pages_%s", d->run + strlen("demo-"));
@@ -155,7 +157,7 @@ static defib_err check_alone(struct demo *d, struct failure *f)
 	return err;
 }
 
-static defib_err read_clock(struct demo *d, struct failure *f)
+static defib_err demo_place_read_clock(struct demo *d, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows;
@@ -205,7 +207,7 @@ defib_err demo_place_make(struct demo *d, struct failure *f)
 	defib_err err = make_folder(d, f);
 	if (err)
 		return err;
-	name_things(d);
+	demo_place_name_things(d);
 	if (!store_engine_of(d->url, &d->engine, f))
 		return f->code;
 	err = write_files(d, f);
@@ -216,13 +218,13 @@ defib_err demo_place_make(struct demo *d, struct failure *f)
 	if (!err && d->db)
 		err = check_alone(d, f);
 	if (!err)
-		err = read_clock(d, f);
+		err = demo_place_read_clock(d, f);
 	return err ? err : make_pages(d, f);
 }
 
 /* ---- jobs ---- */
 
-static defib_err add_jobs(struct demo *d, struct enqueue *jobs, int n, struct failure *f)
+static defib_err demo_place_add_jobs(struct demo *d, struct enqueue *jobs, int n, struct failure *f)
 {
 	struct failure mine = {0};
 	d->ids = mem_grow(d->ids, sizeof *d->ids * (size_t)(d->nids + n));
@@ -249,7 +251,7 @@ defib_err demo_place_fill(struct demo *d, struct failure *f)
 		order->priority = 1;
 		order->payload = g % NOWHERE_EVERY ? "{\"item\":\"lamp\",\"address\":\"home\"}"
 		                                   : "{\"item\":\"lamp\",\"address\":\"nowhere\"}";
-		err = add_jobs(d, jobs, MAILS_AN_ORDER + 1, f);
+		err = demo_place_add_jobs(d, jobs, MAILS_AN_ORDER + 1, f);
 	}
 	wake_send(d->store, d->url);
 	return err;
@@ -258,7 +260,7 @@ defib_err demo_place_fill(struct demo *d, struct failure *f)
 defib_err demo_poison(struct demo *d, struct failure *f)
 {
 	struct enqueue job = {.queue = d->queue, .kind = "poison", .priority = 10, .max_attempts = 20};
-	defib_err err = add_jobs(d, &job, 1, f);
+	defib_err err = demo_place_add_jobs(d, &job, 1, f);
 	if (!err) {
 		d->poison = d->ids[d->nids - 1];
 		wake_send(d->store, d->url);
@@ -288,7 +290,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 }
 
 /* From a database that is used after us. */
-static void remove_rows(struct demo *d)
+static void demo_place_remove_rows(struct demo *d)
 {
 	static const char *const owned[] = {
 		"DELETE FROM defib.job_data WHERE job IN (SELECT id FROM defib.job WHERE queue = $1)",
@@ -319,7 +321,7 @@ void demo_place_remove(struct demo *d)
 {
 	store_close(d->lock);
 	if (d->db && d->made)
-		remove_rows(d);
+		demo_place_remove_rows(d);
 	store_close(d->store);
 	d->lock = d->store = NULL;
 	if (d->folder[0])

@@ -5,6 +5,10 @@
  * On a terminal the acts are drawn anew in place. Elsewhere the list is printed once, and then a
  * line for each act that has ended. A recording is always that of a terminal.
  */
+#include "cli/demo/story.h"
+
+#include "cli/demo/acts.h"
+#include "cli/demo/crew.h"
 #include "cli/demo/demo.h"
 
 #include <errno.h>
@@ -121,7 +125,7 @@ void demo_write(struct demo *d, const char *text)
 		to_cast(d, text);
 }
 
-static void print_line(struct demo *d, enum color color, const char *fmt, va_list args)
+static void demo_story_print_line(struct demo *d, enum color color, const char *fmt, va_list args)
 {
 	AUTO_BUF line = BUF_INIT;
 	char text[1024];
@@ -139,7 +143,7 @@ void demo_print(struct demo *d, enum color color, const char *fmt, ...)
 {
 	va_list args;
 	va_start(args, fmt);
-	print_line(d, color, fmt, args);
+	demo_story_print_line(d, color, fmt, args);
 	va_end(args);
 }
 
@@ -148,7 +152,7 @@ void demo_event(struct demo *d, enum color color, const char *fmt, ...)
 	va_list args;
 	va_start(args, fmt);
 	if (d->cli->verbose)
-		print_line(d, color, fmt, args);
+		demo_story_print_line(d, color, fmt, args);
 	va_end(args);
 }
 
@@ -173,7 +177,7 @@ static void add_cut(struct buf *out, const char *text, int cells)
 	buf_add(out, *text ? "\033[0m\n" : "\n");
 }
 
-static void add_cell(struct buf *out, enum color color, const char *text, int cells)
+static void demo_story_add_cell(struct buf *out, enum color color, const char *text, int cells)
 {
 	AUTO_BUF padded = BUF_INIT;
 	out_padded(&padded, text, cells);
@@ -181,7 +185,7 @@ static void add_cell(struct buf *out, enum color color, const char *text, int ce
 	buf_add(out, cells ? " " : "");
 }
 
-static void add_header(struct buf *out)
+static void demo_story_add_header(struct buf *out)
 {
 	AUTO_BUF line = BUF_INIT;
 	buf_addf(&line, "     %-*s %-*s %-*s %s", TITLE_CELLS, "fault", WHO_CELLS, "hit",
@@ -189,7 +193,7 @@ static void add_header(struct buf *out)
 	out_color(out, true, COLOR_DIM, buf_text(&line));
 }
 
-static void add_act(const struct demo *d, int act, bool utf8, struct buf *out)
+static void demo_story_add_act(const struct demo *d, int act, bool utf8, struct buf *out)
 {
 	AUTO_BUF recovered = BUF_INIT, more = BUF_INIT;
 	const struct demo_act *a = &d->acts[act];
@@ -198,17 +202,17 @@ static void add_act(const struct demo *d, int act, bool utf8, struct buf *out)
 	demo_act_outcome(d, act, &recovered, &more);
 	out_color(out, true, open ? COLOR_RED : COLOR_GREEN, mark);
 	buf_addf(out, " %d  ", act + 1);
-	add_cell(out,
-	         open      ? COLOR_BOLD
-	         : a->over ? COLOR_NONE
-	                   : COLOR_DIM,
-	         demo_act_title(d, act), TITLE_CELLS);
-	add_cell(out, COLOR_RED, a->who, WHO_CELLS);
-	add_cell(out, COLOR_GREEN, buf_text(&recovered), more.len ? RECOVERED_CELLS : 0);
+	demo_story_add_cell(out,
+	                    open      ? COLOR_BOLD
+	                    : a->over ? COLOR_NONE
+	                              : COLOR_DIM,
+	                    demo_act_title(d, act), TITLE_CELLS);
+	demo_story_add_cell(out, COLOR_RED, a->who, WHO_CELLS);
+	demo_story_add_cell(out, COLOR_GREEN, buf_text(&recovered), more.len ? RECOVERED_CELLS : 0);
 	out_color(out, true, COLOR_GREEN, buf_text(&more));
 }
 
-static void add_bar(const struct demo *d, bool utf8, struct buf *out)
+static void demo_story_add_bar(const struct demo *d, bool utf8, struct buf *out)
 {
 	int64_t total = d->nids + d->npages;
 	int full = total ? (int)((d->finished + d->pages_done) * BAR_CELLS / total) : 0;
@@ -218,7 +222,7 @@ static void add_bar(const struct demo *d, bool utf8, struct buf *out)
 	buf_add(out, utf8 ? "" : "]");
 }
 
-static void add_numbers(const struct demo *d, struct buf *out)
+static void demo_story_add_numbers(const struct demo *d, struct buf *out)
 {
 	buf_add_count(out, d->finished);
 	buf_add(out, "/");
@@ -231,26 +235,26 @@ static void add_numbers(const struct demo *d, struct buf *out)
 static int add_picture(const struct demo *d, bool utf8, bool bar, int columns, struct buf *out)
 {
 	AUTO_BUF line = BUF_INIT;
-	add_header(&line);
+	demo_story_add_header(&line);
 	add_cut(out, buf_text(&line), columns - 1);
 	for (int i = 0; i < DEMO_ACTS; i++) {
 		buf_clear(&line);
-		add_act(d, i, utf8, &line);
+		demo_story_add_act(d, i, utf8, &line);
 		add_cut(out, buf_text(&line), columns - 1);
 	}
 	if (!bar)
 		return DEMO_ACTS + 1;
 	buf_clear(&line);
 	buf_add(&line, "  ");
-	add_bar(d, utf8, &line);
+	demo_story_add_bar(d, utf8, &line);
 	buf_add(&line, " ");
-	add_numbers(d, &line);
+	demo_story_add_numbers(d, &line);
 	buf_add(out, "\n");
 	add_cut(out, buf_text(&line), columns - 1);
 	return DEMO_ACTS + 3;
 }
 
-static void draw(struct demo *d, bool bar)
+static void demo_story_draw(struct demo *d, bool bar)
 {
 	AUTO_BUF picture = BUF_INIT;
 	erase(d);
@@ -271,9 +275,9 @@ void demo_show_progress(struct demo *d, int64_t now)
 	if (d->cli->quiet || now - d->shown_ms < (d->live || d->cast ? BAR_MS : LINE_MS))
 		return;
 	if (d->live || d->cast) {
-		draw(d, true);
+		demo_story_draw(d, true);
 	} else {
-		add_numbers(d, &numbers);
+		demo_story_add_numbers(d, &numbers);
 		fprintf(d->out, "%6.2f s  %s\n", (double)(now - d->begun_ms) / 1000.0, buf_text(&numbers));
 		(void)fflush(d->out);
 	}
@@ -286,7 +290,7 @@ void demo_act_over(struct demo *d, int act)
 	if (d->live || d->cli->quiet)
 		return; /* it is in the picture */
 	buf_addf(&line, "%6.2f s  ", (double)(clock_boot_ms() - d->begun_ms) / 1000.0);
-	add_act(d, act, d->utf8, &line);
+	demo_story_add_act(d, act, d->utf8, &line);
 	buf_add(&line, "\n");
 	to_terminal(d, buf_text(&line));
 }
@@ -294,7 +298,7 @@ void demo_act_over(struct demo *d, int act)
 void demo_end_progress(struct demo *d)
 {
 	if (!d->cli->quiet && d->begun_ms)
-		draw(d, false);
+		demo_story_draw(d, false);
 	d->drawn = d->cast_drawn = 0;
 }
 
@@ -367,7 +371,7 @@ void demo_tell_next(struct demo *d)
 	} next[] = {
 		{"demo --keep", "the same again, and the page stays"},
 		{"init --detect --db URL", "finds the tables of yours that look like a queue; only reads"},
-		{"help", "all commands"},
+		{"help", "the commands to begin with"},
 	};
 	char program[PATH_MAX];
 	AUTO_BUF text = BUF_INIT;
@@ -379,7 +383,7 @@ void demo_tell_next(struct demo *d)
 		AUTO_BUF command = BUF_INIT;
 		buf_addf(&command, "%s %s", program, next[i].arguments);
 		buf_add(&text, "  ");
-		add_cell(&text, COLOR_BOLD, buf_text(&command), (int)strlen(program) + 24);
+		demo_story_add_cell(&text, COLOR_BOLD, buf_text(&command), (int)strlen(program) + 24);
 		buf_addf(&text, "%s\n", next[i].does);
 	}
 	demo_write(d, buf_text(&text));

@@ -4,8 +4,13 @@
  *
  * Time to recovery is measured as in every report: from `lost_at` in the evidence to the entry.
  */
-#include "cli/demo/demo.h"
+#include "cli/demo/verdict.h"
 
+#include "cli/demo/acts.h"
+#include "cli/demo/crew.h"
+#include "cli/demo/demo.h"
+#include "cli/demo/story.h"
+#include "ledger/digest_store.h"
 #include "ledger/events.h"
 #include "life/incarnation.h"
 #include "store/dialect.h"
@@ -335,8 +340,8 @@ static bool is_held_as_poison(const struct demo *d, int64_t job)
 	return false;
 }
 
-static void count_job(const struct demo *d, const struct effects *all, const struct store_rows *r,
-                      int row, struct demo_verdict *v)
+static void demo_verdict_count_job(const struct demo *d, const struct effects *all,
+                                   const struct store_rows *r, int row, struct demo_verdict *v)
 {
 	int64_t job = row_int(r, row, 0, 0), epoch = row_int(r, row, 3, 0);
 	const char *kind = row_text(r, row, 1), *state = row_text(r, row, 2);
@@ -369,7 +374,7 @@ static defib_err count_jobs(struct demo *d, const struct effects *all, struct de
 		if (!demo_is_ours(d, row_int(&rows, i, 0, 0)))
 			continue;
 		ours++;
-		count_job(d, all, &rows, i, v);
+		demo_verdict_count_job(d, all, &rows, i, v);
 	}
 	v->lost += d->nids - ours;
 	return err;
@@ -395,7 +400,7 @@ static defib_err count_pages(struct demo *d, const struct effects *all, struct d
 
 /* ---- time to recovery ---- */
 
-static defib_err measure(struct demo *d, struct demo_verdict *v, struct failure *f)
+static defib_err demo_verdict_measure(struct demo *d, struct demo_verdict *v, struct failure *f)
 {
 	/* Regardless of clocks: no entry is in the future. */
 	const struct period run = {d->begun_us, d->begun_us + INT64_C(86400) * US_PER_S};
@@ -418,7 +423,7 @@ defib_err demo_judge(struct demo *d, struct demo_verdict *v, struct failure *f)
 		err = count_pages(d, &all, v, f);
 	if (!err) {
 		v->twice = count_twice(d, &all);
-		err = measure(d, v, f);
+		err = demo_verdict_measure(d, v, f);
 	}
 	free(all.items);
 	return err;
@@ -429,7 +434,7 @@ bool demo_kept(const struct demo_verdict *v)
 	return v->lost == 0 && v->stuck == 0 && v->twice == 0;
 }
 
-static void show_json(const struct demo *d, const struct demo_verdict *v)
+static void demo_verdict_show_json(const struct demo *d, const struct demo_verdict *v)
 {
 	printf("{\"jobs\":%lld,\"done\":%lld,\"rolled_back\":%lld,\"held\":%lld,"
 	       "\"workers_killed\":%lld,\"killed_by_job\":%lld,\"page_workers_killed\":%lld,"
@@ -485,6 +490,6 @@ void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 	if (!d->cli->json || !d->cli->quiet)
 		demo_write(d, buf_text(&out));
 	if (d->cli->json)
-		show_json(d, v);
+		demo_verdict_show_json(d, v);
 	(void)fflush(stdout);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * top/model.c: see top/top.h.
+ * top/model.c: see top/model.h.
  */
-#include "cli/top/top.h"
+
+#include "cli/top/model.h"
 
 #include <assert.h>
 
@@ -63,7 +64,8 @@ void top_model_release(struct top_model *m)
 
 /* ---- rows that pass the filter ---- */
 
-static bool passes(const struct top_model *m, enum top_pane pane, const struct top_row *row)
+static bool top_model_passes(const struct top_model *m, enum top_pane pane,
+                             const struct top_row *row)
 {
 	bool found = pane == TOP_WATCHES || !m->filter[0];
 	for (int i = 0; i < TOP_CELLS_MAX && !found; i++)
@@ -79,7 +81,7 @@ static void show_pane(struct top_model *m, enum top_pane pane)
 	m->shown[pane] = mem_grow(m->shown[pane], sizeof *m->shown[pane] * (size_t)(room + 1));
 	for (int i = 0; i < m->nparts; i++)
 		for (int k = 0; m->parts[i] && k < m->parts[i]->n[pane]; k++)
-			if (passes(m, pane, &m->parts[i]->rows[pane][k]))
+			if (top_model_passes(m, pane, &m->parts[i]->rows[pane][k]))
 				m->shown[pane][n++] = &m->parts[i]->rows[pane][k];
 	m->nshown[pane] = n;
 }
@@ -104,7 +106,7 @@ static void keep_cursor(struct top_model *m, enum top_pane pane)
 	set_cursor(m, pane, at);
 }
 
-static bool is_there(const struct top_model *m, const char *id)
+static bool top_model_is_there(const struct top_model *m, const char *id)
 {
 	for (int i = 0; i < m->nparts; i++)
 		for (int k = 0; m->parts[i] && k < m->parts[i]->n[TOP_JOBS]; k++)
@@ -118,7 +120,7 @@ static void drop_tags(struct top_model *m)
 {
 	int kept = 0;
 	for (int i = 0; i < m->ntags; i++)
-		if (is_there(m, m->tags[i]))
+		if (top_model_is_there(m, m->tags[i]))
 			m->tags[kept++] = m->tags[i];
 		else
 			free(m->tags[i]);
@@ -301,7 +303,7 @@ struct columns {
 	int n;
 };
 
-static const char *title_of(enum top_pane pane, int cell)
+static const char *top_model_title_of(enum top_pane pane, int cell)
 {
 	return top_columns[pane][cell].title;
 }
@@ -332,9 +334,9 @@ static void natural_widths(const struct top_model *m, enum top_pane pane, int wi
 {
 	int normal = width < NARROW ? CELL_NARROW : CELL_MOST;
 	*out = (struct columns){0};
-	for (int i = 0; title_of(pane, i); i++) {
-		bool last = !title_of(pane, i + 1);
-		int title = out_width(title_of(pane, i)), widest = widest_cell(m, pane, i);
+	for (int i = 0; top_model_title_of(pane, i); i++) {
+		bool last = !top_model_title_of(pane, i + 1);
+		int title = out_width(top_model_title_of(pane, i)), widest = widest_cell(m, pane, i);
 		int most = i == 0 ? CELL_MOST : i == 1 ? CELL_MOST + CELL_MOST / 2 : normal;
 		if (widest == 0 && m->nshown[pane] > 0 && !last)
 			continue;
@@ -366,7 +368,8 @@ static int whole_width(const struct columns *c)
 }
 
 /* Whole columns, as many as fit, and the last one to the end. */
-static void measure(const struct top_model *m, enum top_pane pane, int width, struct columns *out)
+static void top_model_measure(const struct top_model *m, enum top_pane pane, int width,
+                              struct columns *out)
 {
 	int left = width - 2, drop;
 	natural_widths(m, pane, width, out);
@@ -393,7 +396,7 @@ static void head_line(const struct top_model *m, enum top_pane pane, const struc
 	const struct top_span how = {.inverse = m->focus == pane, .bold = true};
 	buf_add(&text, m->focus == pane ? "> " : "  ");
 	for (int i = 0; i < c->n; i++) {
-		top_fit(&text, title_of(pane, c->at[i]), c->width[i], size->ascii);
+		top_fit(&text, top_model_title_of(pane, c->at[i]), c->width[i], size->ascii);
 		buf_add(&text, i + 1 < c->n ? "  " : "");
 	}
 	top_line_text(out, a, buf_text(&text), how, size);
@@ -445,7 +448,7 @@ static int pane_lines(const struct top_model *m, enum top_pane pane, int rows,
 {
 	struct columns c;
 	int from = m->cursor[pane] >= rows ? m->cursor[pane] - rows + 1 : 0;
-	measure(m, pane, size->width, &c);
+	top_model_measure(m, pane, size->width, &c);
 	head_line(m, pane, &c, size, a, &out[0]);
 	for (int i = 0; i < rows; i++) {
 		if (from + i < m->nshown[pane])

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* top/model_test.c: what is shown, tagged and selected, and the lines of a screen, without one. */
-#include "cli/top/top.h"
 
 #include "base/test.h"
+
 #include "base/text.h"
+#include "cli/top/model.h"
+#include "cli/top/read.h"
 #include "insight/series.h"
 
 #include <locale.h>

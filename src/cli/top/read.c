@@ -3,8 +3,10 @@
  * and stats, with limits on rows and time. What is not available is left out of its cell; only a
  * database that does not answer makes the whole reading an error.
  */
+#include "cli/top/read.h"
+
 #include "base/clock.h"
-#include "cli/top/top.h"
+#include "cli/top/model.h"
 #include "insight/series.h"
 #include "insight/tally.h"
 #include "ledger/counts.h"
@@ -17,7 +19,7 @@
 
 #define SERIES_MS 15000 /* between readings of the last hour */
 
-struct reading {
+struct top_reading {
 	struct top_view *view;
 	struct top_part *part;
 	struct arena scratch; /* rows of the database; what is shown is copied from them */
@@ -48,22 +50,22 @@ defib_err top_ready(struct top_view *v, int watch, struct failure *f)
 
 /* ---- cells ---- */
 
-static void put_text(struct reading *r, struct top_row *row, int cell, enum color color,
+static void put_text(struct top_reading *r, struct top_row *row, int cell, enum color color,
                      const char *text)
 {
 	row->cells[cell] =
 		(struct top_cell){text && *text ? arena_strdup(&r->part->arena, text) : NULL, color};
 }
 
-static void put(struct reading *r, struct top_row *row, int cell, enum color color,
+static void put(struct top_reading *r, struct top_row *row, int cell, enum color color,
                 struct buf *text)
 {
 	put_text(r, row, cell, color, buf_text(text));
 	buf_clear(text);
 }
 
-static void put_count(struct reading *r, struct top_row *row, int cell, enum color color, int64_t n,
-                      bool more)
+static void put_count(struct top_reading *r, struct top_row *row, int cell, enum color color,
+                      int64_t n, bool more)
 {
 	AUTO_BUF text = BUF_INIT;
 	buf_add_count(&text, n);
@@ -71,7 +73,7 @@ static void put_count(struct reading *r, struct top_row *row, int cell, enum col
 	put(r, row, cell, color, &text);
 }
 
-static struct top_row *new_row(struct reading *r, enum top_pane pane, int room)
+static struct top_row *new_row(struct top_reading *r, enum top_pane pane, int room)
 {
 	struct top_part *p = r->part;
 	if (!p->rows[pane])
@@ -98,7 +100,7 @@ static void hindrance(const struct watch *w, const struct browsed *row,
 		buf_add(text, "no daemon");
 }
 
-static void job_row(struct reading *r, int watch, const struct browsed *job,
+static void job_row(struct top_reading *r, int watch, const struct browsed *job,
                     const struct watch_status *st)
 {
 	const struct watch *w = r->view->watches[watch].watch;
@@ -131,8 +133,8 @@ static void job_row(struct reading *r, int watch, const struct browsed *job,
 /* If the table is slow to read. What was found by then is shown. */
 #define SEARCH_MS 1000
 
-static defib_err read_jobs(struct reading *r, int watch, const struct watch_status *st, int *n,
-                           bool *more, struct failure *f)
+static defib_err top_read_jobs(struct top_reading *r, int watch, const struct watch_status *st,
+                               int *n, bool *more, struct failure *f)
 {
 	struct bound *b = &r->view->watches[watch].bound;
 	const struct term stuck = {.what = TERM_STUCK};
@@ -145,8 +147,9 @@ static defib_err read_jobs(struct reading *r, int watch, const struct watch_stat
 	                           .bound = &bound};
 	struct browsed *rows;
 	*n = 0;
-	defib_err err = browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows,
-	                            n, more, f);
+	defib_err err =
+		browse_jobs(&(struct look){r->view->reads.store, &b->sql, &b->ledger, &r->scratch}, &ask,
+	                &rows, n, more, f);
 	*more = *more || bound.cut;
 	for (int i = 0; !err && i < *n; i++) {
 		job_row(r, watch, &rows[i], st);
@@ -166,7 +169,7 @@ static const enum color watch_status_colors[] = {
 };
 
 /* Its state; a pause is shown beside it, because a worse state may hide it. */
-static void put_standing(struct reading *r, struct top_row *row, const struct watch_status *st)
+static void put_standing(struct top_reading *r, struct top_row *row, const struct watch_status *st)
 {
 	AUTO_BUF text = BUF_INIT;
 	for (int i = 0; i < st->noverrides; i++)
@@ -177,7 +180,7 @@ static void put_standing(struct reading *r, struct top_row *row, const struct wa
 	put(r, row, WATCH_STATE, watch_status_colors[st->is], &text);
 }
 
-static void put_oldest(struct reading *r, struct top_row *row, int watch)
+static void put_oldest(struct top_reading *r, struct top_row *row, int watch)
 {
 	struct bound *b = &r->view->watches[watch].bound;
 	const struct term running = {.what = TERM_RUNNING};
@@ -193,14 +196,14 @@ static void put_oldest(struct reading *r, struct top_row *row, int watch)
 	struct failure f = {0};
 	bool more;
 	int n = 0;
-	if (!browse_jobs(r->view->reads.store, &b->sql, &b->ledger, &ask, &r->scratch, &rows, &n, &more,
-	                 &f) &&
+	if (!browse_jobs(&(struct look){r->view->reads.store, &b->sql, &b->ledger, &r->scratch}, &ask,
+	                 &rows, &n, &more, &f) &&
 	    n == 1 && !bound.by_key && rows[0].has_since && rows[0].facts.now_us >= rows[0].since_us)
 		duration_text(rows[0].facts.now_us - rows[0].since_us, &text);
 	put(r, row, WATCH_OLDEST_RUN, COLOR_NONE, &text);
 }
 
-static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
+static void put_recovered(struct top_reading *r, struct top_row *row, int64_t n)
 {
 	AUTO_BUF text = BUF_INIT;
 	double minutes = (double)(clock_boot_ms() - r->view->begun_ms) / 60000;
@@ -211,7 +214,7 @@ static void put_recovered(struct reading *r, struct top_row *row, int64_t n)
 }
 
 /* As metrics and stats count them. */
-static void put_waiting(struct reading *r, struct top_row *row, int watch)
+static void put_waiting(struct top_reading *r, struct top_row *row, int watch)
 {
 	struct waiting w;
 	AUTO_BUF text = BUF_INIT;
@@ -227,7 +230,7 @@ static void put_waiting(struct reading *r, struct top_row *row, int watch)
 }
 
 /* What the daemon recorded of the last hour, read as often as it records. */
-static void read_series(struct reading *r)
+static void read_series(struct top_reading *r)
 {
 	struct top_view *v = r->view;
 	struct failure ignored = {0};
@@ -244,7 +247,7 @@ static void read_series(struct reading *r)
 		v->series = NULL;
 }
 
-static void put_hour(struct reading *r, struct top_row *row, int watch)
+static void put_hour(struct top_reading *r, struct top_row *row, int watch)
 {
 	static const enum top_watch_cell cells[] = {WATCH_WAITING_HOUR, WATCH_DONE_HOUR};
 	AUTO_BUF text = BUF_INIT;
@@ -254,7 +257,7 @@ static void put_hour(struct reading *r, struct top_row *row, int watch)
 	}
 }
 
-static int workers_of(const struct reading *r, const char *watch)
+static int workers_of(const struct top_reading *r, const char *watch)
 {
 	int n = 0;
 	size_t len = strlen(watch);
@@ -268,7 +271,7 @@ static int workers_of(const struct reading *r, const char *watch)
 }
 
 /* Without those that already wait for an operator, as everywhere. */
-static void put_stuck(struct reading *r, struct top_row *row, int watch,
+static void put_stuck(struct top_reading *r, struct top_row *row, int watch,
                       const struct held_count *held)
 {
 	struct failure ignored = {0}; /* a number that is not available is left out */
@@ -284,7 +287,7 @@ static void put_stuck(struct reading *r, struct top_row *row, int watch,
 	put_count(r, row, WATCH_STUCK, n ? COLOR_RED : COLOR_NONE, n, more);
 }
 
-static defib_err watch_row(struct reading *r, int watch, struct failure *f)
+static defib_err watch_row(struct top_reading *r, int watch, struct failure *f)
 {
 	struct top_bound *b = &r->view->watches[watch];
 	const char *name = b->watch->name;
@@ -302,7 +305,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 	if (!err)
 		err = look_running(r->view->reads.store, &b->bound.sql, &running, f);
 	if (!err)
-		err = read_jobs(r, watch, &st, &stuck, &more, f);
+		err = top_read_jobs(r, watch, &st, &stuck, &more, f);
 	if (!err && b->bound.ledger.ready)
 		err = held_count(r->view->reads.store, &b->bound.sql, &held, f);
 	if (!err) {
@@ -327,7 +330,7 @@ static defib_err watch_row(struct reading *r, int watch, struct failure *f)
 
 /* ---- workers, events ---- */
 
-static void worker_row(struct reading *r, const struct roster_row *w)
+static void worker_row(struct top_reading *r, const struct roster_row *w)
 {
 	struct top_row *row = new_row(r, TOP_WORKERS, TOP_ROWS_MAX);
 	bool alive = text_eq(w->state, "alive");
@@ -351,7 +354,7 @@ static void worker_row(struct reading *r, const struct roster_row *w)
 }
 
 /* Without a registry there are no workers of ours; that is not a failure. */
-static void read_workers(struct reading *r)
+static void top_read_workers(struct top_reading *r)
 {
 	struct failure f = {0};
 	struct roster_beat *beats;
@@ -368,7 +371,7 @@ static void read_workers(struct reading *r)
 }
 
 /* "12:05:00  REQUEUED jobs/17 by cli:ann: was requeued (silent): …" */
-static void event_line(struct reading *r, const struct ledger_row *row)
+static void event_line(struct top_reading *r, const struct ledger_row *row)
 {
 	AUTO_BUF text = BUF_INIT;
 	const struct watch *watch = NULL;
@@ -383,7 +386,7 @@ static void event_line(struct reading *r, const struct ledger_row *row)
 	r->part->events[r->part->nevents++] = arena_strdup(&r->part->arena, buf_text(&text));
 }
 
-static defib_err count_recovered(struct reading *r, struct failure *f)
+static defib_err count_recovered(struct top_reading *r, struct failure *f)
 {
 	struct top_view *v = r->view;
 	struct event_count *counts;
@@ -400,7 +403,7 @@ static defib_err count_recovered(struct reading *r, struct failure *f)
 	return err;
 }
 
-static void read_events(struct reading *r)
+static void read_events(struct top_reading *r)
 {
 	const struct ledger_filter newest = {.limit = TOP_EVENTS_MAX, .newest_first = true};
 	struct store *s = r->view->reads.store;
@@ -440,7 +443,7 @@ static bool is_shown(struct top_view *v, int watch)
 	return !waits_for_use(v, b);
 }
 
-static defib_err read_all(struct reading *r, struct failure *f)
+static defib_err top_read_all(struct top_reading *r, struct failure *f)
 {
 	struct top_view *v = r->view;
 	defib_err err = session_ready(&v->reads, f);
@@ -452,7 +455,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 	}
 	if (err)
 		return err;
-	read_workers(r);
+	top_read_workers(r);
 	read_events(r);
 	read_series(r);
 	for (int i = 0; i < v->n; i++) {
@@ -469,7 +472,7 @@ static defib_err read_all(struct reading *r, struct failure *f)
 }
 
 /* Its watches are still listed, without data. */
-static void away_rows(struct reading *r)
+static void away_rows(struct top_reading *r)
 {
 	struct top_part *p = r->part;
 	for (int pane = 0; pane < TOP_PANES; pane++)
@@ -489,10 +492,10 @@ static void away_rows(struct reading *r)
 
 struct top_part *top_read(struct top_view *v)
 {
-	struct reading r = {.view = v, .part = mem_alloc(sizeof *r.part)};
+	struct top_reading r = {.view = v, .part = mem_alloc(sizeof *r.part)};
 	struct failure f = {0};
 	r.part->database = v->database->name;
-	if (read_all(&r, &f)) {
+	if (top_read_all(&r, &f)) {
 		r.part->error = arena_strdup(&r.part->arena, f.what);
 		r.part->stuck = 0;
 		r.part->stuck_more = true;

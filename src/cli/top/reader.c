@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/reader.c: see top/top.h. */
-#include "cli/top/top.h"
+
+#include "cli/top/reader.h"
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "cli/load.h"
+#include "cli/top/model.h"
+#include "cli/top/read.h"
+#include "recover/undo.h"
 #include "view/status.h"
 #include "view/story.h"
 
@@ -40,7 +44,7 @@ void top_action_free(struct top_action *e)
 	free(e);
 }
 
-static void append(struct top_action **list, struct top_action *e)
+static void top_reader_append(struct top_action **list, struct top_action *e)
 {
 	e->next = NULL;
 	while (*list)
@@ -74,7 +78,7 @@ static void failed(struct top_action *e, const struct failure *f)
 
 /* ---- a story ---- */
 
-static defib_err show_story(struct top_view *v, struct top_action *e, struct failure *f)
+static defib_err top_reader_show_story(struct top_view *v, struct top_action *e, struct failure *f)
 {
 	struct top_bound *b = &v->watches[e->watch];
 	struct story_sheet sheet = {.arena = &e->arena, .watch = b->watch};
@@ -88,7 +92,8 @@ static defib_err show_story(struct top_view *v, struct top_action *e, struct fai
 	if (!found)
 		return fail(f, DEFIB_NOT_FOUND, "there is no job %s/%s any more", b->watch->name,
 		            e->jobs[0]);
-	judged_candidate(b->watch, &sheet.story.row.facts, !v->ctx->ledger_off, &e->arena, &sheet.cand);
+	story_explain(&sheet, !v->ctx->ledger_off);
+	explain_guard(v->reads.store, v->database, b->watch, &e->arena, &sheet.is);
 	story_text(&sheet, &e->text);
 	return DEFIB_OK;
 }
@@ -101,7 +106,7 @@ struct act_shown {
 	struct act_rows rows;
 };
 
-static void show_job(void *ctx, const struct watch *w, const struct candidate *c)
+static void top_reader_show_job(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	struct act_shown *t = ctx;
 	act_job_row(&t->rows, &t->words, w, c);
@@ -123,14 +128,14 @@ static defib_err do_act(struct top_view *v, struct top_action *e, struct failure
 	struct act_shown t = {.action = e,
 	                      .words = {.verb = e->kind->verb,
 	                                .done = e->kind->done,
-	                                .good = e->kind->good,
+	                                .good = act_outcome(e->kind->act),
 	                                .dry_run = e->dry_run}};
 	const struct by_hand_options o = {.act = e->kind->act,
 	                                  .reason = e->reason,
 	                                  .actor = v->ctx->actor,
 	                                  .dry_run = e->dry_run,
 	                                  .ledger_off = v->ctx->ledger_off,
-	                                  .job = show_job,
+	                                  .job = top_reader_show_job,
 	                                  .ctx = &t};
 	const struct watch *w = v->watches[e->watch].watch;
 	struct by_hand_result result = {0};
@@ -155,7 +160,7 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 	                         .reason = e->reason,
 	                         .actor = v->ctx->actor,
 	                         .dry_run = e->dry_run,
-	                         .done = show_job,
+	                         .done = top_reader_show_job,
 	                         .ctx = &t};
 	struct by_hand_result sum = {0};
 	act_rows_init(&t.rows, JOBS_SHOWN);
@@ -215,7 +220,7 @@ static defib_err do_resume(struct top_view *v, struct top_action *e, struct fail
 static void do_action(struct top_view *v, struct top_action *e)
 {
 	static defib_err (*const how[])(struct top_view *, struct top_action *,
-	                                struct failure *) = {[TOP_STORY] = show_story,
+	                                struct failure *) = {[TOP_STORY] = top_reader_show_story,
 	                                                     [TOP_ACT] = do_act,
 	                                                     [TOP_UNDO] = do_undo,
 	                                                     [TOP_PAUSE] = do_pause,
@@ -270,7 +275,7 @@ static void *reader_main(void *arg)
 		pthread_mutex_lock(&d->lock);
 		d->writing = false;
 		if (e)
-			append(&d->done, e);
+			top_reader_append(&d->done, e);
 		if (p)
 			publish(d, p);
 		wake_screen(d);
@@ -332,7 +337,7 @@ struct top_action *top_reader_done(struct top_reader *d)
 void top_reader_send(struct top_reader *d, struct top_action *e)
 {
 	pthread_mutex_lock(&d->lock);
-	append(&d->asked, e);
+	top_reader_append(&d->asked, e);
 	pthread_cond_broadcast(&d->change);
 	pthread_mutex_unlock(&d->lock);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/screen.c: see top/top.h. */
-#include "cli/top/top.h"
+
+#include "cli/top/screen.h"
+
+#include "cli/top/model.h"
 
 #include <langinfo.h>
 #include <stdlib.h>

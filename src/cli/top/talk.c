@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top/talk.c: see top/top.h. */
-#include "cli/top/top.h"
+
+#include "cli/top/talk.h"
+
+#include "cli/top/model.h"
+#include "cli/top/reader.h"
+#include "cli/top/screen.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -165,7 +169,7 @@ static void question(const struct top_talk *t, struct buf *out)
 }
 
 /* The preview is ready: show what would be done, and ask; or why there is nothing to ask. */
-static void ask(struct top_talk *t)
+static void top_talk_ask(struct top_talk *t)
 {
 	AUTO_BUF preview = BUF_INIT;
 	int64_t good = 0;
@@ -210,7 +214,7 @@ static void agreed(struct top_talk *t)
 
 /* ---- results ---- */
 
-static void keep_last(struct top_talk *t, const struct top_action *e)
+static void top_talk_keep_last(struct top_talk *t, const struct top_action *e)
 {
 	if (e->is != TOP_ACT || !e->made[0] || t->nlast == TOP_LAST_MAX)
 		return;
@@ -220,7 +224,7 @@ static void keep_last(struct top_talk *t, const struct top_action *e)
 }
 
 /* As one line if there is only one; else as a page. */
-static void all_done(struct top_talk *t)
+static void top_talk_all_done(struct top_talk *t)
 {
 	const char *text = buf_text(&t->page), *end = strchr(text, '\n');
 	t->acting = false;
@@ -251,13 +255,13 @@ static void came_back(struct top_talk *t, struct top_action *e)
 		e->next = t->plan;
 		t->plan = e;
 		if (t->waiting == 0)
-			ask(t);
+			top_talk_ask(t);
 	} else {
-		keep_last(t, e);
+		top_talk_keep_last(t, e);
 		buf_add(&t->page, buf_text(&e->text));
 		top_action_free(e);
 		if (t->waiting == 0)
-			all_done(t);
+			top_talk_all_done(t);
 	}
 }
 
@@ -275,7 +279,7 @@ void top_talk_hear(struct top_talk *t)
 
 /* ---- keys of the list ---- */
 
-static void show_story(struct top_talk *t, const char *verb)
+static void top_talk_show_story(struct top_talk *t, const char *verb)
 {
 	const struct top_row *row = top_at(&t->model, TOP_JOBS);
 	(void)verb;
@@ -315,7 +319,7 @@ static void clear_all(struct top_talk *t, const char *verb)
 	top_filter(&t->model, "");
 }
 
-static void leave(struct top_talk *t, const char *verb)
+static void top_talk_leave(struct top_talk *t, const char *verb)
 {
 	(void)verb;
 	t->quit = true;
@@ -338,7 +342,7 @@ static const struct list_key {
 	{'/', begin_filter, NULL, "/", "only jobs and workers with this text"},
 	{' ', tag_row, NULL, "space", "tag a job; actions apply to the tagged ones"},
 	{TOP_KEY_ESCAPE, clear_all, NULL, "Esc", "clear the filter and the tags"},
-	{TOP_KEY_ENTER, show_story, NULL, "Enter", "the history of the job under the cursor"},
+	{TOP_KEY_ENTER, top_talk_show_story, NULL, "Enter", "the history of the job under the cursor"},
 	{'r', plan_act, "requeue", "r", "requeue: make available to any worker"},
 	{'R', plan_act, "retry", "R", "retry: run again at once, from where it failed"},
 	{'f', plan_act, "fail", "f", "fail: end as failed"},
@@ -348,7 +352,7 @@ static const struct list_key {
      "undo the last action done here, else the last change to the job"},
 	{'p', plan_pause, NULL, "p", "pause or resume recovery of the watch"},
 	{'?', show_help, NULL, "?", "this help"},
-	{'q', leave, NULL, "q", "quit"},
+	{'q', top_talk_leave, NULL, "q", "quit"},
 };
 #define LIST_KEYS (sizeof list_keys / sizeof *list_keys)
 

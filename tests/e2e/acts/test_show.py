@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`defib show JOB`: one sentence, the facts, and the history of a job."""
+"""`defib show JOB`: one sentence, the facts, the verdict and what follows, and the history."""
 
 import json
 
@@ -64,6 +64,39 @@ def test_facts_with_their_limits(jobs, defib):
                  "title 1"):
         assert said in out
     assert "worker-number-1" not in out
+
+
+def part(out, title):
+    return out.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+
+
+def test_why_it_is_stuck_and_what_would_be_done_are_between_facts_and_history(jobs, defib):
+    add_job(jobs, 1, minutes=125)
+    out = show(defib, jobs, "jobs/1")
+    verdict = part(out, "Verdict")
+    for said in ("silent: its sign of life is older than stuck_after [silent]",
+                 "requeue: default: requeue while attempts are left [attempts-left]",
+                 "freed by a test", "defib scan jobs --fix"):
+        assert said in verdict
+    # All that explain prints, below its first line.
+    told = defib("explain", "jobs/1", config=config(jobs)).out.splitlines()[1:]
+    assert {" ".join(line.split()) for line in told} <= \
+        {" ".join(line.split()) for line in out.splitlines()}
+    defib("scan", "--fix", config=config(jobs))
+    out = show(defib, jobs, "jobs/1")
+    assert "not stuck: the row does not say that it is running [not-running]" in \
+        part(out, "Verdict")
+    assert out.index("\nFacts\n") < out.index("\nVerdict\n") < out.index("\nTimeline\n")
+
+
+def test_the_document_has_the_explanation_of_explain(jobs, defib):
+    add_job(jobs, 1, minutes=125)
+    told = json.loads(show(defib, jobs, "jobs/1", "--json"))["explanation"]
+    wanted = defib("explain", "jobs/1", "--json", config=config(jobs)).json
+    assert wanted["remedy"] == "requeue" and wanted["evidence"].pop("now")
+    told["evidence"].pop("now")
+    told["evidence"].pop("measured_s"), wanted["evidence"].pop("measured_s")
+    assert told == wanted
 
 
 def test_the_story_is_in_the_order_of_time(jobs, defib):

@@ -42,7 +42,21 @@ def test_the_reference_in_docs_is_what_the_program_prints(defib):
     ran = defib("config", "docs")
     assert ran.code == 0
     assert (ROOT / "docs" / "configuration.md").read_text() == ran.out, (
-        "run: defib config docs >docs/configuration.md")
+        "run: scripts/references")
+
+
+def test_the_members_of_records_in_docs_are_what_the_program_prints(defib):
+    ran = defib("config", "records")
+    assert ran.code == 0
+    assert (ROOT / "docs" / "records.md").read_text() == ran.out, (
+        "run: scripts/references")
+
+
+def test_the_schemas_of_records_are_what_the_program_prints(defib):
+    ran = defib("config", "schemas")
+    described = (ROOT / "docs" / "openapi.yaml").read_text()
+    assert ran.code == 0 and described.endswith("prints.\n" + ran.out), (
+        "run: scripts/references")
 
 
 def test_show_tells_a_value_of_the_file_by_its_place(defib):

@@ -12,12 +12,25 @@ import subprocess
 
 import pytest
 
+from harness.act_table import HOW
 from harness.databases import LiteDatabase
 from harness.program import BIN, ROOT, Program
 from harness.terminals import Terminal
 from harness.waiting import eventually, patience
 
-NAMES = re.findall(r"X\([A-Z_]+, (\w+)\)", (ROOT / "src/cli/cli.h").read_text())
+# Each command with its group and its place, as the table of commands has them.
+TABLE = re.findall(r"X\(([A-Z_]+), (FIRST|REST|PART), (\w+)\)",
+                   (ROOT / "src/cli/cli.h").read_text())
+NAMES = [name for _, _, name in TABLE]
+FIRST = [name for _, place, name in TABLE if place == "FIRST"]
+PART = [name for _, place, name in TABLE if place == "PART"]
+GROUPS = {"QUEUE": "queue", "TUNE": "tune", "DB": "db"}
+
+
+def words_of(name):
+    """"tune learn": a command with the word of its group."""
+    group, = (group for group, _, n in TABLE if n == name)
+    return f"{GROUPS[group]} {name}" if group in GROUPS else name
 
 CONFIG = """
 databases:
@@ -34,7 +47,7 @@ watches:
     overdue_after: 12h
     requeue: status = 'queued'
     fail: status = 'failed', error = :reason
-    attempts: attempts
+ACTS    attempts: attempts
     max_attempts: 5
     work:
       ready: status = 'queued'
@@ -49,7 +62,8 @@ workflows:
       - {name: charge, run: ["false"]}
 sinks:
   - {name: ops, type: log}
-"""
+""".replace("ACTS", "".join(f"    {act}: {how}\n" for act, how in HOW.items()
+                           if act not in ("show", "requeue", "retry", "fail")))
 PAGES = {
     "sqlite": "CREATE TABLE pages (id INTEGER PRIMARY KEY, status TEXT, started_at TEXT, "
               "updated_at TEXT, attempts INTEGER DEFAULT 1, error TEXT)",
@@ -225,12 +239,54 @@ def test_examples_that_run_elsewhere_use_options_that_are_there(prepared, name):
 
 # ---- the layout ----
 
-def test_defib_alone_shows_every_command_in_its_group(defib):
+def test_defib_alone_fits_a_small_terminal_and_shows_what_is_needed_at_night(defib):
     said = defib().out
-    groups = re.findall(r"^(Look|Act|Run|Set up):$", said, re.M)
-    assert groups == ["Look", "Act", "Run", "Set up"]
-    assert sorted(re.findall(r"^  ([a-z]+)  ", said, re.M)) == sorted(NAMES)
     assert defib("help").out == defib("--help").out == said
+    assert len(said.splitlines()) < 24
+    assert re.findall(r"^  ([a-z]+)  ", said, re.M) == FIRST
+    assert FIRST == ["status", "scan", "list", "show", "top", "requeue", "release", "undo",
+                     "pause", "daemon", "init", "doctor"]
+    assert re.findall(r"^  defib (\w+)  ", said, re.M) == list(GROUPS.values())
+    assert "  defib help --all  " in said
+
+
+def test_help_all_shows_every_command_once_with_the_word_of_its_group(defib):
+    said = defib("help", "--all").out
+    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", said, re.M)
+    assert sorted(listed) == sorted(words_of(name) for name in NAMES)
+    assert listed[-len(PART):] == PART
+    assert "Exit codes:" in said and "--config FILE" in said
+
+
+@pytest.mark.parametrize("group", GROUPS.values())
+def test_a_group_alone_lists_its_commands(defib, group):
+    ran = defib(group)
+    assert (ran.code, ran.err) == (0, "")
+    listed = re.findall(r"^  ([a-z]+)  ", ran.out, re.M)
+    assert [f"{group} {name}" for name in listed] == \
+        [words_of(name) for name in NAMES if words_of(name).startswith(f"{group} ")]
+    assert ran.out == defib(group, "--help").out == defib("help", group).out
+
+
+def test_the_word_of_a_group_may_be_left_out(defib, lite):
+    for name in (name for name in NAMES if words_of(name) != name):
+        long = defib("help", *words_of(name).split()).out
+        assert long == defib("help", name).out == defib(name, "--help").out
+        assert re.match(f"Usage: defib {words_of(name)}\\b", long)
+        assert long == defib(*words_of(name).split(), "--help").out
+    with_group = defib("--db", lite.url, "db", "--json", "sql", "x", "y")
+    assert (with_group.code, with_group.err) == (2, "defib: defib db sql takes one watch\n")
+    assert defib("sql", "x", "y", db=lite).err == "defib: defib sql takes one watch\n"
+
+
+def test_a_mistyped_command_is_answered_with_the_words_to_type(defib):
+    for typed, meant in (("lern", "tune learn"), ("tune lern", "tune learn"), ("tnue", "tune"),
+                         ("queue enqueu", "queue enqueue"), ("statsu", "status")):
+        ran = defib(*typed.split())
+        assert ran.code == 2
+        assert f'unknown command "{typed}"; did you mean "{meant}"?' in ran.err
+    assert defib("tune", "scan").err == \
+        'defib: unknown command "tune scan" (see defib tune --help)\n'
 
 
 def test_help_about_a_command_is_the_same_by_both_ways(defib):
@@ -241,7 +297,8 @@ def test_help_about_a_command_is_the_same_by_both_ways(defib):
 
 
 def test_no_line_of_help_is_wider_than_80_columns(defib):
-    for said in [defib().out] + [defib("help", name).out for name in NAMES]:
+    for words in [[], ["--all"], *([word] for word in [*NAMES, *GROUPS.values()])]:
+        said = defib("help", *words).out
         for line in said.splitlines():
             assert len(line) <= 80 and line == line.rstrip(), line
 
@@ -265,7 +322,7 @@ def test_the_manual_page_is_well_formed_and_has_every_command(defib, tmp_path):
                               "HOME": str(tmp_path)}, timeout=patience())
     assert (ran.returncode, ran.stderr) == (0, "")
     for name in NAMES:
-        assert f"   defib {name}" in ran.stdout, name
+        assert f"   defib {words_of(name)}" in ran.stdout, name
     assert "status = 'running'" in ran.stdout  # no quote of a shell is made a typographer's
 
 

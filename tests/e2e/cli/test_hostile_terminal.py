@@ -6,6 +6,7 @@ feeds, bytes that are not text, a megabyte. All commands that print users' text 
 `defib top` has its own test (test_top.py), in a real terminal.
 """
 
+import json
 import re
 
 import pytest
@@ -145,6 +146,34 @@ def test_no_terminal_obeys_what_stands_in_a_row(notes, args, codes):
         assert code in codes, err
         harmless(out, f"stdout of {args} {name}")
         harmless(err, f"stderr of {args} {name}")
+
+
+def documents(text):
+    """One, or one a line."""
+    found, text = [], text.strip()
+    while text:
+        value, end = json.JSONDecoder().raw_decode(text)
+        found.append(value)
+        text = text[end:].lstrip()
+    return found
+
+
+AS_JSON = [(args, codes) for args, codes in COMMANDS
+           if args[0] != "sql" and not {"--ids", "--format"} & set(args)]
+
+
+@pytest.mark.parametrize("args, codes", AS_JSON, ids=lambda a: " ".join(map(str, a[:3])))
+def test_no_terminal_obeys_json_either(notes, args, codes):
+    """People read it in terminals too, and a JSON parser reads the same from an escape."""
+    for name in TEXTS if "{key}" in args else [None]:
+        given = [a.format(key=notes.keys.get(name), job=notes.job) if a[0] in "{q" else a
+                 for a in args]
+        code, out, err = run(notes, *given, "--json")
+        assert code in codes, err
+        said = out.decode("utf-8")
+        found = OBEYED.search(said)
+        assert not found, f"{given}: {said[max(0, found.start() - 60):found.end() + 20]!r}"
+        assert documents(said)
 
 
 @pytest.mark.parametrize("args", [("scan",), ("list",), ("ledger",)], ids=lambda a: a[0])

@@ -343,7 +343,7 @@ def test_every_sql_function_is_documented():
     text = (ROOT / "docs" / "clients.md").read_text()
     internal = {"must_live", "note_refused", "settle_refused", "backoff_ms", "step_after", "steps_of", "record_step",
                 "record_attempt", "not_undone", "move_after_step", "settle_steps", "repeated_steps", "note_steps",
-                "next_job_id", "worker_id"}
+                "next_job_id", "worker_id", "wrong_job"}
     names = set(re.findall(r"CREATE OR REPLACE FUNCTION (defib\.\w+)\(", sql))
     names -= {f"defib.{name}" for name in internal}
     assert len(names) >= 8

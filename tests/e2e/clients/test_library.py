@@ -323,6 +323,115 @@ def test_a_killed_worker_leaves_no_order_with_two_invoices(orders, lite):
     assert lite.sql("SELECT count(*), count(DISTINCT order_id) FROM invoices") == [(100, 100)]
 
 
+# ---- a handler that forks
+
+FORKS = """
+#define _POSIX_C_SOURCE 200809L
+#include <defib.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static defib_outcome fork_and_return(defib_job *job, void *ctx)
+{
+	char result[16];
+	int status = -1;
+	pid_t child = fork();
+	(void)ctx;
+	if (child == 0) {
+		/* Locks that other threads had at the fork stay locked here: none of these takes one. */
+		if (defib_job_progress(job, "child", "text") != DEFIB_LEASE_LOST ||
+		    !defib_job_should_stop(job) || !defib_job_lost(job))
+			_exit(3);
+		defib_job_session(job, 0);
+		defib_job_finish(job, DEFIB_DONE);
+		return DEFIB_FAILED;
+	}
+	waitpid(child, &status, 0);
+	snprintf(result, sizeof result, "%d", WEXITSTATUS(status));
+	return defib_job_result(job, result) ? DEFIB_FAILED : DEFIB_DONE;
+}
+
+int main(int argc, char **argv)
+{
+	defib_worker_options o = {.size = sizeof o, .url = argv[argc - 1], .drain = 1};
+	defib_pool pool = {.size = sizeof pool, .queue = "q", .handler = fork_and_return};
+	defib_message m;
+	defib_worker *w;
+	pid_t child;
+	int status;
+	if (defib_worker_new(&o, &pool, 1, &w, &m)) {
+		fprintf(stderr, "%s\\n", m.what);
+		return 1;
+	}
+	child = fork();
+	if (child == 0) { /* the handle is the parent's: none of these waits for its threads */
+		defib_worker_stop(w);
+		defib_worker_run(w);
+		defib_worker_free(w);
+		_exit(9);
+	}
+	waitpid(child, &status, 0);
+	defib_worker_run(w);
+	defib_worker_free(w);
+	printf("%d\\n", WEXITSTATUS(status));
+	return 0;
+}
+"""
+
+
+def test_a_forked_child_of_a_handler_never_runs_the_librarys_code(outside, lite, defib):
+    assert defib("init", db=lite).code == 0
+    assert defib("enqueue", "q", "fork", db=lite).code == 0
+    source = outside.folder / "forks.c"
+    source.write_text(FORKS)
+    assert outside.build(source)(lite.url) == "9\n"
+    assert lite.sql("SELECT j.state, j.attempts, d.result FROM defib_job j JOIN defib_job_data d "
+                    "ON d.job = j.id") == [("done", 1, "0")]
+
+
+FORKED_SESSION = """
+#define _POSIX_C_SOURCE 200809L
+#include <defib.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	defib_job_spec job = {.size = sizeof job, .queue = "q", .kind = "k"};
+	defib_db *db;
+	defib_message m;
+	int status = -1;
+	pid_t child;
+	(void)argc;
+	if (defib_open(argv[1], 0, &db, &m) || defib_enqueue(db, &job, NULL, &m))
+		return 1;
+	child = fork();
+	if (child == 0) {
+		defib_err err = defib_enqueue(db, &job, NULL, &m);
+		defib_close(db);
+		_exit(err);
+	}
+	waitpid(child, &status, 0);
+	printf("%s\\n", defib_err_name((defib_err)WEXITSTATUS(status)));
+	printf("%s\\n", defib_err_name(defib_enqueue(db, &job, NULL, &m)));
+	defib_close(db);
+	return 0;
+}
+"""
+
+
+def test_a_forked_child_neither_uses_nor_ends_the_session_of_its_parent(outside, db, defib):
+    """It has the same socket: an answer to the child would be read by the parent."""
+    assert defib("init", db=db).code == 0
+    source = outside.folder / "forked_session.c"
+    source.write_text(FORKED_SESSION)
+    assert outside.build(source)(db.url).split() == ["REFUSED", "OK"]
+    assert db.sql(f"SELECT count(*) FROM {'defib_' if db.engine == 'sqlite' else 'defib.'}job") == [
+        (2,)]
+
+
 # ---- a workflow in C
 
 def bank(lite, what):

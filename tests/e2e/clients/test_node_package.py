@@ -105,6 +105,66 @@ def test_acts_and_statistics(db, defib):
         nodes.close()
 
 
+MISSPELT = """
+const handler = () => null
+const watches = new defib.Watches({})
+const calls = {
+  worker: () => new defib.Worker({ handler, conncurrency: 3 }),
+  inner: () => new defib.Worker({ handler, monitor: { lissten: ':1' } }),
+  monitor: () => defib.startMonitor({ lissten: ':1' }),
+  heartbeat: () => new defib.Heartbeat({ watch: 'a', key: 1, evryMs: 5 }),
+  watches: () => new defib.Watches({ confg: 'x' }),
+  scan: () => watches.scan({ fx: true }),
+  act: () => watches.act('a', 'fail', 1, { dryrun: true }),
+  all: () => watches.reset('a', undefined, { dryRun: true }),
+  enqueue: () => defib.enqueue('a', 'b', 1, { unique_key: 'x' }),
+  retry: () => new defib.Retry('later', { after: 5 }),
+  far: () => new defib.Watches({ nonsense: 1 }),
+}
+for (const name of Object.keys(calls)) {
+  try {
+    say(name, await calls[name]())
+  } catch (why) { say(name, why.name, why.message, why.next) }
+}
+"""
+
+
+def test_an_unknown_option_is_an_error_with_a_suggestion(defib):
+    """It would be ignored: three jobs at a time were asked for, and one ran."""
+    nodes = NodePrograms(defib)
+    try:
+        program = nodes.run(MISSPELT)
+        assert program.wait() == 0, program.log
+        said = {line[0]: line[1:] for line in program.said()}
+    finally:
+        nodes.close()
+    near = {"worker": "concurrency", "inner": "listen", "monitor": "listen", "heartbeat": "everyMs",
+            "watches": "config", "scan": "fix", "act": "dryRun", "enqueue": "uniqueKey",
+            "retry": "afterMs"}
+    for name, option in near.items():
+        kind, message, following = said[name]
+        assert kind == "UsageError" and f'did you mean "{option}"?' in message, said[name]
+        assert following == f'did you mean "{option}"?'
+    assert 'scan has no option "dryRun"' in said["all"][1]
+    assert "known are bin, config, url, env, cwd" in said["far"][1]
+
+
+def test_every_option_that_is_declared_is_known_and_no_other(tmp_path):
+    need_node()
+    types = (PACKAGE / "lib" / "index.d.ts").read_text()
+    declared = {}
+    for name, base, body in re.findall(
+            r"^export interface (\w+Options)(?: extends (\w+))? \{\n(.*?)^\}", types, re.M | re.S):
+        declared[name] = declared.get(base, set()) | set(re.findall(r"^\t(\w+)\??:", body, re.M))
+    known = node(tmp_path, f"const p = require('{PACKAGE}/lib/program.js');"
+                 "console.log(JSON.stringify(p.KNOWN))", "cjs")
+    names = {"Worker": "WorkerOptions", "Monitor": "MonitorOptions", "scan": "ScanOptions",
+             "Heartbeat": "HeartbeatOptions", "Watches": "ProgramOptions", "act": "ActOptions",
+             "enqueue": "EnqueueOptions"}
+    for call, name in names.items():
+        assert set(known[call]) == declared[name], call
+
+
 def test_jobs_are_enqueued_without_showing_their_payload(queue):
     nodes = NodePrograms(queue.program)
     nodes.env["DEFIB_DB"] = queue.db.url

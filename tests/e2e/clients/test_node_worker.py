@@ -249,7 +249,7 @@ for (const options of [{}, { queue: 'a', watch: 'b', handler: () => {} }]) {
                                             "UsageError", "UsageError", "UsageError"]
     assert "install defib, or set DEFIB_BIN" in errors[0][1]
     assert "127.0.0.1" in errors[1][1]
-    assert "--lease must be at least 600ms" in errors[3][1]
+    assert "--lease must be from 600 ms to 1d" in errors[3][1]
     assert errors[4][1] == "give a handler, or handlers by kind"
 
 
@@ -332,7 +332,8 @@ def test_through_a_transaction_pooler(pg_queue, pg_nodes, pooler):  # noqa: F811
 def test_a_monitor_ends_with_its_program(db, defib):
     """stop() ends it, and so does kill -9 of the program; it scans meanwhile."""
     tables = TwoTables(defib, db)
-    (defib.dir / "defib.yaml").write_text(config(db.url, "one").replace("1h", "1s"))
+    (defib.dir / "defib.yaml").write_text(config(db.url, "one").replace("stuck_after: 1h",
+                                                                        "stuck_after: 1s"))
     tables.db.sql("INSERT INTO one (status, beat_at) VALUES ('running', '2020-01-01')")
     nodes = NodePrograms(defib)
     script = """

@@ -3,12 +3,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 import zipfile
 
 import pytest
 
-from harness.program import ROOT
+from harness.program import BIN, ROOT
 from harness.python_package import package, run  # noqa: F401
 
 pytestmark = pytest.mark.plain
@@ -132,6 +133,71 @@ def test_a_library_that_is_not_there_is_one_line(package):
     last = ran.stderr.splitlines()[-1]
     assert last.startswith("ImportError: libdefib cannot be loaded: /nowhere/libdefib.so: ")
     assert "set DEFIB_LIBRARY" in last
+
+
+@pytest.mark.parametrize("where", ["home", "path"])
+def test_the_library_is_found_where_make_install_put_it(package, tmp_path, where):
+    """As README installs it: the system's loader does not search the user's own prefix."""
+    env = package.env(HOME=str(tmp_path), PATH="/usr/bin:/bin")
+    root = tmp_path / ".local" if where == "home" else tmp_path / "opt"
+    run("/usr/bin/meson", "install", "-C", BIN.parent, "--no-rebuild", "--quiet", "--destdir",
+        tmp_path / "made")
+    made, = (tmp_path / "made").rglob("libdefib.so.0")
+    prefix = made.parent
+    while not (prefix / "bin").exists():
+        prefix = prefix.parent
+    shutil.copytree(prefix, root, symlinks=True)
+    if where == "path":
+        env.update(HOME="/nonexistent", PATH=f"{root / 'bin'}:/usr/bin:/bin")
+    del env["DEFIB_LIBRARY"]
+    said = subprocess.run([package.python, "-c", "import defib; from defib._library import lib; "
+                           "print(lib._name)"], capture_output=True, text=True, env=env,
+                          check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.strip() == str(root / made.relative_to(prefix))
+
+
+def test_an_exception_says_what_to_do_next(package, tmp_path):
+    """Where only the exception is seen: in a log, in a traceback."""
+    said = package.run("""
+import os
+import defib
+os.mkdir("open")
+os.chmod("open", 0o777)
+worker = defib.Worker("sqlite:x.db", spool="open")
+worker.queue("a")(lambda job: None)
+try:
+    worker.run()
+except defib.Error as why:
+    print(why.next)
+    print(why)
+""", folder=tmp_path).splitlines()
+    assert said[0] and said[1].endswith(f"; {said[0]}")
+
+
+def test_a_forked_child_leaves_the_session_to_its_parent(package, tmp_path):
+    """Also if another thread was in a call at the fork: that lock is never released."""
+    said = package.run("""
+import os
+import defib
+with defib.Database("sqlite:x.db", create=True) as database:
+    database.init()
+    database._lock.__enter__()
+    child = os.fork()
+    if child == 0:
+        try:
+            database.notify()
+        except defib.Refused as why:
+            os.write(1, f"{why}\\n".encode())
+    else:
+        database._lock.__exit__()
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(code, database.enqueue("q", "k"), flush=True)
+if child == 0:
+    os._exit(7)
+""", folder=tmp_path).splitlines()
+    assert said == ["the session belongs to the process that forked this one; "
+                    "open another one after the fork", "7 1"]
 
 
 def test_an_error_is_an_exception_with_the_librarys_line(package, tmp_path):

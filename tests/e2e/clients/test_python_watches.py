@@ -357,11 +357,24 @@ instance = defib.Instance(defib.Watches("defib.yaml", url=sys.argv[1]), "jobs")
 
 class Session:
     def commit(self): print("commit")
-    def rollback(self): print("rollback")
-    def close(self): print("close")
+    def rollback(self):
+        print("rollback")
+        if kind == "broken":
+            raise ConnectionError("the connection is gone")
+    close = rollback if kind == "broken" else lambda self: print("close")
+
+# Like a driver under asyncio.wait_for() of Python 3.11: nobody learns that it was cancelled.
+async def connecting():
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        return Session()
+
+factory = {"waiting": lambda: None, "connecting": connecting}.get(kind, Session)
 
 async def loop():
-    async with instance.claimed_item(Session if kind == "inside" else lambda: None, 1, pause=3600):
+    async with instance.claimed_item(factory, 1, pause=3600):
+        print("in the block")
         await asyncio.sleep(3600)
 
 async def main():
@@ -377,14 +390,16 @@ asyncio.run(main())
 
 
 @pytest.mark.covers("A6", "D4")
-@pytest.mark.parametrize("kind", ["inside", "waiting"])
+@pytest.mark.parametrize("kind", ["inside", "broken", "waiting", "connecting"])
 def test_an_item_whose_task_is_cancelled_is_requeued(package, jobs, script, kind):
-    """In its block, or while it waits for a session; and the rest of the batch, if it is ours."""
+    """In its block, also if its session cannot be rolled back or closed any more; while it waits
+    for a session, or while one is opened; and the rest of the batch, if it is ours."""
     for job in (1, 2, 3):
         add(jobs, job, "running" if job < 3 else "failed")
     said = package.run(STOPS, jobs.url, kind, folder=script.folder)
     assert "CancelledError(" in said and "commit" not in said
-    assert ("rollback" in said) == (kind == "inside")
+    assert ("rollback" in said) == (kind in ("inside", "broken"))
+    assert ("in the block" in said) == (kind in ("inside", "broken"))
     assert "jobs: 1 of 2 items requeued" in said
     assert statuses(jobs) == ["queued", "queued", "failed"]
     assert jobs.sql("SELECT DISTINCT error FROM jobs WHERE id < 3") == [
@@ -410,37 +425,134 @@ def test_an_item_that_has_ended_meanwhile_is_not_failed(package, jobs, script):
     assert statuses(jobs) == ["done", "failed"]
 
 
+NO_SESSION = "Failed to obtain processing session"
+NOWHERE = "postgres://127.0.0.1:1/none"
+# Items 1 to `items`, of which none gets a session, with the first database; then item 9 with the
+# second.
 UNREACHABLE = """
 import sys
 import defib, logging
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
-spool = sys.argv[3] or None
-instance = defib.Instance(defib.Watches("defib.yaml", url=sys.argv[1]), "jobs", spool=spool)
-for number in range(2):
+first, then, spool, items = sys.argv[1:]
+instance = defib.Instance(defib.Watches("defib.yaml", url=first), "jobs", spool=spool or None)
+
+def fails(item):
     try:
-        with instance.claimed_item(lambda: None, 1, pause=0):
+        with instance.claimed_item(lambda: None, item, pause=0):
             pass
     except defib.NoSession:
         pass
-    instance.watches = defib.Watches("defib.yaml", url=sys.argv[2])
+
+instance.fail("jobs", 8, "ended before")  # the database was there once
+for url, these in (then, range(1, int(items) + 1)), (first, [9]):
+    instance.watches = defib.Watches("defib.yaml", url=url)
+    for item in these:
+        fails(item)
 """
+
+
+def kept_of(package, jobs, script, items):
+    """The folder in which the failures of the items were kept, because the database was away."""
+    spool = script.folder / "spool"
+    text = UNREACHABLE.replace("(first, [9])", "(first, [])")
+    package.run(text, jobs.url, NOWHERE, spool, items, folder=script.folder)
+    assert len(list(spool.glob("*.json"))) == items
+    return spool
+
+
+def drained(package, jobs, script, spool):
+    """What an instance says that comes later and can reach the database."""
+    said = package.run(UNREACHABLE, jobs.url, jobs.url, spool, 0, folder=script.folder)
+    assert list(spool.glob("*.json")) == [], said
+    return said
 
 
 @pytest.mark.covers("A7", "A14")
 def test_an_item_that_cannot_even_be_failed_is_spooled_or_an_alert(package, jobs, script):
-    add(jobs, 1)
-    nowhere = "postgres://127.0.0.1:1/none"
-    said = package.run(UNREACHABLE, nowhere, nowhere, "", folder=script.folder)
-    assert said.count("CRITICAL ZOMBIE RECORD ALERT: jobs 1 ") == 2
+    for item in (1, 2):
+        add(jobs, item)
+    said = package.run(UNREACHABLE, jobs.url, NOWHERE, "", 2, folder=script.folder)
+    assert said.count("CRITICAL ZOMBIE RECORD ALERT: jobs ") == 2
+    spool = kept_of(package, jobs, script, 2)
+    found = [json.loads(one.read_text()) for one in sorted(spool.glob("*.json"))]
+    assert [(one["watch"], one["item"], one["reason"]) for one in found] == [
+        ("jobs", 1, NO_SESSION), ("jobs", 2, NO_SESSION)]
+    assert statuses(jobs) == ["running", "running"]
+    drained(package, jobs, script, spool)
+    assert statuses(jobs) == ["failed", "failed"]
+
+
+def test_a_failure_of_a_database_that_was_never_reached_is_an_alert(package, jobs, script):
+    """Nothing says which one it was."""
     spool = script.folder / "spool"
-    package.run(UNREACHABLE, nowhere, nowhere, spool, folder=script.folder)
-    kept = sorted(spool.glob("*.json"))
-    assert [json.loads(one.read_text()) for one in kept] == 2 * [
-        {"watch": "jobs", "item": 1, "reason": "Failed to obtain processing session"}]
-    assert statuses(jobs) == ["running"]
-    package.run(UNREACHABLE, jobs.url, jobs.url, spool, folder=script.folder)
-    assert statuses(jobs) == ["failed"]
+    said = package.run(UNREACHABLE, NOWHERE, NOWHERE, spool, 1, folder=script.folder)
+    assert said.count("CRITICAL ZOMBIE RECORD ALERT: jobs ") == 3
     assert list(spool.glob("*.json")) == []
+
+
+def test_a_kept_failure_is_not_written_to_a_later_claim_of_the_item(package, jobs, script):
+    for item in (1, 2):
+        add(jobs, item)
+    spool = kept_of(package, jobs, script, 2)
+    jobs.sql("UPDATE jobs SET status = 'running', updated_at = now() WHERE id = 1")
+    said = drained(package, jobs, script, spool)
+    assert statuses(jobs) == ["running", "failed"]
+    assert "jobs 1 is left as it is: it may have been claimed again" in said
+
+
+def test_a_kept_failure_is_not_written_to_another_database(package, jobs, script, defib):
+    """The tables were made again under the same URL, and an item has the same key."""
+    add(jobs, 1)
+    spool = kept_of(package, jobs, script, 1)
+    jobs.sql("DROP SCHEMA defib CASCADE")
+    assert defib("init", db=jobs).code == 0
+    said = drained(package, jobs, script, spool)
+    assert statuses(jobs) == ["running"]
+    assert " is set aside: it is another database" in said
+    assert len(list(spool.glob("*.bad"))) == 1
+
+
+HOSTILE = ['{"watch": "jobs"', '["jobs", 1]', "", "null", "[" * 100_000, '{"a": 1e999}', "\0" * 99,
+           '{"watch": 1, "item": {"a": []}, "reason": [], "database": null, "at": 0, "boot": 0}']
+
+
+def test_whatever_is_in_the_spool_ends_nothing_and_fails_nothing_else(package, jobs, script):
+    for item in (1, 2):
+        add(jobs, item)
+    spool = kept_of(package, jobs, script, 1)
+    whole = json.loads(next(spool.glob("*.json")).read_text())
+    wrong = [{name: value} for name in whole for value in (
+        None, -1, 2**63, 1e308, float("nan"), "", "x" * 100_000, "\udcff", [], {}, [[1]], True)]
+    wrong = [one for one in wrong if not one.keys() & {"reason"}]  # any text is one
+    texts = HOSTILE + [json.dumps({**whole, "item": 2, **one}) for one in wrong]
+    for number, text in enumerate(texts):
+        (spool / f"{number:04}.json").write_text(text)
+    (spool / "raw.json").write_bytes(b"\xff\xfe\x00")
+    drained(package, jobs, script, spool)
+    assert statuses(jobs) == ["failed", "running"]
+
+
+@pytest.mark.parametrize("how, why", [("link", "is a symbolic link"), (0o770, "its group"),
+                                      (0o707, "every user")])
+def test_a_spool_of_an_instance_that_others_can_write_to_is_refused(package, tmp_path, how, why):
+    """Who can write to it could have any item failed."""
+    spool = tmp_path / "spool"
+    real = tmp_path / "real" if how == "link" else spool
+    real.mkdir()
+    if how == "link":
+        spool.symlink_to(real)
+    else:
+        real.chmod(how)
+    said = package.run("""
+import sys
+import defib
+try:
+    defib.Instance(None, spool=sys.argv[1])
+except defib.ConfigError as error:
+    print(error)
+""", spool)
+    assert f"the directory {spool} " in said and why in said
+    assert "no other user can write to" in said
 
 
 STARTS = """
@@ -524,4 +636,5 @@ for config, bin in (("nowhere.yaml", None), ("defib.yaml", "/no/such/program")):
 """, folder=script.folder)
     lines = said.splitlines()
     assert lines[0].startswith("ConfigError ") and "nowhere.yaml" in lines[0], said
-    assert lines[1] == "UsageError cannot start /no/such/program: No such file or directory"
+    assert lines[1] == ("UsageError cannot start /no/such/program: No such file or directory; "
+                        "install defib, or set DEFIB_BIN")

@@ -264,6 +264,37 @@ def test_a_stop_releases_what_does_not_finish(script, kind, jobs):
     assert jobs.db.sql("SELECT state FROM defib.worker") == [("left",)]
 
 
+EARLY = """
+import os, signal, sys
+import defib
+worker = defib.Worker(sys.argv[1])
+
+@worker.queue("default", poll=0.1)
+def handle(job):
+    pass
+
+start = worker._start
+
+def started():
+    if sys.argv[2] == "before":
+        os.kill(os.getpid(), signal.SIGTERM)
+    start()
+    if sys.argv[2] == "after":
+        os.kill(os.getpid(), signal.SIGTERM)
+
+worker._start = started
+worker.run()
+"""
+
+
+@pytest.mark.covers("D4")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_signal_while_a_worker_starts_stops_it_in_order(script, pg, with_tables, when):
+    worker = script(EARLY, pg.url, when)
+    assert worker.process.wait() == 0, worker.log
+    assert pg.sql("SELECT state FROM defib.worker") == [("left",)]
+
+
 LOOP = """
 import asyncio, sys, time
 import defib
@@ -330,6 +361,90 @@ def test_steps_are_functions_and_coroutines_and_are_undone_in_reverse(package, p
         "charges charge 7 False", "undoes charge 7 True", "undoes reserve 7 True"]
     (state, error), = pg.sql("SELECT state, error FROM defib.job")
     assert state == "rolled_back" and "no such address" in error
+
+
+LIMITS = """
+import sys, time
+import defib
+worker = defib.Worker(sys.argv[1], drain=True, grace=60)
+
+def short(job):
+    time.sleep(0.2)
+
+def long(job):
+    while not job.should_stop:
+        time.sleep(0.05)
+    job.check()
+
+worker.workflow([defib.Step("short", short, timeout=100), defib.Step("long", long, timeout=1)],
+                queue="limits", kind="both")
+worker.run()
+"""
+
+
+def test_the_time_limit_of_a_step_is_in_seconds(package, pg, with_tables):
+    """0.2 s are within 100 seconds, but not milliseconds; and one second does come to its end."""
+    pg.sql("SELECT defib.enqueue('limits', 'both', max_attempts := 1)")
+    package.run(LIMITS, pg.url)
+    assert pg.sql("SELECT step, state FROM defib.step WHERE state = 'done'") == [("short", "done")]
+    assert pg.sql("SELECT state, error FROM defib.job") == [("timed_out", "long: over its time limit")]
+    took, = pg.sql("SELECT extract(epoch FROM ended_at - started_at)::float FROM "
+                   "defib.step_attempt WHERE step = 'long'")[0]
+    assert took >= 1
+
+
+FORKS = """
+import asyncio, os, sys
+import defib
+worker = defib.Worker(sys.argv[1], drain=True)
+
+def fork(job):
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    how = job.payload["how"]
+    if how == "code":
+        sys.exit(7)
+    if how == "words":
+        sys.exit("enough")
+    if how == "raise":
+        raise ValueError("in the child")
+    if how == "retry":
+        raise defib.Retry("in the child")
+    return "from the child"
+
+@worker.queue("functions")
+def function(job):
+    return fork(job)
+
+@worker.queue("coroutines")
+async def coroutine(job):
+    return fork(job)
+
+async def beside():
+    async with worker:
+        while not worker._ended.is_set():
+            await asyncio.sleep(0.01)
+
+if sys.argv[2] == "own":
+    worker.run()
+else:
+    asyncio.run(beside())
+print(worker.counts["settled"])
+"""
+
+
+@pytest.mark.parametrize("loop", ["own", "beside"])
+def test_a_forked_child_ends_where_it_leaves_the_handler(package, pg, with_tables, loop):
+    """It has none of the worker's threads: it would hang, with its job and the slot."""
+    ends = {"code": 7, "words": 1, "raise": 1, "retry": 1, "return": 0}
+    for queue in ("functions", "coroutines"):
+        for how in ends:
+            pg.sql("SELECT defib.enqueue(%s, 'fork', %s)", queue, json.dumps({"how": how}))
+    assert package.run(FORKS, pg.url, loop).split() == ["10"]
+    got = pg.sql("SELECT payload->>'how', result::text::int FROM defib.job_data")
+    assert sorted(got) == sorted(list(ends.items()) * 2)
+    assert pg.sql("SELECT DISTINCT state, attempts FROM defib.job") == [("done", 1)]
 
 
 SETTLES = """

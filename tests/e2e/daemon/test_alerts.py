@@ -2,9 +2,12 @@
 """Alerts from end to end: real daemons, real receivers that fail, hang and wait."""
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import signal
+import socket
 
 import pytest
 
@@ -447,6 +450,20 @@ def test_a_sink_that_does_not_take_it_is_told_and_is_the_exit_code(defib, lite, 
     assert (ran.code, ran.out) == (4, "hook (webhook): refused, HTTP 401: no, thank you\n")
     ran = defib("alert", "test", "--sink", "hok", config=text)
     assert ran.code == 2 and 'did you mean "hook"?' in ran.err
+
+
+def test_a_command_gets_no_descriptor_besides_its_own_three(defib, lite):
+    """Of a client, a database, or whoever started defib: it could read and write them."""
+    sinks = "  - {name: lists, type: command, run: [/bin/sh, -c, 'echo /proc/self/fd/*; exit 1']}\n"
+    with socket.socketpair()[0] as open_one:
+        os.set_inheritable(open_one.fileno(), True)
+        number = fcntl.fcntl(open_one, fcntl.F_DUPFD, 40)
+        try:
+            ran = defib("alert", "test", "--sink", "lists", config=config(lite, sinks, "lists"),
+                        close_fds=False)
+        finally:
+            os.close(number)
+    assert "/proc/self/fd/2" in ran.out and f"/proc/self/fd/{number}" not in ran.out, ran.out
 
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(defib, lite):

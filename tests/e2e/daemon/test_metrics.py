@@ -308,34 +308,6 @@ def test_a_reading_that_takes_too_long_is_counted_and_holds_up_nothing(scene):
     assert s.get("defib_queue_jobs", watch="slow") is None
 
 
-OLDER = {
-    "postgres": "ALTER TABLE defib.worker DROP COLUMN info; "
-                "DROP FUNCTION defib.renew(bigint, integer, jsonb); "
-                "CREATE FUNCTION defib.renew(worker bigint, holding integer) RETURNS bigint "
-                "LANGUAGE sql AS 'SELECT 0::bigint'",
-    "sqlite": "ALTER TABLE defib_worker DROP COLUMN info",
-}
-
-
-def test_an_installation_whose_workers_said_nothing_is_brought_up_to_date_by_init(queue):
-    for statement in OLDER[queue.db.engine].split("; "):
-        queue.db.sql(statement)
-    for _ in range(2):
-        ran = queue.program("init", db=queue.db)
-        assert ran.code == 0, ran.err
-    job = queue.enqueue()
-    queue.work("--lease", "3s")
-    queue.wait_state(job, "done")
-
-    def said():
-        info = queue.worker_rows("info")[0][0]
-        info = json.loads(info) if isinstance(info, str) else info
-        return info and info["settled"]["done"] == 1
-    eventually(said)
-    if queue.db.engine == "postgres":  # as workers in other languages have always called it
-        assert queue.db.sql("SELECT defib.renew(id, 0) FROM defib.worker") == [(0,)]
-
-
 # ---- the daemon
 
 def test_a_watch_that_a_reload_removes_is_gone_from_the_metrics(scene):
@@ -476,7 +448,7 @@ def test_the_reference_of_metrics_is_up_to_date(defib):
     ran = defib("config", "metrics")
     assert ran.code == 0
     assert (ROOT / "docs" / "metrics.md").read_text() == ran.out, (
-        "run: defib config metrics >docs/metrics.md")
+        "run: scripts/references")
 
 
 def test_every_metric_of_a_live_daemon_is_documented(scene):

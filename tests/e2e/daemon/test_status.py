@@ -39,6 +39,32 @@ def test_before_any_daemon_it_says_that_nobody_leads_and_what_to_do(told):
     assert lines(ran)["leader"].endswith("Start one: defib daemon")
 
 
+def test_what_the_table_has_now_is_counted_beside_what_a_daemon_stored(told):
+    jobs = told()
+    assert lines(jobs("status"))["now"] == "5 running, 5 stuck"
+    brief = jobs.standing(code=1)["numbers"]
+    assert (brief["running"], brief["stuck_total"]) == (5, 5) and "states" not in brief
+    all_of_it = jobs.standing("--numbers", code=1)["numbers"]
+    counted = jobs("stats", "--json").json["watches"][0]
+    for numbers in (all_of_it, counted):
+        assert [(s["state"], s["n"]) for s in numbers["states"]] == [("running", 5)]
+    assert all_of_it == counted
+    printed = jobs("status", "--numbers").out.partition("\nNumbers of jobs\n")
+    assert "  now          5 running, 5 stuck\n" in printed[0]
+    # Below a title of its own, what stats prints.
+    assert printed[2] == jobs("stats").out.partition("\n")[2]
+
+
+def test_a_table_that_cannot_be_counted_hides_nothing_else(told):
+    jobs = told()
+    jobs.db.sql("ALTER TABLE jobs RENAME TO moved")
+    ran = jobs("status")
+    assert (ran.code, ran.err) == (1, "")
+    assert lines(ran)[""] == "main/jobs: no daemon leads this watch"
+    assert lines(ran)["now"].startswith("not counted: ")
+    assert jobs.standing(code=1)["numbers"] is None
+
+
 def test_a_watch_that_is_well_says_who_leads_and_when_it_was_scanned(told):
     jobs = told(rows=0, every="10m")
     jobs.daemon()

@@ -101,7 +101,7 @@ def test_every_command_of_the_page_about_thresholds_works(defib):
     jobs(defib, "jobs")
     assert defib("scan", "--fix").code == 0
     said = dict(typed("docs/thresholds.md", defib))
-    assert "crawl" in said["defib learn"]
+    assert "crawl" in said["defib tune learn"]
 
 
 def test_every_command_of_the_page_about_rights_works(pg, defib):

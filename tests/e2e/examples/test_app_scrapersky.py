@@ -148,6 +148,37 @@ def test_after_a_dry_pool_the_item_is_failed_and_failed_sessions_are_counted(sky
     assert server.stop() == 0, server.log
 
 
+AT_THAT_MOMENT = """
+import asyncio
+import app
+
+async def poll():
+    await app.get_session()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return "goes on"
+
+async def main():
+    polling = asyncio.create_task(poll())
+    class Session(app.AsyncSession):
+        async def connection(self):
+            asyncio.get_running_loop().call_soon(polling.cancel)
+    app.AsyncSession = Session
+    try:
+        print(await polling)
+    except asyncio.CancelledError:
+        print("cancelled")
+
+asyncio.run(main())
+"""
+
+
+def test_after_the_program_ends_even_if_a_session_comes_as_it_is_told_to(sky, package):
+    """asyncio.wait_for() of Python 3.11 drops a cancellation that comes as its result does."""
+    said = package.run(AT_THAT_MOMENT, folder=sky.dir, DATABASE_URL=sky.db.url)
+    assert said.splitlines()[-1] == "cancelled"
+
+
 @pytest.mark.proof  # after an outage, silence proves nothing for half a minute
 @pytest.mark.covers("A7")
 def test_after_an_item_that_cannot_even_be_failed_is_a_critical_line_and_the_cleanup_gets_it(sky):

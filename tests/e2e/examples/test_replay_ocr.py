@@ -325,7 +325,7 @@ def check_walk(said, documents):
     assert "def-456" in said["defib ledger --event HELD"]
     assert "def-456" in said["defib list --watch ocr --where held"]
     assert "abc-123" in said["defib list --watch ocr --where recovered"]
-    assert re.search(r"completed +1\b", said["defib stats ocr"])
+    assert re.search(r"completed +1\b", said["defib status ocr --numbers"])
     assert documents == [("abc-123", 5), ("def-456", 5), ("ghi-789", 5), ("jkl-012", 5),
                          ("mno-345", 6)]
 

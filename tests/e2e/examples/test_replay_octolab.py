@@ -15,7 +15,8 @@ import pytest
 from harness.databases import LiteDatabase, PgDatabase
 from harness.document_replay import Replay, page_server, praised_lines, program, type_readme
 from harness.example_systems import EXAMPLES
-from harness.metrics import free_port, wait_scrape
+from harness.metrics import wait_scrape
+from harness.pgserver import free_port
 from harness.python_package import LIBRARY, package  # noqa: F401
 from harness.waiting import eventually
 

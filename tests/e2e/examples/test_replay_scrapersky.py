@@ -21,6 +21,7 @@ from harness.python_package import LIBRARY, package  # noqa: F401
 from harness.queue_workers import Wire
 from harness.receivers import Receiver
 from harness.scrapersky import ALERT, NO_SESSION, REASON, RESET, Sky, move_ledger
+from harness.spools import records
 from harness.waiting import eventually
 
 HOUR_S = 3600
@@ -203,7 +204,7 @@ def test_graceful_degradation(sky, wire):
     wire.away()
     (sky.dir / "go").touch()
     daemon.wait_log("job ended")
-    eventually(lambda: any(p.stat().st_size for p in spool.rglob("*") if p.is_file()))
+    eventually(lambda: records(spool))
     assert sky.sitemap() == ("Processing", None)
     wire.back()
     sky.until("SELECT sitemap_import_status::text FROM sitemap_files", "Complete")

@@ -9,6 +9,7 @@ import pytest
 
 from harness.example_systems import ago
 from harness.outages import Outage
+from harness.spools import records
 from harness.table_workers import TableWorkers
 from harness.waiting import eventually
 
@@ -146,11 +147,8 @@ def test_a_result_waits_in_the_spool_and_is_written_when_the_database_is_back(sk
     sky.until_lines("began", 1)
     outage.begin()
     let_go(sky, "a", "no such host")
-
-    def spooled():
-        return any(p.stat().st_size for p in (sky.dir / "spool").rglob("*") if p.is_file())
     worker.wait_log("job ended")
-    eventually(spooled)
+    eventually(lambda: records(sky.dir / "spool"))
     assert state(sky, "a") == ("Processing", None)
     outage.end()
     until_state(sky, "a", "Failed")

@@ -30,7 +30,7 @@ def test_settings_do_not_leak_into_others_sessions(defib, pg, pooler):
     other = psycopg2.connect(host="127.0.0.1", port=pooler.port, dbname=pg.name, user="postgres")
     cursor = other.cursor()
     for name in ("statement_timeout", "lock_timeout", "enable_seqscan", "plan_cache_mode", "jit",
-                 "default_transaction_read_only"):
+                 "default_transaction_read_only", "search_path"):
         cursor.execute("SELECT setting = reset_val FROM pg_settings WHERE name = %s", (name,))
         assert cursor.fetchone() == (True,), name
     cursor.execute("SELECT count(*) FROM pg_prepared_statements")

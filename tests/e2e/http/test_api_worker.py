@@ -237,7 +237,7 @@ def test_of_several_ends_each_has_its_own_answer(works):
     ({"key": 1, "epoch": 1, "as": "fine"}, "results[0].as must be done"),
     ({"key": 1, "epoch": 1, "as": "retry", "delay": 3}, "results[0].delay")])
 def test_an_end_that_makes_no_sense_is_400(works, result, says):
-    got = works.web.post("/api/v1/workers/1/settle", {"results": [result]})
+    got = works.web.post(f"/api/v1/workers/{works.register()}/settle", {"results": [result]})
     assert got.status == 400 and says in got.detail
 
 
@@ -367,6 +367,25 @@ def test_an_operator_does_nothing_in_the_name_of_a_worker_of_others(works, verb,
         ("alive",)]
     assert overridden(works, job) == []
     works.settle(worker, {"key": job, "epoch": epoch, "as": "done"})
+
+
+@pytest.mark.parametrize("role", ["operator", "admin"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_nobody_acts_for_a_worker_that_does_not_exist(works, verb, role):
+    """Its row is gone, so nothing says whose it was: its jobs are recovered, not settled."""
+    job = works.enqueue(f"gone-{verb}-{role}")
+    worker = works.register()
+    epoch = works.claim(worker, f"gone-{verb}-{role}")[0]["epoch"]
+    works.db.sql(f"DELETE FROM {works.prefix}worker WHERE id = %s", worker)
+    method, path, body = VERBS[verb]
+    if verb in ("settle", "progress"):
+        end = {"key": job, "epoch": epoch}
+        body = {"results": [{**end, "as": "done"}]} if verb == "settle" else {**end, "text": "x"}
+    got = works.web.by(role).ask(method, f"/api/v1/workers/{worker}{path}", body)
+    assert got.status == 410 and f"worker {worker} is not registered" in got.detail
+    assert works.job(job, "state, owner, epoch") == ("running", worker, epoch)
+    works.db.sql(f"UPDATE {works.prefix}job SET state = 'cancelled', owner = NULL WHERE id = %s",
+                 job)
 
 
 def metric(works):

@@ -82,6 +82,11 @@ class Place(World):
     def top(self):
         return self.db.sql("SELECT coalesce(max(id), 0) FROM defib.ledger")[0][0]
 
+    def end(self, id):
+        """How an event's id names this entry."""
+        (of,), = self.db.sql("SELECT left(value, 8) FROM defib.meta WHERE name = 'database'")
+        return f"{id}@{of}"
+
     def ids(self, after):
         return [id for id, in self.db.sql("SELECT id FROM defib.ledger WHERE id > %s ORDER BY id",
                                           after)]
@@ -124,7 +129,7 @@ def test_an_entry_is_said_as_the_command_says_it(place, listen):
     printed = place.program("ledger", "--after", after, "--json", config=configuration(place.url))
     assert [event.data for event in said] == [json.loads(line) for line in
                                               printed.out.splitlines()]
-    assert said[-1].id == f"main={ids[-1]}"
+    assert said[-1].id == f"main={place.end(ids[-1])}"
 
 
 def test_nothing_is_lost_or_repeated_over_reconnects_amid_500_recoveries(place, listen):
@@ -158,7 +163,7 @@ def test_filters_pass_what_they_name(place, listen):
     assert numbers(of_watch.ledger(10)) == other
     assert numbers(of_event.ledger(10)) == requeued
     # Resumed from before, with the filter.
-    again = listen(last=f"main={before}", watch="other")
+    again = listen(last=f"main={place.end(before)}", watch="other")
     assert numbers(again.ledger(10)) == other
 
 
@@ -197,7 +202,7 @@ def test_who_is_too_far_behind_is_told_what_he_misses(place, listen):
                  "SELECT nextval('defib.ledger_id'), 'x', 'aged', i::text, 'HELD', 'test' "
                  "FROM generate_series(1, 10100) i")
     top = place.top()
-    stream = listen(last=f"main={before}")
+    stream = listen(last=f"main={place.end(before)}")
     gap = stream.next("gap", database="main", after=before)
     assert gap.data["up_to"] == top - 10000
     got = numbers(stream.ledger(10000))
@@ -214,14 +219,32 @@ def test_two_databases_have_one_id(place, listen, pg):
     eventually(lambda: (stream.next("database"), stream.last.count("="))[1] == 2)
     first = stream.ledger(len(place.recover(2)))
     assert {event.data["database"] for event in first} == {"main"}
-    assert sorted(stream.last.split(",")) == [f"main={numbers(first)[-1]}", "second=0"]
+    assert sorted(stream.last.split(",")) == [f"main={place.end(numbers(first)[-1])}",
+                                              f"second={second.end(0)}"]
     then = stream.ledger(len(second.recover(2)))
     assert {event.data["database"] for event in then} == {"second"}
-    assert sorted(stream.last.split(",")) == [f"main={numbers(first)[-1]}",
-                                              f"second={numbers(then)[-1]}"]
+    assert sorted(stream.last.split(",")) == [f"main={place.end(numbers(first)[-1])}",
+                                              f"second={second.end(numbers(then)[-1])}"]
     daemon.stop()
     place.daemons.remove(daemon)
     second.close()
+
+
+def test_tables_that_were_made_again_are_another_ledger(place, listen, pg):
+    """Its ids begin again at 1, and are soon beyond the last one that the client saw."""
+    own = Place(place.program, pg)
+    url = listening(own.serve())
+    stream = listen(url).up()
+    seen = stream.ledger(len(own.recover(2)))[-1].id
+    stream.close()
+    pg.sql("DROP SCHEMA defib CASCADE")
+    assert place.program("init", db=pg).code == 0
+    own.recover(20)
+    stream = listen(url, last=seen)
+    gap = stream.next("gap", database="main")
+    assert "made again" in gap.data["because"] and gap.data["up_to"] == own.top()
+    assert own.recover(2) == numbers(stream.ledger(2))
+    own.close()
 
 
 def test_a_database_that_is_away_is_told_and_nothing_is_missed(place, listen, wire, pg):

@@ -16,11 +16,11 @@ import pytest
 from harness import stuck_jobs as jobs
 from harness.doctor_setup import role
 from harness.program import ROOT
-from harness.waiting import patience
+from harness.waiting import eventually, patience
 
 # As the program appends: ids are drawn under the lock, by the last statement.
 APPEND = """
-    SELECT pg_advisory_xact_lock(1684366953, 1);
+    SELECT true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, watch, batch, actor, job, event)
     SELECT nextval('defib.ledger_id'), 'jobs', 'b', 'test', %s || '-' || i, 'REQUEUED'
     FROM generate_series(1, %s) i
@@ -291,6 +291,21 @@ def test_a_follower_waits_for_a_ledger_that_is_not_there_yet(defib, db):
     assert follower.seen == ids(db)
 
 
+def test_a_follower_begins_anew_with_tables_that_were_made_again(defib, pg):
+    db, config = pg, recovered(defib, pg, 3)
+    printed = defib("init", "--print", config=config).out
+    follower = Follower(defib, config=config)
+    follower.wait_for(ids(db)[-1])
+    seen = list(follower.seen)
+    db.sql("BEGIN; DROP SCHEMA defib CASCADE; " + printed + "; COMMIT")
+    jobs.fill(db, 8, first=10)
+    assert defib("scan", "--fix", config=config).code == 0
+    assert len(ids(db)) > len(seen)
+    eventually(lambda: follower.seen == seen + ids(db))
+    assert "has another ledger now" in follower.child.stderr.readline()
+    assert follower.end() == 0
+
+
 def test_a_follower_with_a_filter_prints_only_that(defib, db):
     config = recovered(defib, db, 2)
     follower = Follower(defib, "--job", 11, config=config)
@@ -436,7 +451,7 @@ def test_nothing_else_changes_the_ledger(defib, db):
     assert db.sql(f"SELECT * FROM {jobs.ledger(db)} ORDER BY id") == before
 
 
-def test_a_ledger_from_before_the_triggers_gets_them(defib, db):
+def test_init_creates_the_triggers_again(defib, db):
     recovered(defib, db, 1)
     if db.engine == "postgres":
         db.sql("DROP FUNCTION defib.ledger_append_only CASCADE")

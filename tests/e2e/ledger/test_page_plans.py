@@ -47,6 +47,7 @@ def long(defib, pg):
     return config
 
 
+@pytest.mark.needs("PostgreSQL >= 15")  # its counters are read (harness/plans.py)
 def test_a_report_reads_digests_and_the_ends_of_its_period(defib, pg, long):
     ((recovered,),) = pg.sql("SELECT count(*) FROM defib.ledger WHERE event = 'REQUEUED' AND "
                              "at > now() - interval '9 days'")

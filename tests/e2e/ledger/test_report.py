@@ -54,10 +54,9 @@ def test_the_numbers_are_those_of_a_count_by_hand(ledger, defib):
     ledger.add("REQUEUED", hours(14 * 24 + 1))
     ledger.add("REQUEUED", hours(1), watch="other")
     w = watch_of(defib, ledger.db)
-    assert w["now"] == {"detected": 8, "recovered": 8, "requeued": 7, "retried": 0, "failed": 1,
-                        "rollbacks": 0, "recovered_by_hand": 1, "rolled_back": 0, "held": 1, "reported": 0, "retries_exhausted": 1,
-                        "late_completions": 0, "workers_returned": 0, "changed_meanwhile": 0,
-                        "brakes": 1, "by_hand": 2}
+    expected = {"detected": 8, "recovered": 8, "requeued": 7, "failed": 1, "recovered_by_hand": 1,
+                "held": 1, "retries_exhausted": 1, "brakes": 1, "by_hand": 2}
+    assert {name: n for name, n in w["now"].items() if n} == expected
     assert w["before"]["recovered"] == 3
     assert w["causes"] == [{"n": 7, "verdict": "silent", "rule": "silent-too-long"},
                            {"n": 1, "verdict": "overdue", "rule": "overdue-too-long"}]

@@ -26,7 +26,7 @@ def test_rows_by_state_what_runs_and_what_is_stuck(jobs, defib):
     numbers, = stats(defib, jobs)
     assert [(s["state"], s["n"]) for s in numbers["states"]] == [("queued", 4), ("running", 3)]
     assert numbers["running"] == 3
-    assert numbers["stuck"] == {"dead": 0, "silent": 2, "overdue": 0, "orphan": 0}
+    assert numbers["stuck"] == {"dead": 0, "silent": 2, "overdue": 0, "orphan": 0, "stalled": 0}
 
 
 def test_what_was_recovered_lately_is_counted_by_event(jobs, defib):

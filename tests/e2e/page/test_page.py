@@ -221,7 +221,8 @@ def test_the_page_calls_events_what_the_table_of_events_calls_them(web, defib):
     """The page has no list of its own."""
     module = web.get(f"/assets/{MADE}")
     assert module.headers["Content-Type"].startswith("text/javascript")
-    names = [one.split(":")[0].strip() for one in module.text.splitlines() if one.startswith("\t")]
+    events = module.text.split("};")[0].splitlines()
+    names = [one.split(":")[0].strip() for one in events if one.startswith("\t")]
     listed = [json.loads(line) for line in defib("ledger", "--events", "--json").out.splitlines()]
     assert names == [one["event"] for one in listed]
     words = (ROOT / "web" / "lib" / "words.js").read_text()

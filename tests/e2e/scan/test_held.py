@@ -374,3 +374,15 @@ def test_a_hold_of_another_watch_is_over_when_the_job_was_heard_of_since(db, def
     db.sql(f"UPDATE jobs SET updated_at = {now} WHERE id = %s", job)
     eventually(lambda: jobs("scan", "others", "--fix").code in (0, 1)
                and jobs.status(job) == "queued")
+
+
+def test_what_another_watch_holds_is_counted_once_and_is_not_stuck(db, defib):
+    jobs = Jobs(db, defib, owner="owner")
+    jobs.config += stuck_jobs.WATCH.format(
+        requeue=stuck_jobs.REQUEUE, reason="freed by the other").replace("name: jobs", "name: others")
+    held, _ = jobs.add("running", "running")
+    assert jobs("hold", f"jobs/{held}", "--yes").code == 0
+    told = {one["watch"]: one for one in jobs("stats", "--json").json["watches"]}
+    counted = {name: (told[name]["held"], told[name]["stuck_total"] - told[name]["held_running"])
+               for name in ("jobs", "others")}
+    assert counted == {"jobs": (1, 1), "others": (0, 1)}

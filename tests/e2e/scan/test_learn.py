@@ -2,7 +2,6 @@
 """`defib learn`: how long runs take, stored between observations, and what that suggests."""
 
 import json
-import re
 import shlex
 import threading
 
@@ -11,7 +10,7 @@ import pytest
 from harness import ended_runs
 from harness.daemon import Daemon
 from harness.program import ROOT
-from harness.shell_pages import sample, shape
+from harness.shell_pages import commands, expected, sample, shape
 from harness.waiting import eventually, patience
 
 
@@ -210,13 +209,12 @@ def test_every_command_of_the_document_does_what_it_says(jobs, defib):
     path = defib.dir / "saved.yaml"
     path.write_text(ended_runs.config(jobs))
     defib("scan", "--fix", config=path)
-    typed = [line for block in re.findall(r"```sh\n(.*?)```", DOCS.read_text(), re.S)
-             for line in block.splitlines()]
+    typed = commands(DOCS)
     assert len(typed) == 10
     for line in typed:
-        program, *args = shlex.split(line)
+        program, *args = shlex.split(line, comments=True)
         ran = defib(*args, config=path)
-        assert (program, ran.code) == ("defib", 0), f"{line}: {ran.err}"
+        assert (program, ran.code) == ("defib", expected(line)), f"{line}: {ran.err}"
         assert ran.out or "ledger" in args or "raise" in args, line
 
 

@@ -114,4 +114,4 @@ def test_a_slip_in_the_configuration_is_answered_with_what_was_meant(defib, lite
 def test_what_is_near_to_nothing_is_answered_with_what_there_is(defib, config):
     ran = defib("config", "zzzzzz", config=config)
     assert (ran.code, ran.out) == (2, "")
-    assert "there are check, show, docs, metrics and presets" in ran.err
+    assert "there are check, show, docs, metrics, records, schemas and presets" in ran.err

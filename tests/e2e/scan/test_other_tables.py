@@ -126,6 +126,20 @@ def test_a_role_that_may_not_lock_the_state_recovers_nothing(defib, pg):
         pg.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
+def test_a_role_that_may_only_read_heartbeats_recovers_without_locking_them(defib, pg):
+    role = f"r_{pg.name}"
+    pg.sql(CREATE + f"CREATE ROLE {role} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "
+           f"{role}; GRANT UPDATE ON job, job_state TO {role}")
+    try:
+        text = "ledger: off\n" + config(pg).replace(
+            pg.url, pg.url + ("&" if "?" in pg.url else "?") + f"user={role}")
+        assert outcomes(defib("scan", "--fix", "--json", config=text)) == {
+            "1": "recovered", "2": "recovered"}
+        assert states(pg) == {1: "waiting", 2: "waiting"}
+    finally:
+        pg.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
 BEATS = {"good-job": "UPDATE good_job_processes SET updated_at = timezone('utc', now())",
          "procrastinate": "UPDATE procrastinate_workers SET last_heartbeat = now()",
          "solid-queue": "UPDATE solid_queue_processes SET last_heartbeat_at = "

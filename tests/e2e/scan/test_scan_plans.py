@@ -48,6 +48,7 @@ def make(pg, stuck, known=True, key="PRIMARY KEY"):
         pg.sql("VACUUM ANALYZE jobs")
 
 
+@pytest.mark.needs("PostgreSQL >= 15")  # its counters are read (harness/plans.py)
 @pytest.mark.parametrize("stuck, known", [
     (1, True), (1, False), (100, True), (100, False), (1000, True), (1000, False), (10_000, False),
     pytest.param(10_000, True, marks=pytest.mark.proof)])
@@ -74,6 +75,7 @@ def test_a_list_of_jobs_costs_what_it_is_long(defib, pg, stuck, how, known):
     assert filtered(pg, begin) <= 2 * stuck
 
 
+@pytest.mark.needs("PostgreSQL >= 15")  # its counters are read (harness/plans.py)
 def test_a_key_without_an_index_reads_the_table_a_few_times_a_batch(defib, pg):
     """And not once for every job."""
     make(pg, 1000, key="NOT NULL")

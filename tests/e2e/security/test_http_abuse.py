@@ -21,6 +21,7 @@ from harness.program import BIN, Program
 from harness.waiting import eventually, patience
 
 TOKEN = "an-admin's-token-of-forty-characters-...."
+VIEWERS = [f"the-token-of-viewer-number-{n}-{'.' * 20}" for n in range(1, 5)]
 GROWTH_MAX_KB = 64 * 1024  # beyond a calm daemon, with a thousand connections
 # Far more than they take, far less than the abuse lasts.
 GAP_MAX_S = 20             # between two passes that are due 4 times a second
@@ -35,7 +36,7 @@ http:
   request_timeout: 8s
   tokens:
     - {{name: root, role: admin, file: {token}}}
-watches:
+{viewers}watches:
   - name: aged
     table: jobs
     key: id
@@ -61,7 +62,13 @@ class Patient(World):
         token = program.dir / "token"
         token.write_text(TOKEN)
         token.chmod(0o600)
-        self.served = self.daemon(CONFIG.format(url=db.url, token=token), "--no-queue",
+        viewers = ""
+        for n, text in enumerate(VIEWERS):
+            one = token.with_name(f"viewer-{n}")
+            one.write_text(text)
+            one.chmod(0o600)
+            viewers += f"    - {{name: viewer-{n}, role: viewer, file: {one}}}\n"
+        self.served = self.daemon(CONFIG.format(url=db.url, token=token, viewers=viewers), "--no-queue",
                                   "--listen", "127.0.0.1:0")
         self.served.wait_log("http server started")
         self.url = self.served.lines("http server started")[0]["url"]
@@ -323,8 +330,9 @@ def test_wrong_tokens_by_the_thousand_are_not_heard(patient, crowd, meanwhile):
             statuses[status] = statuses.get(status, 0) + n
         wrong.close()
         assert patient.answers() < patience(WAIT_MAX_MS)
-    assert set(statuses) == {401, 429}, statuses
-    assert statuses[429] >= 980
+    # 0: closed without an answer, by a machine that is too busy. That one was not heard either.
+    assert set(statuses) <= {0, 401, 429} and 429 in statuses, statuses
+    assert statuses[401] <= 20, statuses
     # The right one is always accepted, also from there: others must not lock out its owner.
     right = crowd(1, source="127.0.0.2").say(request("/api/v1/watches", token=TOKEN)).finish()
     assert right.statuses() == {200: 1}
@@ -384,17 +392,40 @@ def test_an_old_client_is_answered_and_closed(patient):
     assert client.status == 200 and client.ended
 
 
-def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
-    # Those of tests before it are gone; where there were none, there is no such number.
-    eventually(lambda: not re.search(rb"^defib_http_streams [1-9]", patient.ask("/metrics").body,
-                                     re.M))
-    stream = request("/api/v1/events", token=TOKEN, close=False)
-    streams = crowd(210).say(stream)
+def no_streams(patient):
+    """Those of tests before are gone; where there were none, there is no such number."""
+    return not re.search(rb"^defib_http_streams [1-9]", patient.ask("/metrics").body, re.M)
 
-    def all_said():
-        streams.step(0.1)
-        return all(client.got for client in streams.clients)
-    eventually(all_said)
+
+def all_said(crowd):
+    crowd.step(0.1)
+    return all(client.got for client in crowd.clients)
+
+
+def stream_of(token):
+    return request("/api/v1/events", token=token, close=False)
+
+
+def test_one_token_does_not_take_the_streams_of_others(patient, crowd):
+    eventually(lambda: no_streams(patient))
+    greedy = crowd(60).say(stream_of(VIEWERS[0]))
+    eventually(lambda: all_said(greedy))
+    assert greedy.statuses() == {200: 50, 503: 10}
+    refused = next(client for client in greedy.clients if client.status == 503)
+    assert b"50 streams of this token are open" in refused.body
+    other = crowd(1).say(stream_of(VIEWERS[1]))
+    eventually(lambda: all_said(other))
+    assert other.statuses() == {200: 1}
+    greedy.drop()
+    other.drop()
+
+
+def test_there_are_so_many_streams_and_no_more(patient, crowd, meanwhile):
+    eventually(lambda: no_streams(patient))
+    stream = stream_of(TOKEN)
+    tokens = [TOKEN, *VIEWERS]
+    streams = crowd(210).say([stream_of(tokens[i % len(tokens)]) for i in range(210)])
+    eventually(lambda: all_said(streams))
     statuses = streams.statuses()
     assert statuses == {200: 200, 503: 10}
     refused = next(client for client in streams.clients if client.status == 503)

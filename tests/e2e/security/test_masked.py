@@ -3,6 +3,7 @@
 
 import json
 import re
+import urllib.parse
 
 import pytest
 import yaml
@@ -19,13 +20,14 @@ MAIL = "anna@secret.example.org"
 MEMBER = "member-of-a-payload-0815"
 BROKEN = "inside-of-broken-json-0816"
 QUEUED = "payload-of-the-queue-0817"
-SECRETS = (OWNER, MAIL, MEMBER, BROKEN, QUEUED)
+CARD = "column-of-the-api-mask-0818"
+SECRETS = (OWNER, MAIL, MEMBER, BROKEN, QUEUED, CARD)
 
 CREATE = {
     "postgres": "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, updated_at timestamptz, "
-                "owner text, mail text, note text, error text)",
+                "owner text, mail text, note text, error text, card text, words text)",
     "sqlite": "CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, updated_at TEXT, owner TEXT, "
-              "mail TEXT, note TEXT, error TEXT)",
+              "mail TEXT, note TEXT, error TEXT, card TEXT, words TEXT)",
 }
 CONFIG = """\
 databases: [{{name: main, url: '{url}'}}]
@@ -38,15 +40,15 @@ watches:
     stuck_after: 1h
     every: 1h
     owner: owner
-    show: [mail, note]
+    show: [mail, note, words]
     mask: [mail]
     requeue: status = 'queued', error = :reason
     fail: status = 'failed', error = :reason
-    remedies: [{{when: "id = 1", do: requeue}}, {{do: hold}}]
+    remedies: [{{when: "id IN (1, 9)", do: requeue}}, {{do: hold}}]
     reason: "{{verdict}}: {{owner}} had it"
     stats: {{failed: status = 'failed'}}
 http:
-  mask: [token]
+  mask: [token, card]
 {tokens}"""
 NOTES = {
     1: json.dumps({"a": [{"token": MEMBER}]}),
@@ -54,14 +56,16 @@ NOTES = {
     3: 'could not send: {"token": "%s"} was refused' % MEMBER,
     4: "Key (token)=(%s) already exists" % MEMBER,
 }
+# Values of masked columns in the words of another: by their value alone, there is no name.
+WORDS = f"{MAIL} wrote that {OWNER} had lost {CARD}"
 
 
 def fill(db):
     db.sql(CREATE[db.engine])
-    for key in range(1, 9):
-        db.sql("INSERT INTO jobs VALUES (%s, %s, " + ago(db, 7200) + ", %s, %s, %s, %s)", key,
+    for key in range(1, 10):
+        db.sql("INSERT INTO jobs VALUES (%s, %s, " + ago(db, 7200) + ", %s, %s, %s, %s, %s, %s)", key,
                "running" if key < 5 else "failed", OWNER, MAIL, NOTES[(key - 1) % 4 + 1],
-               NOTES[(key - 1) % 4 + 1] + "")
+               NOTES[key] if key in NOTES else WORDS, CARD, WORDS)
 
 
 @pytest.fixture
@@ -79,6 +83,9 @@ def masked(db, defib):
         ran = run("hold", f"jobs/{job}", "--reason", f"{MAIL} of {OWNER} asked", "--yes")
         assert ran.code == 0, ran.err
     assert run("scan", "--fix").code == 1
+    # By itself, so that all of its batch has one act: PostgreSQL then does it in one statement.
+    db.sql("UPDATE jobs SET status = 'running' WHERE id = 9")
+    assert "requeue" in run("scan", "--fix").out
     assert run("fail", "jobs/7", "--reason", f"for {MAIL}", "--yes").code == 0
     run("enqueue", "mail", "send", json.dumps({"token": QUEUED}))
     run.path = path
@@ -93,7 +100,7 @@ def routes():
 def asked(path, worker, act):
     """A route with its parts filled in, for every job there is."""
     path = path.replace("/acts/{id}", f"/acts/{act}")
-    for watch, keys in (("jobs", range(1, 9)), ("queue", (1,))):
+    for watch, keys in (("jobs", range(1, 10)), ("queue", (1,))):
         for key in keys if "{key}" in path else (1,):
             filled = path.replace("{watch}", watch).replace("{key}", str(key))
             yield re.sub(r"\{\w+\}", "mail", filled.replace("{id}", worker))
@@ -143,6 +150,62 @@ def test_a_viewer_sees_no_masked_value_in_any_field_of_any_route(masked, defib):
         # An operator sees what the watch does not mask.
         shown = web.by("operator").get("/api/v1/watches/jobs/jobs/1").text
         assert OWNER in shown and MAIL not in shown
+
+
+# What finds a masked value, or sorts by it: "words" itself is not masked, but repeats some.
+SEARCHES = ["words~anna", "words~nobody", f"words={WORDS}", "words!=x", "note~token", "mail~anna",
+            f"owner={OWNER}", "text~anna"]
+
+
+def test_a_viewer_cannot_find_a_masked_value_by_searching(masked, defib):
+    """The answer is the same whether a row has the value or not."""
+    with serving(defib.dir, masked.path.read_text(), env=token_env()) as web:
+        eventually(web.ready)
+        jobs = "/api/v1/watches/jobs/jobs?count=true&"
+        viewer = web.by("viewer")
+        for term in SEARCHES:
+            got = viewer.get(jobs + urllib.parse.urlencode({"where": term}))
+            assert got.status == 403 and leaks(got.detail.replace(term, "")) == [], (term, got.text)
+        for text in ("anna", "member-of", "column-of-the-api", "no such text"):
+            got = viewer.get(jobs + urllib.parse.urlencode({"any": text})).json
+            assert got["jobs"] == [] and got["count"] == 0 and not got["more"], (text, got)
+        assert web.by("operator").get(jobs + "where=words~anna").json["count"] > 0
+
+
+def test_an_error_of_the_database_does_not_quote_a_masked_value(pg, defib):
+    """PostgreSQL's errors quote the value that they do not accept."""
+    fill(pg)
+    config = CONFIG.format(url=pg.url, tokens=token_section()).replace(
+        "id IN (1, 9)", "words::int = 1").replace("every: 1h", "every: 1s")
+    path = defib.dir / "cast.yaml"
+    path.write_text(config)
+    assert defib("init", config=path, env=token_env()).code == 0
+    ran = defib("scan", config=path, env=token_env())
+    assert "invalid input syntax" in ran.out + ran.err and leaks(ran.out + ran.err) == []
+    with serving(defib.dir, config, env=token_env()) as web:
+        eventually(web.ready)
+        viewer = web.by("viewer")
+        eventually(lambda: "scan failed" in web.daemon.log)
+        for address in ("/status", "/watches/jobs", "/watches/jobs/jobs/1", "/watches/jobs/jobs"):
+            got = viewer.get("/api/v1" + address)
+            assert leaks(got.text) == [], (address, got.text)
+        assert leaks(web.daemon.log) == []
+
+
+@pytest.mark.parametrize("mask, because", [
+    ("key", "id"), ("kind", "kind: mail"), ("kind", "kind: note::json->>'mail'"),
+    ("state", "state: upper(mail)"), ("attempts", "attempts: length(mail)")])
+def test_a_mask_that_cannot_be_kept_is_refused(defib, mask, because):
+    """Lists, addresses, metrics and cursors are made of these."""
+    config = CONFIG.format(url="sqlite:jobs.db", tokens="")
+    config = (config.replace("mask: [mail]", f"mask: [{because}]") if mask == "key" else
+              config.replace("    mask:", f"    {because}\n    mask:"))
+    ran = defib("config", "check", config=config)
+    assert ran.code == 3 and f"mask names a column that {mask} is made of" in ran.err, ran.err
+    config = config.replace("mask: [id]", "mask: [mail]").replace("mask: [mail]", "mask: [note]", 1)
+    config = config.replace("mask: [token, card]", "mask: [id]" if mask == "key" else "mask: [mail]")
+    ran = defib("config", "check", config=config)
+    assert ran.code == 3 and f"http.mask names a column that {mask}" in ran.err, ran.err
 
 
 @pytest.mark.covers("D9")

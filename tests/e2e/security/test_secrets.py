@@ -98,7 +98,8 @@ class Scene:
     def __init__(self, folder):
         self.folder = folder
         folder.chmod(0o755)
-        self.server = PgServer({"log_statement": "all", "log_connections": "on"})
+        self.server = PgServer({"log_statement": "all", "log_connections": "on",
+                                "password_encryption": "scram-sha-256"})
         hba = self.server.data / "pg_hba.conf"
         hba.write_text("host all +app 127.0.0.1/32 scram-sha-256\n" + hba.read_text())
         self.server.start()

@@ -52,6 +52,46 @@ def test_a_claim_is_written_down_with_its_session(attached):
     session.close()
 
 
+# A type whose text depends on the session, a value, and settings that are not ours.
+KEYS = [("timestamptz", "2026-01-02 03:04:05.678+00", {"TimeZone": "Asia/Kathmandu"}),
+        ("timestamptz", "2026-01-02 03:04:05+00", {"DateStyle": "SQL, DMY"}),
+        ("date", "2026-01-02", {"DateStyle": "German"}),
+        ("interval", "1 mon 2 days 03:04:05", {"IntervalStyle": "sql_standard"}),
+        ("bytea", "\\x00ff41", {"bytea_output": "escape"}),
+        ("float8", "0.30000000000000004", {"extra_float_digits": "-3"})]
+
+
+@pytest.mark.parametrize("kind, key, settings", KEYS, ids=[f"{k} {next(iter(s))}" for k, _, s in KEYS])
+def test_a_claim_has_the_key_as_our_sessions_write_it(pg, defib, kind, key, settings):
+    """Otherwise the job of a killed claimant is not found by its key."""
+    pg.sql(f"CREATE TABLE jobs (id {kind} PRIMARY KEY, status text, worker text, "
+           "updated_at timestamptz DEFAULT now())")
+    pg.sql("INSERT INTO jobs (id, status) VALUES (%s, 'queued')", key)
+    ran = defib("attach", "jobs", "--yes", config=config(pg))
+    assert ran.code == 0, ran.err
+    session = named(pg, "crawler")
+    for name, value in settings.items():
+        do(session, f"SET {name} = '{value}'")
+    do(session, "UPDATE jobs SET status = 'running'")
+    (job, _, _), = claims(pg)
+    listed = defib("list", "--watch", "jobs", "--ids", config=config(pg))
+    assert listed.out.strip() == f"jobs/{job}", listed
+    session.close()
+
+
+def test_a_role_that_cannot_make_functions_of_the_owner_is_told_who_can(jobs, defib):
+    role = f"r_{jobs.name}"
+    jobs.sql(f"CREATE ROLE {role} LOGIN; GRANT CREATE ON DATABASE {jobs.name} TO {role}; "
+             f"GRANT SELECT, TRIGGER ON jobs TO {role}")
+    url = jobs.url + ("&" if "?" in jobs.url else "?") + f"user={role}"
+    try:
+        ran = defib("attach", "jobs", "--yes", config=config(jobs).replace(jobs.url, url))
+        assert ran.code != 0 and "attach as a superuser, or as role" in ran.err, ran.err
+        assert not jobs.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'defib'")
+    finally:
+        jobs.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
 @pytest.mark.parametrize("over", ["UPDATE jobs SET status = 'done' WHERE id = 3",
                                   "DELETE FROM jobs WHERE id = 3"])
 def test_what_no_longer_runs_is_nobodys(attached, over):
@@ -245,7 +285,7 @@ def test_a_claim_that_writes_no_row_is_not_called_recoverable(jobs, defib):
 
 def test_doctor_says_that_the_watch_has_changed_since(attached, defib):
     ran = defib("doctor", config=config(attached, more="owner: worker"))
-    assert "an earlier version of the watch" in ran.out and "defib attach jobs" in ran.out
+    assert "an earlier version of the watch" in ran.out and "defib db attach jobs" in ran.out
     assert defib("attach", "jobs", "--yes",
                  config=config(attached, more="owner: worker")).code == 0
     assert "an earlier version of the watch" not in defib(
@@ -583,7 +623,7 @@ def test_through_a_pooler_a_program_keeps_its_name(run, attached):
 def test_without_attach_it_says_what_to_do(jobs, defib):
     ran = defib("run", "--watch", "jobs", "--", "true", config=config(jobs))
     assert ran.code == 5
-    assert ran.err == "defib: watch jobs is not attached; run: defib attach jobs\n"
+    assert ran.err == "defib: watch jobs is not attached; run: defib db attach jobs\n"
 
 
 @pytest.mark.parametrize(("argv", "says"), [
@@ -690,7 +730,7 @@ def test_status_says_that_the_trigger_is_disabled(attached, defib):
     attached.sql("ALTER TABLE jobs DISABLE TRIGGER defib_claimed_jobs")
     told, text = status(defib, attached)
     assert told["disabled"] is True
-    assert "defib attach jobs" in attached_line(text)[0]
+    assert "defib db attach jobs" in attached_line(text)[0]
 
 
 def test_status_of_a_watch_that_is_not_attached_says_nothing_of_it(jobs, defib):

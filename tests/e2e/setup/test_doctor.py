@@ -299,6 +299,26 @@ def test_a_sign_of_life_in_the_future_warns(db, doctor):
     assert warn["text"].startswith("1 running row has") and "2h" in warn["text"]
 
 
+def test_rows_of_two_watches_are_told(db, doctor):
+    make_jobs(db)
+    one = config(db.url)
+    other = one.partition("watches:\n")[2].replace("name: jobs", "name: other")
+    table = "public.jobs" if db.engine == "postgres" else "Jobs"
+
+    def said(text):
+        found, = [f for f in doctor(config=one + text).of("overlap") if f["watch"] == "other"]
+        return found["level"], found["text"]
+    level, text = said(other.replace("table: 'jobs'", f"table: '{table}'"))
+    assert level == "warn" and text.startswith("2 running rows are also of watch jobs"), text
+    level, text = said(other.replace("key: 'id'", "key: [id, kind]"))
+    assert level == "warn" and "because their keys differ" in text, text
+    assert said(other.replace("= ''running''", "= ''exporting''"))[0] == "ok"
+    assert doctor(config=one).of("overlap") == []
+    db.sql("CREATE TABLE elsewhere AS SELECT * FROM jobs")
+    text = one + other.replace("table: 'jobs'", "table: elsewhere")
+    assert doctor(config=text).of("overlap") == []
+
+
 def test_a_missing_sign_of_life_warns_unless_it_is_an_orphan(db, doctor):
     make_jobs(db)
     db.sql("UPDATE jobs SET updated_at = NULL WHERE id IN (50, 100)")

@@ -133,3 +133,17 @@ def test_a_ledger_of_another_role_warns_until_the_printed_grants(pg, doctor, def
         assert doctor(config=text).one("ledger", "ok")
         ran = defib("scan", "--fix", "--json", config=text)
         assert ran.code == 0 and ran.json["recovered"] == 1, ran.err
+
+
+def test_a_superuser_must_not_read_tables_of_others(pg, doctor):
+    """Functions in index expressions run as the role that reads the table; doctor runs none."""
+    make_jobs(pg)
+    with role(pg) as url:
+        name = f"r_{pg.name}"
+        pg.sql(f"CREATE SCHEMA app AUTHORIZATION {name}; ALTER TABLE jobs SET SCHEMA app; "
+               f"ALTER TABLE app.jobs OWNER TO {name}")
+        seen = doctor(config=config(pg.url, table="app.jobs"))
+        fail = seen.one("code", "FAIL")
+        assert name in fail["text"] and "init --print" in fail["fix"] and seen.code == 3
+        assert not seen.of("fits") and not seen.of("index")
+        assert not doctor(config=config(url, table="app.jobs")).of("code")

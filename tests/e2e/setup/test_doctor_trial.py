@@ -2,6 +2,7 @@
 """defib doctor: remedies are tried on a row only if a rollback takes back all that they do."""
 
 import contextlib
+import json
 
 import pytest
 
@@ -10,9 +11,9 @@ from harness.doctor_setup import config, doctor, make_jobs  # noqa: F401
 DRAW = """
 CREATE SEQUENCE drawn;
 CREATE FUNCTION draw(anyelement) RETURNS anyelement IMMUTABLE LANGUAGE plpgsql
-    AS $$ BEGIN PERFORM nextval('drawn'); RETURN $1; END $$;
+    AS $$ BEGIN PERFORM nextval('public.drawn'); RETURN $1; END $$;
 CREATE FUNCTION on_write() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN PERFORM nextval('drawn'); RETURN NEW; END $$
+    AS $$ BEGIN PERFORM nextval('public.drawn'); RETURN NEW; END $$
 """
 
 
@@ -153,3 +154,123 @@ def test_try_runs_every_remedy_of_the_named_watch_and_rolls_back(db, defib, doct
     assert db.sql("SELECT * FROM notes") == []
     ran = defib("doctor", "--try", config=text)
     assert ran.code == 2 and "defib doctor pages --try" in ran.err
+
+
+# ---- the lists of work
+
+WORK = {
+    "ready": "status = 'queued'",
+    "claim": "status = 'running', updated_at = :now",
+    "done": "status = 'done'",
+    "failed": "status = 'failed', error = :error",
+    "timed_out": "status = 'failed', error = 'too long'",
+    "release": "status = 'queued'",
+    "command": ["true"],
+}
+ALL = "work.claim, work.done, work.failed, work.timed_out, work.release, work.retry"
+
+
+def working(url, requeue="status = 'queued'", **lists):
+    """A watch with these lists of work."""
+    return config(url, requeue=requeue, beat="1m", work=json.dumps({**WORK, **lists}))
+
+
+@pytest.fixture
+def queued(db, defib):
+    """Two percent run, one row is ready."""
+    ran = defib("init", "--yes", db=db)
+    assert ran.code == 0, ran.err
+    make_jobs(db)
+    db.sql("UPDATE jobs SET status = 'queued' WHERE id = 7")
+    return db
+
+
+def rows(db):
+    return db.sql("SELECT id, status, error, updated_at FROM jobs ORDER BY id")
+
+
+def test_the_lists_of_work_are_tried_on_a_ready_row(queued, doctor):
+    before = rows(queued)
+    seen = doctor(config=working(queued.url))
+    assert seen.one("lists", "ok")["text"].startswith(f"{ALL}: tried on job 7 and rolled back")
+    assert rows(queued) == before and queued.sql(
+        f"SELECT count(*) FROM {'defib.' if queued.engine == 'postgres' else 'defib_'}lease") == [(0,)]
+
+
+def test_without_a_ready_row_the_ends_are_tried_on_one_that_runs(queued, doctor):
+    queued.sql("UPDATE jobs SET status = 'done' WHERE id = 7")
+    before = rows(queued)
+    tried, empty = (f["text"] for f in doctor(config=working(queued.url)).of("lists", "ok"))
+    assert tried.startswith(ALL.removeprefix("work.claim, ") + ": tried on job 50")
+    assert empty == "work.claim: prepared, but no row could be used to try it"
+    assert rows(queued) == before
+
+
+STAYS = "status = CASE WHEN id > 0 THEN '{}' END"
+
+
+@pytest.mark.parametrize("lists, text", [
+    ({"claim": STAYS.format("claimed")}, "job 7 is not running after work.claim"),
+    ({"ready": "status = 'queued' OR kind IS NULL"}, "job 7 still matches work.ready after work.claim"),
+    ({"done": STAYS.format("running")}, "after work.done job 7 still matches running"),
+    ({"done": STAYS.format("queued")}, "after work.done job 7 still matches work.ready"),
+    ({"failed": STAYS.format("running")}, "after work.failed job 7 still matches running"),
+    ({"timed_out": STAYS.format("running")}, "after work.timed_out job 7 still matches running"),
+    ({"release": STAYS.format("running")}, "after work.release job 7 still matches running"),
+    ({"retry": STAYS.format("running")}, "after work.retry job 7 still matches running"),
+], ids=["claim runs not", "claim stays ready", "done runs", "done is ready", "failed", "timed_out",
+        "release", "retry"])
+def test_a_list_that_does_not_do_what_its_name_says(queued, doctor, lists, text):
+    before = rows(queued)
+    # A row that is ready twice would be claimed for its kind, too.
+    if "ready" in lists:
+        queued.sql("UPDATE jobs SET kind = 'a' WHERE id <> 7")
+    seen = doctor(config=working(queued.url, **lists))
+    fails = [f["text"] for f in seen.of("lists", "FAIL")]
+    assert f"tried on job 7 and rolled back: {text}" in fails, seen.all
+    assert seen.code != 0
+    assert rows(queued) == before
+
+
+def test_what_a_list_calls_is_not_run(queued, doctor):
+    if queued.engine == "sqlite":
+        queued.sql("CREATE TABLE notes (job); CREATE TRIGGER note AFTER UPDATE ON jobs "
+                   "BEGIN INSERT INTO notes VALUES (new.id); END;")
+        said = doctor(config=working(queued.url)).one("lists", "ok")["text"]
+        assert said.startswith(f"{ALL}: prepared, but not tried") and "trigger note" in said
+        assert queued.sql("SELECT * FROM notes") == []
+        return
+    queued.sql(DRAW)
+    before = drawn(queued)
+    seen = doctor(config=working(queued.url, claim="status = 'running', error = nextval('drawn')::text",
+                                 done="status = 'done', attempts = DEFAULT",
+                                 beat=["SELECT nextval('drawn') FROM work"],
+                                 after=["SELECT nextval('drawn') FROM work"]))
+    tried, *untried = (f["text"] for f in seen.of("lists", "ok"))
+    # A row that runs needs no claim.
+    assert tried.startswith("work.failed, work.timed_out, work.release, work.retry: tried on job 50")
+    assert untried[0].startswith("work.claim: prepared, but not tried")
+    assert "function nextval(regclass)" in untried[0] and "`defib doctor jobs --try`" in untried[0]
+    assert untried[1].startswith("work.done: prepared") and "a column's DEFAULT" in untried[1]
+    queued.sql("CREATE TRIGGER noisy BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION on_write()")
+    said = doctor(config=working(queued.url)).one("lists", "ok")["text"]
+    assert said.startswith(f"{ALL}: prepared, but not tried") and "trigger noisy" in said
+    assert drawn(queued) == before
+    said = doctor("jobs", "--try", config=working(queued.url)).one("lists", "ok")["text"]
+    assert said.startswith(f"{ALL}: tried on job 7 and rolled back")
+
+
+def test_statements_beside_the_lists_are_never_run(queued, doctor):
+    """Not even with --try: it runs what a trial of the lists needs."""
+    queued.sql("CREATE TABLE notes (job text)")
+    own = {"beat": ["INSERT INTO notes SELECT id FROM work"],
+           "after": ["INSERT INTO notes SELECT id FROM work"]}
+    for options in ((), ("jobs", "--try")):
+        assert doctor(*options, config=working(queued.url, **own)).one("lists", "ok")
+    assert queued.sql("SELECT * FROM notes") == []
+
+
+def test_lists_are_not_tried_without_our_tables(db, doctor):
+    make_jobs(db)
+    said = doctor(config=working(db.url)).one("lists", "ok")["text"]
+    assert said.startswith("not tried, because") and "does not have defib's tables" in said

@@ -73,13 +73,13 @@ def test_pg_cron_recovers_a_stuck_job(defib, cron):
 
 def test_the_page_shows_what_is_printed_with_pg_cron(defib, cron):
     ran = defib("install", "jobs", "--yes", config=config(cron, "15m"))
-    shown = sample("in-database.md", "$ defib install").replace("pages", "jobs")
+    shown = sample("in-database.md", "$ defib db install").replace("pages", "jobs")
     assert ran.out.splitlines() == shown.splitlines()[2:]
 
 
 @pytest.mark.covers("A13")
 def test_installing_again_reschedules_the_one_task(defib, cron):
-    call = 'SELECT defib."recover_jobs"()'
+    call = 'SELECT defib."recover_jobs"(NULL::integer)'
     assert defib("install", "jobs", "--yes", config=config(cron, "15m")).code == 0
     assert tasks(cron) == [("defib recover jobs", "*/15 * * * *", call)]
     assert defib("install", "jobs", "--yes", "--every", "1h", config=config(cron, "15m")).code == 0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One walk through defib on the oldest and the newest PostgreSQL, each on a server of its own.
 
-`make matrix` runs all other tests on every version.
+`make matrix` runs all other tests on every version; those that attack as another role are marked to
+run on both ends in `make check` too.
 """
 
 import os

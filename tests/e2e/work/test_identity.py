@@ -7,24 +7,15 @@ import signal
 import psycopg2
 import pytest
 
-from harness.outages import SLOW, up_and_go
+from harness.outages import SLOW, begin_again, spooled, up_and_go
+from harness.outages import outage  # noqa: F401  (a fixture)
+from harness.queue_workers import Queue
+from harness.spools import texts
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.long
 
 OTHER = "touch other; await other.go"
-
-
-def begin_again(queue):
-    """As after a restore into a new schema: the tables are new, and so are the numbers."""
-    if queue.db.engine == "postgres":
-        queue.db.sql("DROP SCHEMA defib CASCADE")
-    else:
-        tables = queue.db.sql("SELECT name FROM sqlite_master WHERE type = 'table' "
-                              "AND name LIKE 'defib%'")
-        queue.db.sql(";".join(f"DROP TABLE {name}" for name, in tables) + ";")
-    ran = queue.program("init", db=queue.db)
-    assert ran.code == 0, ran.err
 
 
 def runs_elsewhere(queue, *options, **more):
@@ -90,3 +81,42 @@ def test_no_function_takes_a_worker_of_other_tables(pg_queue):
     session.close()
     assert pg_queue.state(job) == "running"
     assert pg_queue.worker_rows("state") == [("alive",)]
+
+
+def test_a_spooled_result_is_never_applied_to_other_tables(queue, outage):  # noqa: F811
+    """It is set aside and said, and no late completion of theirs."""
+    spool = ("--name", "anna", "--spool", queue.program.dir / "spool")
+    first = queue.enqueue()
+    worker = queue.work(*spool, "--lease", "10m", url=outage.url, run=SLOW)
+    up_and_go(queue)
+    was = numbers(queue, first)
+    outage.begin()
+    (queue.program.dir / "go").touch()
+    eventually(lambda: spooled(queue, "anna"))
+    worker.kill()
+    outage.end()
+    begin_again(queue)
+    job = runs_elsewhere(queue, "--lease", "10m", "--spool", "off")
+    assert numbers(queue, job) == was, "the numbers differ: the test shows nothing"
+    again = queue.work(*spool)
+    again.wait_log("another database")
+    again.wait_log("worker started")
+    assert queue.state(job) == "running" and queue.ledger("LATE_COMPLETION") == []
+    last = queue.enqueue()
+    queue.wait_state(last, "done")
+    assert again.stop() == 0
+    assert [b'"epoch":1' in text for text in texts(queue.program.dir / "spool")] == [True]
+
+
+def test_the_usual_spool_of_each_database_has_a_directory_of_its_own(defib, pg_queue, lite):
+    """Workers of one name beside each other: none finds results of the other's database."""
+    state = pg_queue.program.dir / "state"
+    lite_queue = Queue(defib, lite)
+    try:
+        for queue in (pg_queue, lite_queue):
+            queue.work("--name", "anna", env={"STATE_DIRECTORY": str(state)})
+        folders = sorted(path.parent for path in (state / "spool").glob("*/anna"))
+        assert len(folders) == 2, list(state.rglob("*"))
+        assert any(folder.name.startswith("file-") for folder in folders)
+    finally:
+        lite_queue.close()

@@ -11,8 +11,9 @@ import subprocess
 
 import pytest
 
+from harness import spools
 from harness.http_daemon import serving
-from harness.outages import Away
+from harness.outages import Away, begin_again
 from harness.waiting import eventually, patience
 
 CONFIG = """
@@ -256,7 +257,7 @@ def test_what_is_refused_for_ever_is_kept_aside_and_told(away):
     assert away.numbers() == [1, 2]
     line, = [line for line in worker.log.splitlines() if "critical" in line]
     assert "refuses new jobs" in line and "ann" in line
-    assert b"ann" in (away.spool / "new" / "refused" / "spool").read_bytes()
+    assert b"ann" in spools.texts(away.spool / "new" / "refused")[0]
 
 
 # ---- over HTTP ----
@@ -314,7 +315,7 @@ def test_without_http_spool_it_stays_503(pg_queue, tmp_path):
 # ---- the folder
 
 
-@pytest.fixture(params=["link", "link-slash", "stranger", "everybody"])
+@pytest.fixture(params=["link", "link-slash", "stranger", "everybody", "group"])
 def foreign(request, tmp_path):
     """A folder that is not ours to keep jobs in, and the word for why."""
     real, named = tmp_path / "real", tmp_path / "named"
@@ -325,6 +326,9 @@ def foreign(request, tmp_path):
     if request.param == "everybody":
         real.chmod(0o777)
         return str(real), "every user"
+    if request.param == "group":
+        real.chmod(0o770)
+        return str(real), "its group"
     if os.getuid() != 0:
         pytest.skip("only root can give a folder away")
     shutil.chown(real, "nobody")
@@ -360,14 +364,31 @@ def test_one_flipped_bit_costs_one_job_and_all_behind_it_go_in_in_order(away):
     with away.now():
         for n in range(5):
             kept(away.enqueue(json.dumps({"n": n})))
-    file = away.spool / "new" / "spool"
+    spools.into_file(away.spool / "new")
+    file = away.spool / "new" / "spool.db"
     bytes_ = bytearray(file.read_bytes())
-    bytes_[bytes_.index(b"DSP1", bytes_.index(b"DSP1", 1) + 1) + 60] ^= 4
+    bytes_[bytes_.index(b'{\\"n\\": 2}') + 8] ^= 4
     file.write_bytes(bytes_)
     worker = away.queue.drain("--spool", away.spool, url=away.url)
     assert away.numbers() == [0, 1, 3, 4]
-    assert "spool damaged" in worker.log
-    damaged = (away.spool / "new" / "spool.bad").read_bytes()
-    assert damaged.count(b"DSP1") == 1 and b'"n' in damaged
-    assert {path.stat().st_mode & 0o777 for path in (away.spool / "new").iterdir()
+    assert "changed on disk" in worker.log
+    assert b'{\\"n\\": 6}' in spools.texts(away.spool / "new" / "refused")[0]
+    assert {path.stat().st_mode & 0o777 for path in (away.spool / "new").rglob("*")
             if path.is_file()} == {0o600}
+
+
+def test_jobs_for_another_database_at_the_address_are_set_aside_and_said(away):
+    """Which database it is, the folder knows from the last process that reached it."""
+    assert away.enqueue('{"n": 1}').code == 0
+    with away.now():
+        kept(away.enqueue('{"to": "ann"}'))
+    begin_again(away.queue)
+    worker = away.queue.drain("--spool", away.spool, url=away.url)
+    assert away.numbers() == []
+    line, = [line for line in worker.log.splitlines() if "critical" in line]
+    assert "another database" in line and "ann" in line
+    assert b"ann" in spools.texts(away.spool / "new" / "refused")[0]
+    with away.now():
+        kept(away.enqueue('{"n": 2}'))
+    away.queue.drain("--spool", away.spool, url=away.url)
+    assert away.numbers() == [2]

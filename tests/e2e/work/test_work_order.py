@@ -131,12 +131,14 @@ def test_a_result_that_its_table_refuses_for_ever_holds_up_no_other_row(tables):
 
 def test_what_the_host_lacks_is_no_job_s_failure(queue):
     """64 descriptors are enough for a few programs at a time, not for all of them."""
+    go = queue.program.dir / "go"
     worker = queue.work("--name", "anna", "--concurrency", "60", "--poll", "100ms", "--spool",
-                        queue.program.dir / "spool", run="sleep 0.2")
+                        queue.program.dir / "spool", run=f"until [ -e {go} ]; do sleep 0.1; done")
     resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (64, 64))
     queue.bulk(60)
-    eventually(lambda: not queue.all("id", "state <> 'done'"), 90)
-    assert {tuple(row) for row in queue.all("attempts, crashes")} == {(1, 0)}
     worker.wait_log("this host cannot start programs")
+    go.touch()
+    eventually(lambda: not queue.all("id", "state <> 'done'"))
+    assert {tuple(row) for row in queue.all("attempts, crashes")} == {(1, 0)}
     assert worker.log.count("this host cannot start programs: jobs are released") == 1
     assert worker.stop() == 0

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from harness.daemon import parse_logfmt
 from harness.small_memory import small_memory
 from harness.waiting import eventually, running
 
@@ -62,8 +63,11 @@ def test_a_result_that_is_too_long_fails_the_job(queue):
 
 def test_what_it_prints_on_stdout_is_log_and_not_result(queue):
     job = queue.enqueue()
-    worker = queue.drain(run="echo chatter")
-    assert "chatter" in worker.log
+    worker = queue.drain(run="printf 'chatter\\033]0;title\\007\\302\\233 31m\\n'; printf end")
+    said = [dict(parse_logfmt(line)) for line in worker.log.splitlines() if "output of a job" in line]
+    assert [line["line"] for line in said] == ["chatter\ufffd]0;title\ufffd\ufffd 31m", "end"]
+    assert {line["job"] for line in said} == {str(job)}
+    assert not any(c < " " and c != "\n" for c in worker.log)  # nothing that steers a terminal
     assert queue.result(job) is None
 
 

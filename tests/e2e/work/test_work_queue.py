@@ -187,7 +187,7 @@ def test_cancel_of_what_is_not_there_or_over_is_refused(queue):
     ran = queue.program("cancel", 999, job, db=queue.db)
     assert ran.code == 5
     assert "queue/999  not found" in ran.out
-    assert f"queue/{job}    refused: it is done already" in ran.out
+    assert f"queue/{job}    refused: it is done: cancel_when does not hold" in ran.out
     assert queue.state(job) == "done"
 
 

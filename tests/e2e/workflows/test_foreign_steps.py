@@ -123,7 +123,10 @@ def test_a_retry_from_a_step_that_another_worker_has_finished_needs_the_override
     assert ran.code != 0 and "--override-guard" in ran.out + ran.err, ran
     assert "Process_Payment" in ran.out + ran.err
     assert foreign.status() == "FAILED_WORKER_CRASH"
-    assert foreign("retry", "--yes", job, "--from-step", "No_Such").code != 0
+    ran = foreign("retry", "--yes", job, "--from-step", "No_Such")
+    assert ran.code != 0 and "no step of that name" in ran.out + ran.err, ran
+    ran = foreign("retry", "--yes", job, "--from-step", "Reserve_Inventory")  # its first step
+    assert ran.code != 0 and "--override-guard" in ran.out + ran.err, ran
     ran = foreign("retry", "--yes", job, "--from-step", "Process_Payment", "--override-guard")
     assert ran.code == 0, ran
     foreign.work("workflows")

@@ -5,7 +5,6 @@ import json
 import re
 import signal
 
-import pytest
 import yaml
 
 from harness.http_daemon import serving, token_env, token_section
@@ -82,19 +81,3 @@ def test_a_retry_from_a_step_keeps_what_it_did_before(flow):  # noqa: F811
     tried = steps(flow, job)
     assert [outcome for _, outcome in tried["one"]] == ["done", "done"]
     assert [outcome for _, outcome in tried["two"]] == ["permanent", "done"]
-
-
-@pytest.mark.usefixtures("with_tables")
-def test_roles_that_may_use_steps_may_use_their_attempts_after_an_upgrade(pg, defib):
-    pg.sql("DROP TABLE defib.step_attempt")
-    pg.sql("ALTER TABLE defib.step DROP COLUMN attempt, DROP COLUMN worker")
-    pg.sql("DROP ROLE IF EXISTS step_worker")
-    pg.sql("CREATE ROLE step_worker")
-    pg.sql("GRANT SELECT, INSERT ON defib.step TO step_worker")
-    ran = defib("init", db=pg)
-    assert ran.code == 0, ran.err
-    may = [pg.sql(f"SELECT has_table_privilege('step_worker', 'defib.step_attempt', '{right}')")[0][0]
-           for right in ("SELECT", "INSERT", "DELETE")]
-    pg.sql("REVOKE ALL ON defib.step, defib.step_attempt FROM step_worker")
-    pg.sql("DROP ROLE step_worker")
-    assert may == [True, True, False]
