@@ -24,7 +24,6 @@ static struct subject *subject_new(const char *watch)
 	struct subject *s = mem_alloc(sizeof *s);
 	s->watch = mem_strdup(watch);
 	s->fresh = true;
-	s->seen.most = -1;
 	return s;
 }
 
@@ -52,6 +51,24 @@ static double stuck_of(const struct scan_result *r)
 	return (double)(found > left ? found : left);
 }
 
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+static void extremes_add(struct pass_extremes *e, const struct pass_extremes *more)
+{
+	if (!more->any)
+		return;
+	struct pass_extremes was = e->any ? *e : *more;
+	*e = (struct pass_extremes){
+		.any = true,
+		.least_stuck = was.least_stuck < more->least_stuck ? was.least_stuck : more->least_stuck,
+		.most_stuck = larger(was.most_stuck, more->most_stuck),
+		.oldest_s = larger(was.oldest_s, more->oldest_s),
+	};
+}
+
 static void see_pass(struct watch_report *x, const struct watch_loop *p)
 {
 	x->passes = p->counts.passes;
@@ -59,9 +76,9 @@ static void see_pass(struct watch_report *x, const struct watch_loop *p)
 		return;
 	x->scanned = true;
 	x->stuck = stuck_of(&p->last);
-	x->longest_s = (double)p->last.oldest_sign_us / (double)US_PER_S;
-	x->least = x->most < 0 || x->stuck < x->least ? x->stuck : x->least;
-	x->most = x->stuck > x->most ? x->stuck : x->most;
+	x->oldest_s = (double)p->last.oldest_sign_us / (double)US_PER_S;
+	struct pass_extremes this = {true, x->stuck, x->stuck, x->oldest_s};
+	extremes_add(&x->since, &this);
 }
 
 static void see_watch(struct alert_loop *a, const struct watch_loop *p, int64_t now_ms)
@@ -116,9 +133,17 @@ static void take_subjects(struct alert_loop *a)
 		}
 		a->subjects[kept] = a->now[kept] = s;
 		a->heard[kept++] = s->seen;
-		s->seen.most = -1;
+		s->seen.since = (struct pass_extremes){0};
 	}
 	a->nsubjects = a->nnow = kept;
+}
+
+void alert_loop_give_back(struct alert_loop *a)
+{
+	pthread_mutex_lock(&a->lock);
+	for (int i = 0; i < a->nnow; i++)
+		extremes_add(&a->now[i]->seen.since, &a->heard[i].since);
+	pthread_mutex_unlock(&a->lock);
 }
 
 /* If jobs may be silent for an hour, they cannot be found after five minutes. */
@@ -152,14 +177,14 @@ static void put_facts(struct subject *s, const struct watch_report *x, int64_t n
 	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms;
 	s->counts.now = (struct alert_facts){
 		.scanned = x->scanned,
-		.stuck = x->most > x->stuck ? x->most : x->stuck,
-		.oldest_s = x->longest_s,
+		.stuck = larger(x->stuck, x->since.most_stuck),
+		.oldest_s = larger(x->oldest_s, x->since.oldest_s),
 		.braking = x->braking,
 		.late_s = (double)late_ms / 1000,
 	};
-	if (x->most >= 0) {
-		alert_count(&s->counts, COUNT_STUCK, now_us, x->least);
-		alert_count(&s->counts, COUNT_STUCK, now_us, x->most);
+	if (x->since.any) {
+		alert_count(&s->counts, COUNT_STUCK, now_us, x->since.least_stuck);
+		alert_count(&s->counts, COUNT_STUCK, now_us, x->since.most_stuck);
 	}
 }
 

@@ -59,15 +59,18 @@ struct sender {
 	struct arena arena;
 };
 
-/*
- * What the database loop reported about a watch since the rules were last evaluated; times by
- * CLOCK_BOOTTIME.
- */
+/* What passes found since the rules were last evaluated. Several passes may fit in between. */
+struct pass_extremes {
+	bool any;
+	double least_stuck, most_stuck, oldest_s;
+};
+
+/* What the database loop reported about a watch; times by CLOCK_BOOTTIME. */
 struct watch_report {
 	bool there, leads, scanned, braking;
 	int64_t passes, every_ms, led_ms, passed_ms;
-	double stuck, least, most; /* at the last pass; since the last evaluation, most < 0: no pass */
-	double longest_s;
+	double stuck, oldest_s; /* at the last pass */
+	struct pass_extremes since;
 };
 
 /* A watch, or the database as a whole (the first, named ALERT_ANY). */
@@ -125,6 +128,8 @@ struct alert_loop {
 
 /* Copies what the database loop reported to the facts of the rules, as of that time. */
 void alert_loop_gather(struct alert_loop *a, int64_t now_us);
+/* The evaluation was not recorded: the next one gets what this one had gathered, too. */
+void alert_loop_give_back(struct alert_loop *a);
 /* A message for each sink of the rule; returns how many were added to `out`. */
 int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
                         const struct alert *alert, enum alert_change change, int64_t at_us,

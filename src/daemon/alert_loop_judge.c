@@ -210,6 +210,7 @@ void alert_loop_judge_away(struct alert_loop *a)
 {
 	int64_t now_us = (clock_boot_us() + a->clock_us) / 1000 * 1000;
 	alert_loop_gather(a, now_us);
+	alert_loop_give_back(a); /* no rule that needs it is evaluated here */
 	judge_from_memory(a, a->now[0], ALERT_DATABASE_AWAY, now_us);
 	if (a->now[0]->rules[ALERT_DATABASE_AWAY].enabled)
 		return;
@@ -296,25 +297,12 @@ static defib_err alert_loop_write_down(struct alert_loop *a, const struct alert_
 
 /* ---- with the database ---- */
 
-defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
+static defib_err judge_gathered(struct alert_loop *a, int64_t now_us, struct failure *f)
 {
 	struct store *store = a->session.store;
-	struct alert_row *rows = NULL;
 	struct changes changes = {0};
-	int64_t now_us = 0;
-	int n = 0;
 	bool whole = false, taken = true;
-	defib_err err = states_read(store, &a->arena, &rows, &n, &now_us, f);
-	if (err)
-		return err;
-	a->clock_us = now_us - clock_boot_us();
-	if (a->away) {
-		a->judge_ms = clock_boot_ms() + SOON_MS;
-		return alert_loop_write_down(a, rows, n, f);
-	}
-	alert_loop_gather(a, now_us);
-	alert_judge_take_rows(a, rows, n);
-	err = alert_judge_count_ledger(a, f);
+	defib_err err = alert_judge_count_ledger(a, f);
 	if (!err)
 		err = ask_whole(a, &whole, f);
 	if (err)
@@ -332,5 +320,26 @@ defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
 	}
 	for (int i = 1; !err && taken && i < a->nnow; i++)
 		a->now[i]->over = !a->heard[i].there;
+	return err;
+}
+
+defib_err alert_loop_judge(struct alert_loop *a, struct failure *f)
+{
+	struct alert_row *rows = NULL;
+	int64_t now_us = 0;
+	int n = 0;
+	defib_err err = states_read(a->session.store, &a->arena, &rows, &n, &now_us, f);
+	if (err)
+		return err;
+	a->clock_us = now_us - clock_boot_us();
+	if (a->away) {
+		a->judge_ms = clock_boot_ms() + SOON_MS;
+		return alert_loop_write_down(a, rows, n, f);
+	}
+	alert_loop_gather(a, now_us);
+	alert_judge_take_rows(a, rows, n);
+	err = judge_gathered(a, now_us, f);
+	if (err)
+		alert_loop_give_back(a);
 	return err;
 }

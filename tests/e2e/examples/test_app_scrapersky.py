@@ -28,6 +28,7 @@ pytestmark = pytest.mark.plain
 TABLES = {"sitemaps": ("sitemap_files", "domain", "sitemap_import"),
           "pages": ("pages", "url", "page_processing")}
 SECOND = str(1 / 60)
+FIRES = ("firing", "trigger")  # in a webhook's words, in a pager's
 
 
 class Sky(App):
@@ -323,12 +324,14 @@ class Day:
         sky.age(hours=3)
         eventually(lambda: not any(sky.zombies().values()))
 
-    def told(self, rule, watch, receiver=None):
+    def fired(self, rule, watch, receiver=None):
+        """The first message that it fires. That yesterday's alert is over may come before it."""
         topic = f"defib/main/{watch}/{rule}"
 
         def found():
             return [got.json for got in (receiver or self.chat).taken()
-                    if got.json.get("topic", got.json.get("dedup_key")) == topic]
+                    if got.json.get("topic", got.json.get("dedup_key")) == topic
+                    and got.json.get("status", got.json.get("event_action")) in FIRES]
         return eventually(found)[0]
 
     def close(self):
@@ -351,18 +354,18 @@ def day(shared_server, package, tmp_path_factory):
     ("stuck_critical", "pages", "critical", 60)])
 def test_after_more_than_10_are_a_warning_and_more_than_50_critical(day, rule, watch, severity,
                                                                     value):
-    fired = day.told(rule, watch)
-    assert (fired["status"], fired["severity"], fired["value"]) == ("firing", severity, value)
+    fired = day.fired(rule, watch)
+    assert (fired["severity"], fired["value"]) == (severity, value)
 
 
 @pytest.mark.covers("A10")
 def test_after_a_count_that_doubles_within_an_hour_pages_somebody(day):
-    assert day.told("stuck_doubled", "pages", day.duty)["event_action"] == "trigger"
+    assert day.fired("stuck_doubled", "pages", day.duty)
 
 
 @pytest.mark.covers("A10")
 def test_after_a_record_older_than_an_hour_is_an_alert(day):
-    assert 10800 <= day.told("stuck_long", "pages")["value"] < 11400
+    assert 10800 <= day.fired("stuck_long", "pages")["value"] < 11400
 
 
 @pytest.mark.covers("A11")
