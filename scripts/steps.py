@@ -114,7 +114,7 @@ class Run:
             said = child.communicate()[0]
         except KeyboardInterrupt:
             child.send_signal(signal.SIGINT)  # pytest stops its servers in order
-            child.wait()
+            child.communicate()  # it hangs if nobody reads what it still says
             raise
         return child.returncode, said
 
