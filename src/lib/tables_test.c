@@ -312,16 +312,22 @@ static void steps_of_a_watch_are_those_of_its_workflow(void **state)
 
 /* ---- an instance ---- */
 
-static defib_instance *instance(defib_watches *ws, int64_t cleaned)
+static defib_instance *instance_with_lease(defib_watches *ws, int64_t lease_ms, int64_t cleaned)
 {
 	defib_instance_options o = DEFIB_INSTANCE_OPTIONS_INIT;
 	defib_result r = DEFIB_RESULT_INIT;
 	defib_instance *i = NULL;
 	defib_message m;
 	o.watches = ws;
+	o.lease_ms = lease_ms;
 	expect(defib_instance_start(&o, &i, &r, &m), DEFIB_OK, &m);
 	assert_int_equal(r.recovered, cleaned);
 	return i;
+}
+
+static defib_instance *instance(defib_watches *ws, int64_t cleaned)
+{
+	return instance_with_lease(ws, 0, cleaned);
 }
 
 static void the_first_instance_cleans_up_and_the_second_leaves_its_rows(void **state)
@@ -463,7 +469,8 @@ static void an_instance_that_was_declared_dead_writes_no_heartbeat(void **state)
 {
 	struct rig *g = *state;
 	defib_watches *ws = watches_of(g, "true");
-	defib_instance *i = instance(ws, 0);
+	/* It is its heartbeat that finds out, hours before the next renewal of its lease. */
+	defib_instance *i = instance_with_lease(ws, 86400000, 0);
 	defib_beat_options o = beat_of(ws);
 	atomic_int lost = 0;
 	defib_beat *beat = NULL;
