@@ -469,19 +469,21 @@ static void an_instance_that_was_declared_dead_writes_no_heartbeat(void **state)
 {
 	struct rig *g = *state;
 	defib_watches *ws = watches_of(g, "true");
-	/* It is its heartbeat that finds out, hours before the next renewal of its lease. */
+	/* It does not find out by itself: its lease is renewed hours later. */
 	defib_instance *i = instance_with_lease(ws, 86400000, 0);
 	defib_beat_options o = beat_of(ws);
 	atomic_int lost = 0;
-	defib_beat *beat = NULL;
+	defib_beat *beat = NULL, *another = NULL;
 	defib_message m;
 	o.failed = hear;
 	o.ctx = &lost;
-	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running')");
+	rig_sql(g, "INSERT INTO rows (id, status) VALUES (1, 'running'), (2, 'running')");
 	expect(defib_beat_start(&o, &beat, &m), DEFIB_OK, &m);
 	AUTO_BUF sql = BUF_INIT;
 	buf_addf(&sql, "UPDATE %sworker SET state = 'dead'", dialect_of(g->engine)->own);
 	rig_sql(g, buf_text(&sql));
+	o.key = "2";
+	expect(defib_beat_start(&o, &another, &m), DEFIB_LEASE_LOST, &m);
 	EVENTUALLY(atomic_load(&lost) == 1);
 	defib_beat_stop(beat);
 	defib_instance_stop(i);
