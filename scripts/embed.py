@@ -8,7 +8,8 @@ repository, for example embedded_text("sql/postgres_ledger.sql") where NAME is
 none of them.
 
 If parts of a file begin with a line "-- @PART", each of them is embedded for itself, as
-FILE@PART and as the constant sql_FILE_PART, without the comments before and after it.
+FILE@PART and as the constant sql_FILE_PART, without the comments before and after it. In a part,
+{{@OTHER}} stands for the text of another part of the file. ({{NAME}} is left to sql_fill().)
 """
 
 import pathlib
@@ -57,16 +58,22 @@ const struct {name}_file {name}_files[] = {{
 
 
 PART = re.compile(r"^-- @(\w+).*\n(?:(?!-- @)(?:--.*)?\n)*", re.M)
+OTHER = re.compile(r"\{\{@(\w+)\}\}")
 BEHIND = re.compile(r"(?:^(?:--.*)?\n)+\Z", re.M)
 
 
 def parts_of(path):
-    """(name, text) of each."""
+    """The text of each, by name."""
     text = path.read_text() if path.suffix == ".sql" else ""
     heads = list(PART.finditer(text))
+    parts = {}
     for head, after in zip(heads, heads[1:] + [None]):
         part = text[head.end():after.start() if after else len(text)]
-        yield head[1], BEHIND.sub("", part).rstrip("\n")
+        parts[head[1]] = BEHIND.sub("", part).rstrip("\n")
+
+    def whole(part):
+        return OTHER.sub(lambda other: whole(parts[other[1]]), part)
+    return {name: whole(part) for name, part in parts.items()}
 
 
 def c_line(line):
@@ -86,12 +93,13 @@ def c_file(path):
     text = path.read_bytes()
     if name == after_rules.SQL.relative_to(ROOT) and after_rules.written(text.decode()) != text.decode():
         sys.exit(f"{name} is not what AFTER_RULES say: run scripts/after_rules.py")
-    parts = {part: f"sql_{path.stem}_{part}" for part, _ in parts_of(path)}
+    texts = parts_of(path)
+    parts = {part: f"sql_{path.stem}_{part}" for part in texts}
     rows = "".join(f'\t{{"{name}@{part}", {constant}}},\n' for part, constant in parts.items())
     return (rows or f'\t{{"{name}",\n{c_text(text)}\t}},\n',
             "".join(f"extern const char {constant}[];\n" for constant in parts.values()),
             "".join(f"const char {parts[part]}[] =\n{c_text(sql.encode()).rstrip()};\n"
-                    for part, sql in parts_of(path)))
+                    for part, sql in texts.items()))
 
 
 def main():

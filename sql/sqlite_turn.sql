@@ -253,3 +253,15 @@ SELECT id, epoch, {now}, $4, $5 FROM defib.job WHERE id = $2 AND epoch = $3 AND 
 ON CONFLICT (job) DO UPDATE SET epoch = excluded.epoch, at = excluded.at,
     step = coalesce(excluded.step, p.step), progress = excluded.progress
 RETURNING 1;
+
+-- The number of a worker is made as in defib.worker_id(): the next one, then the nonce.
+-- @register: name, incarnation, lease in ms, what it serves
+INSERT INTO defib.worker (id, name, incarnation, lease_ms, started_at, renewed_at, expires_at, serves)
+SELECT (coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'defib_worker'), 0) / 1000000000 + 1)
+        * 1000000000 + abs(random() % 1000000000),
+    $1, $2, $3, {now}, {now}, {now} + {span_ms $3}, $4
+WHERE true
+ON CONFLICT (incarnation) DO UPDATE
+SET renewed_at = excluded.renewed_at, expires_at = excluded.expires_at
+WHERE state = 'alive'
+RETURNING id;

@@ -4,6 +4,7 @@
 #include "alert/alert_store.h"
 
 #include "base/clock.h"
+#include "embedded.h"
 #include "ledger/counts.h"
 #include "ledger/events.h"
 #include "ledger/ledger.h"
@@ -61,19 +62,10 @@ defib_err outbox_lines(struct store *s, struct arena *a, struct outbox_line **ou
 defib_err outbox_take(struct store *s, const char *sink, int64_t lease_us, struct arena *a,
                       struct delivery *out, bool *got, struct failure *f)
 {
-	/* A message waits behind an unfinished one of its topic, even if that one is not due. */
-	static const char sql[] =
-		"UPDATE defib.delivery SET tries = CASE WHEN tries BETWEEN 0 AND 1000 THEN tries ELSE 0 "
-		"END "
-		"+ 1, due_at = {now} + {span $2::bigint} WHERE "
-		"seq = (SELECT d.seq FROM defib.delivery AS d WHERE d.sink = $1 AND d.ended IS NULL AND "
-		"d.due_at <= {now} AND NOT EXISTS (SELECT 1 FROM defib.delivery AS e WHERE e.sink = d.sink "
-		"AND e.ended IS NULL AND e.seq < d.seq AND e.topic = d.topic) ORDER BY d.seq LIMIT "
-		"1{skip_locked}) RETURNING seq, tries, kind, id, document::text, {us {now}} - {us made_at}";
 	struct store_param params[] = {P_TEXT(sink), P_INT(lease_us)};
 	struct store_rows rows;
 	*got = false;
-	defib_err err = dialect_write(s, sql, params, 2, a, &rows, f);
+	defib_err err = dialect_write(s, sql_alerts_take, params, 2, a, &rows, f);
 	if (err || rows.nrows == 0)
 		return err;
 	*got = true;
@@ -220,16 +212,6 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
 static defib_err alert_store_write_one(struct store *s, const struct alert_write *w,
                                        struct arena *a, bool *taken, struct failure *f)
 {
-	static const char sql[] =
-		"INSERT INTO defib.alert AS x (watch, rule, severity, state, since, fired_at, told_at, "
-		"repeats, value, sentence, topic, holder) VALUES ($1, $2, $3, $4, {instant "
-		"nullif($5::bigint, 0)}, {instant nullif($6::bigint, 0)}, {instant nullif($7::bigint, 0)}, "
-		"$8, CAST($9 AS float8), $10, $11, $12) ON CONFLICT (watch, rule) DO UPDATE SET severity = "
-		"excluded.severity, state = excluded.state, since = excluded.since, fired_at = "
-		"excluded.fired_at, told_at = excluded.told_at, repeats = excluded.repeats, value = "
-		"excluded.value, sentence = excluded.sentence, topic = excluded.topic, holder = "
-		"excluded.holder WHERE x.state = $13 AND x.since = {instant nullif($14::bigint, 0)} AND "
-		"x.repeats = $15";
 	const struct alert_row *r = &w->row;
 	struct store_rows rows;
 	struct store_param params[] = {
@@ -249,7 +231,8 @@ static defib_err alert_store_write_one(struct store *s, const struct alert_write
 		P_INT(w->before.since_us),
 		P_INT(w->before.repeats),
 	};
-	defib_err err = dialect_exec(s, sql, params, sizeof params / sizeof *params, a, &rows, f);
+	defib_err err =
+		dialect_exec(s, sql_alerts_write, params, sizeof params / sizeof *params, a, &rows, f);
 	*taken = !err && rows.affected == 1;
 	return err;
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "embedded.h"
 #include "ledger/prune.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
@@ -200,17 +201,18 @@ static defib_err remove_leases(struct retention_work *x, const struct keep_rule 
                                struct failure *f)
 {
 	int64_t raised = 0;
-	defib_err err = remove_rows(x, r, " AND t.epoch <= " LEASE_FLOOR, n, f);
+	defib_err err = remove_rows(
+		x, r, arena_printf(&x->arena, " AND t.epoch <= %s", sql_leases_lease_floor), n, f);
 	if (err)
 		return err;
 	const char *sql =
 		arena_printf(&x->arena,
 	                 "INSERT INTO defib.meta (name, value) SELECT 'lease_floor', CAST(o.top AS "
 	                 "text) FROM (SELECT "
-	                 "max(e.epoch) AS top FROM (SELECT t.epoch %s) e) o WHERE o.top > " LEASE_FLOOR
+	                 "max(e.epoch) AS top FROM (SELECT t.epoch %s) e) o WHERE o.top > %s"
 	                 " ON CONFLICT (name) DO "
 	                 "UPDATE SET value = excluded.value",
-	                 old_rows(r, "", &x->arena));
+	                 old_rows(r, "", &x->arena), sql_leases_lease_floor);
 	return run_rule(x, r, sql, &raised, f);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger/retries.h"
 
+#include "embedded.h"
 #include "ledger/jobs.h"
 #include "ledger/schema.h"
 #include "store/dialect.h"
@@ -164,16 +165,8 @@ defib_err steps_put(struct store *s, const char *watch, const char *job,
 static defib_err keep_finished(struct store *s, const char *watch, const char *job,
                                const char *step, struct arena *a, struct failure *f)
 {
-	static const char sql[] =
-		"INSERT INTO defib.step_attempt (watch, job, step, epoch, position, attempt, undo, worker, "
-		"outcome, error, started_at, ended_at) SELECT watch, job, step, epoch, position, attempt, "
-		"state <> 'done', worker, CASE state WHEN "
-		"'undo_failed' THEN 'failed' ELSE 'done' END, error, started_at, finished_at FROM "
-		"defib.step WHERE watch = $1 AND job = $2 AND attempt IS NOT NULL AND (state IN ('undone', "
-		"'undo_failed') OR state = 'done' AND error IS NULL) AND position >= (SELECT position FROM "
-		"defib.step WHERE watch = $1 AND job = $2 AND step = $3) ON CONFLICT DO NOTHING";
 	struct store_rows rows;
-	return retries_run(s, sql, watch, job, step, a, &rows, f);
+	return retries_run(s, sql_steps_keep_finished, watch, job, step, a, &rows, f);
 }
 
 defib_err steps_again(struct store *s, const char *watch, const char *job, const char *step,

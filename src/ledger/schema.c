@@ -265,24 +265,6 @@ void rights_grants(enum rights_group group, const char *role, struct buf *out)
 			         rights[i].name, rights[i].needs[group], rights[i].name, role);
 }
 
-static const char lacking_sql[] =
-	"WITH needs AS (SELECT n.kind, n.name, p.privilege, p.place FROM json_to_recordset($1::json) "
-	"AS n(kind text, name text, privileges text), unnest(string_to_array(n.privileges, ', ')) "
-	"WITH ORDINALITY AS p(privilege, place)), "
-	"lacks AS (SELECT needs.kind, format('%I.%I', s.nspname, c.relname) AS object, privilege, "
-	"place FROM needs JOIN pg_class c ON c.relname = needs.name JOIN pg_namespace s ON s.oid = "
-	"c.relnamespace AND s.nspname = 'defib' WHERE NOT CASE needs.kind WHEN 'SEQUENCE' THEN "
-	"has_sequence_privilege(c.oid, privilege) ELSE CASE WHEN privilege LIKE '%(%' THEN "
-	"has_column_privilege(c.oid, substring(privilege FROM '[(](.*)[)]'), split_part(privilege, ' "
-	"', 1)) ELSE has_table_privilege(c.oid, privilege) END END), "
-	"grants AS (SELECT kind, privileges, string_agg(object, ', ' ORDER BY object) AS objects FROM "
-	"(SELECT kind, object, string_agg(privilege, ', ' ORDER BY place) AS privileges FROM lacks "
-	"GROUP BY 1, 2) AS o GROUP BY 1, 2) "
-	"SELECT concat_ws(' ', (SELECT format('GRANT USAGE ON SCHEMA defib TO %I;', current_user) FROM "
-	"pg_namespace WHERE nspname = 'defib' AND NOT has_schema_privilege(oid, 'USAGE')), "
-	"(SELECT string_agg(format('GRANT %s ON %s %s TO %I;', privileges, kind, objects, "
-	"current_user), ' ' ORDER BY kind DESC, privileges) FROM grants))";
-
 defib_err rights_lacking(struct store *s, enum rights_group group, struct arena *a,
                          const char **grants, struct failure *f)
 {
@@ -298,7 +280,7 @@ defib_err rights_lacking(struct store *s, enum rights_group group, struct arena 
 			         rights[i].needs[group]);
 	buf_add(&needs, "]");
 	struct store_param param = P_TEXT(buf_text(&needs));
-	defib_err err = store_exec(s, lacking_sql, &param, 1, a, &rows, f);
+	defib_err err = store_exec(s, sql_postgres_rights_lacking, &param, 1, a, &rows, f);
 	if (!err && row_text(&rows, 0, 0))
 		*grants = row_text(&rows, 0, 0);
 	return err;

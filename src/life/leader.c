@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/leader.h"
 
+#include "embedded.h"
 #include "store/dialect.h"
 #include "store/relation.h"
+#include "store/sql.h"
 
 static void asked_relation(struct relation *r, enum store_engine engine, const char *holder,
                            const char *const *watches, int n)
@@ -24,22 +26,13 @@ defib_err leader_ask(struct store *s, const char *holder, const char *const *wat
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	AUTO_ARENA a = ARENA_INIT;
-	AUTO_BUF sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, rows_sql = BUF_INIT;
 	struct store_rows rows;
 	AUTO_RELATION r = {0};
-	/* Nothing is written, and no row locked, if a live leader exists. */
 	asked_relation(&r, s->engine, holder, watches, n);
-	buf_add(&sql, "INSERT INTO defib.leader AS l (watch, holder, since, expires_at) SELECT "
-	              "u.watch, u.holder, {now}, {now} + {span_ms u.lease_ms} FROM (");
-	relation_select(&r, 1, &sql);
-	buf_add(&sql,
-	        ") AS u WHERE NOT EXISTS (SELECT 1 FROM defib.leader AS o WHERE o.watch = u.watch AND "
-	        "o.holder <> u.holder AND o.holder IN (SELECT d.holder FROM defib.leader AS d WHERE "
-	        "d.expires_at >= {now})) ORDER BY 1 ON CONFLICT (watch) DO UPDATE SET holder = "
-	        "excluded.holder, expires_at = excluded.expires_at, epoch = l.epoch + (l.holder <> "
-	        "excluded.holder)::int, since = CASE WHEN l.holder = excluded.holder THEN l.since ELSE "
-	        "excluded.since END WHERE l.holder = excluded.holder OR l.expires_at < {now} RETURNING "
-	        "watch");
+	relation_select(&r, 1, &rows_sql);
+	const struct sql_piece pieces[] = {{"rows", buf_text(&rows_sql)}, {0}};
+	sql_fill(&sql, sql_life_lead, pieces);
 	relation_params(&r, params);
 	defib_err err =
 		dialect_write_alone(s, buf_text(&sql), params, relation_nparams(&r), &a, &rows, f);

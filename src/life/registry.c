@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "life/registry.h"
 
+#include "embedded.h"
 #include "guard/doubt.h"
 #include "store/dialect.h"
 
@@ -29,14 +30,6 @@ static defib_err lost(struct failure *f, int64_t id)
 defib_err registry_register(struct store *s, const char *name, const struct incarnation *who,
                             int64_t lease_ms, const char *serves, int64_t *id, struct failure *f)
 {
-	/* As defib.worker_id(): the next number, then the nonce. */
-	static const char insert[] =
-		"INSERT INTO defib.worker (id, name, incarnation, lease_ms, started_at, renewed_at, "
-		"expires_at, serves) SELECT (coalesce((SELECT seq FROM sqlite_sequence WHERE name = "
-		"'defib_worker'), 0) / 1000000000 + 1) * 1000000000 + abs(random() % 1000000000), $1, $2, "
-		"$3, {now}, {now}, {now} + {span_ms $3}, $4 WHERE true ON "
-		"CONFLICT (incarnation) DO UPDATE SET renewed_at = excluded.renewed_at, expires_at = "
-		"excluded.expires_at WHERE state = 'alive' RETURNING id";
 	const struct dialect *d = store_dialect(s);
 	char text[256];
 	bool found = false, told;
@@ -46,7 +39,7 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 	defib_err err =
 		one(s,
 	        d->has_functions ? "SELECT defib.register($1::text, $2::text, $3::integer, $4::text)"
-	                         : insert,
+	                         : sql_sqlite_turn_register,
 	        params, 4, &found, id, f);
 	if (!err && !found)
 		return lost(f, 0);

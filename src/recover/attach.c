@@ -40,29 +40,6 @@ static const char *table_name(const struct watch *w, struct arena *a)
 
 /* ---- the table ---- */
 
-/*
- * Its search path: the schemas of this session's path, except those in which anyone but their
- * owner, the table's owner and superusers can create objects. A function or operator made there
- * could replace the one that the watch means.
- */
-static const char table_sql[] =
-	"SELECT n.nspname, c.relname, pg_get_userbyid(c.relowner), "
-	"c.relowner = to_regrole(quote_ident(session_user)), "
-	"(SELECT coalesce(string_agg(quote_ident(s.name), ', ' ORDER BY s.place), '') "
-	"FROM unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) "
-	"JOIN pg_namespace p ON p.nspname = s.name WHERE s.name NOT LIKE 'pg\\_%' AND NOT EXISTS ("
-	"SELECT 1 FROM aclexplode(coalesce(p.nspacl, acldefault('n', p.nspowner))) AS x "
-	"LEFT JOIN pg_roles r ON r.oid = x.grantee WHERE x.privilege_type = 'CREATE' AND "
-	"x.grantee NOT IN (p.nspowner, c.relowner) AND r.rolsuper IS NOT TRUE)) "
-	"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)";
-
-/* Columns whose types, or whose domains' base types, are not built in. */
-static const char foreign_sql[] =
-	"SELECT a.attname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
-	"JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END "
-	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped "
-	"AND b.typnamespace <> 'pg_catalog'::regnamespace";
-
 defib_err attach_table(struct store *s, const struct binding *b, struct arena *a,
                        struct claim_table *out, struct failure *f)
 {
@@ -71,7 +48,7 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	struct store_param table = P_TEXT(table_name(w, a));
 	assert(dialect_of(b->engine)->can_attach);
 	*out = (struct claim_table){0};
-	defib_err err = store_exec(s, table_sql, &table, 1, a, &rows, f);
+	defib_err err = store_exec(s, sql_postgres_attach_state_watched_table, &table, 1, a, &rows, f);
 	if (!err && rows.nrows == 0)
 		return fail(f, DEFIB_CONFIG, "there is no table %s", w->table), DEFIB_CONFIG;
 	if (err)
@@ -81,7 +58,7 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 	out->owner = row_text(&rows, 0, 2);
 	out->is_ours = row_bool(&rows, 0, 3);
 	out->path = row_text(&rows, 0, 4);
-	err = store_exec(s, foreign_sql, &table, 1, a, &rows, f);
+	err = store_exec(s, sql_postgres_attach_state_foreign_columns, &table, 1, a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		for (int k = 0; k < w->key.n; k++)
 			out->foreign[k] = out->foreign[k] || text_eq(row_text(&rows, i, 0), w->key.items[k]);
@@ -89,22 +66,6 @@ defib_err attach_table(struct store *s, const struct binding *b, struct arena *a
 }
 
 /* ---- the current state ---- */
-
-/*
- * The state of the trigger on this table, whether our table exists, whether the functions have only
- * the privileges they need, and their bodies.
- */
-static const char state_sql[] =
-	"SELECT t.tgenabled, EXISTS (SELECT 1 FROM pg_class d WHERE d.relnamespace = n.oid AND "
-	"d.relname = 'claimed_by'), "
-	"p.proowner = c.relowner AND NOT EXISTS (SELECT 1 FROM pg_proc o CROSS JOIN LATERAL "
-	"aclexplode(coalesce(o.proacl, acldefault('f', o.proowner))) AS x WHERE o.oid IN (p.oid, "
-	"w.oid) AND x.grantee NOT IN (o.proowner, c.relowner)), p.prosrc, w.prosrc "
-	"FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'defib' "
-	"JOIN pg_trigger t ON t.tgfoid = p.oid AND t.tgrelid = to_regclass($2) AND t.tgname = $3 "
-	"JOIN pg_class c ON c.oid = t.tgrelid "
-	"LEFT JOIN pg_proc w ON w.pronamespace = n.oid AND w.proname = $4 "
-	"WHERE p.proname = $1 AND p.pronargs = 0";
 
 static bool attach_is_stale(const struct binding *b, const struct claim_table *t,
                             const struct store_rows *rows)
@@ -130,7 +91,7 @@ defib_err attach_state(struct store *s, const struct binding *b, enum attached *
 	*out = ATTACHED_NOT;
 	defib_err err = attach_table(s, b, &a, &table, f);
 	if (!err)
-		err = store_exec(s, state_sql, params, 4, &a, &rows, f);
+		err = store_exec(s, sql_postgres_attach_state_state, params, 4, &a, &rows, f);
 	if (!err && rows.nrows > 0)
 		*out = !row_bool(&rows, 0, 2)                ? ATTACHED_UNSAFE
 		       : !row_bool(&rows, 0, 1)              ? ATTACHED_BARE

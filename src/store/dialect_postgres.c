@@ -2,7 +2,7 @@
 /* dialect_postgres.c: the dialect of PostgreSQL; see dialect.h. */
 #include "store/dialect.h"
 
-#include "store/postgres.h"
+#include "embedded.h"
 #include "store/sql.h"
 
 #define EPOCH_US(x) "(extract(epoch FROM " x ") * 1000000)::bigint"
@@ -86,273 +86,6 @@ static void postgres_undo_column(struct buf *out, const char *column)
 	sql_ident(out, column);
 }
 
-#define OURS "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'defib'"
-
-static const char own_table[] =
-	"SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND "
-	"($2::bigint = 0 OR has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, "
-	"'UPDATE') AND has_table_privilege(c.oid, 'DELETE')) FROM " OURS " AND c.relname = $1";
-
-static const char ledger[] =
-	"SELECT bool_and(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') "
-	"AND ($1::bigint = 0 OR c.relname = 'ledger_seal' OR has_table_privilege(c.oid, 'INSERT') AND "
-	"(c.relname = 'ledger' OR has_table_privilege(c.oid, 'UPDATE') AND "
-	"has_table_privilege(c.oid, 'DELETE')))) FROM " OURS
-	" AND c.relname IN ('ledger', 'ledger_seal', 'hold', 'retry') HAVING count(*) = 4";
-
-/* Queries on PostgreSQL's catalogs about a user's table. */
-
-/* The base type of a domain; for arrays, the element type. */
-#define PG_COLUMNS                                                                                 \
-	"SELECT a.attname, format_type(a.atttypid, a.atttypmod), "                                     \
-	"CASE WHEN b.typname = 'timestamptz' THEN 'instant' "                                          \
-	"WHEN b.typname IN ('timestamp', 'date') THEN 'naive' "                                        \
-	"WHEN b.typcategory IN ('S', 'E') THEN 'text' WHEN b.typcategory = 'N' THEN 'number' "         \
-	"WHEN b.typcategory = 'B' THEN 'bool' "                                                        \
-	"WHEN b.typcategory = 'A' AND e.typcategory = 'S' THEN 'list' ELSE 'other' END, "              \
-	"NOT a.attnotnull, pg_get_expr(d.adbin, d.adrelid) "                                           \
-	"FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "                                    \
-	"JOIN pg_type b ON b.oid = CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END "       \
-	"LEFT JOIN pg_type e ON e.oid = b.typelem "                                                    \
-	"LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "                     \
-	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped "                  \
-	"ORDER BY a.attnum"
-
-/* The primary key, else the narrowest unique index that identifies every row. */
-#define PG_KEY                                                                                     \
-	"SELECT a.attname, i.indisprimary FROM pg_index i "                                            \
-	"CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY k(attnum, n) "                            \
-	"JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "                      \
-	"WHERE k.n <= i.indnkeyatts AND i.indexrelid = (SELECT j.indexrelid FROM pg_index j "          \
-	"WHERE j.indrelid = to_regclass($1) AND j.indisunique AND j.indisvalid "                       \
-	"AND j.indpred IS NULL AND j.indexprs IS NULL AND NOT EXISTS (SELECT 1 "                       \
-	"FROM unnest(j.indkey) x JOIN pg_attribute b ON b.attrelid = j.indrelid AND b.attnum = x "     \
-	"WHERE NOT b.attnotnull) ORDER BY j.indisprimary DESC, j.indnkeyatts, j.indexrelid LIMIT 1) "  \
-	"ORDER BY k.n"
-
-#define PG_DECLARED                                                                                \
-	"SELECT a.attname, 'CHECK (' || string_agg(quote_literal(l.enumlabel), ', ' "                  \
-	"ORDER BY l.enumsortorder) || ')' FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid "   \
-	"JOIN pg_enum l ON l.enumtypid = CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END " \
-	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 GROUP BY 1 "                              \
-	"UNION ALL SELECT a.attname, pg_get_constraintdef(c.oid) FROM pg_constraint c "                \
-	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
-	"WHERE c.conrelid = to_regclass($1) AND c.contype = 'c' "                                      \
-	"UNION ALL SELECT a.attname, pg_get_constraintdef(c.oid) FROM pg_attribute a "                 \
-	"JOIN pg_constraint c ON c.contypid = a.atttypid AND c.contype = 'c' "                         \
-	"WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 "                                         \
-	"UNION ALL SELECT NULL, 'WHERE ' || pg_get_expr(i.indpred, i.indrelid) FROM pg_index i "       \
-	"WHERE i.indrelid = to_regclass($1) AND i.indpred IS NOT NULL"
-
-/* Only those of one column: a foreign key of several columns is part of another key. */
-#define PG_FOREIGN_KEYS                                                                            \
-	"SELECT c.conrelid::regclass::text, a.attname, b.attname, false FROM pg_constraint c "         \
-	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
-	"JOIN pg_attribute b ON b.attrelid = c.confrelid AND c.confkey = ARRAY[b.attnum] "             \
-	"WHERE c.confrelid = to_regclass($1) AND c.contype = 'f' "                                     \
-	"UNION ALL SELECT c.confrelid::regclass::text, b.attname, a.attname, true "                    \
-	"FROM pg_constraint c "                                                                        \
-	"JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum] "               \
-	"JOIN pg_attribute b ON b.attrelid = c.confrelid AND c.confkey = ARRAY[b.attnum] "             \
-	"WHERE c.conrelid = to_regclass($1) AND c.contype = 'f'"
-
-/* A name with a dot or a quote in it is quoted, as sql_table() reads it. */
-#define PG_NAME(x) "CASE WHEN " x " ~ '[.\"]' THEN quote_ident(" x ") ELSE " x " END"
-#define PG_SCHEMA PG_NAME("n.nspname")
-#define PG_TABLE PG_NAME("c.relname")
-#define PG_TABLES                                                                                  \
-	"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN '' ELSE " PG_SCHEMA                          \
-	" || '.' END || " PG_TABLE " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "   \
-	"WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' "              \
-	"AND n.nspname NOT IN ('information_schema', 'defib') "                                        \
-	"AND has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') "           \
-	"ORDER BY 1 LIMIT 500"
-
-#define PG_INDEX_KEYS(i)                                                                           \
-	"(SELECT string_agg(pg_get_indexdef(" i ".indexrelid, k, true), ',' ORDER BY k) FROM "         \
-	"generate_series(1, " i ".indnkeyatts) AS k)"
-#define PG_SAME_INDEX                                                                              \
-	"SELECT (SELECT min(o.indexrelid::regclass::text) FROM pg_index o, pg_index n WHERE "          \
-	"n.indrelid = to_regclass($1) AND o.indrelid = to_regclass($2) AND o.indisvalid "              \
-	"AND " PG_INDEX_KEYS("o") " = " PG_INDEX_KEYS(                                                 \
-		"n") " AND pg_get_expr(o.indpred, o.indrelid) IS NOT "                                     \
-			 "DISTINCT FROM pg_get_expr(n.indpred, n.indrelid)), (SELECT bool_or(indpred IS NOT "  \
-			 "NULL) "                                                                              \
-			 "FROM pg_index WHERE indrelid = to_regclass($1))"
-
-/*
- * A function that only computes: not VOLATILE, and either built in or written in C, which only a
- * superuser can create. What others are declared as is their author's promise. The named volatile
- * ones read a clock or draw a number; functions like table_to_xml() run the queries of views.
- */
-#define PG_ONLY_COMPUTES                                                                           \
-	"(p.provolatile <> 'v' AND (p.oid < 16384 OR l.lanname IN ('internal', 'c') AND p.prokind <> " \
-	"'a') AND p.proname NOT LIKE '%\\_to\\_xml%' OR p.oid < 16384 AND p.proname IN "               \
-	"('clock_timestamp', 'timeofday', "                                                            \
-	"'random', 'gen_random_uuid'))"
-
-/*
- * Expressions of the table are stored as trees of nodes, in which functions have numbers.
- * Operators, casts and operator classes that run doubtful functions are rare: one in the database
- * is enough to doubt every statement. A foreign key reads the other table with built-in operators
- * only, unless it has an action.
- */
-#define PG_OUTLASTS                                                                                \
-	"WITH RECURSIVE rel(oid) AS (SELECT to_regclass($1)::oid UNION SELECT i.inhrelid FROM "        \
-	"pg_inherits i JOIN rel ON i.inhparent = rel.oid), "                                           \
-	"called(name) AS (SELECT lower(json_array_elements_text($2::json))), "                         \
-	"named(name) AS (SELECT lower(json_array_elements_text($3::json))), "                          \
-	"written(name) AS (SELECT json_array_elements_text($4::json)), "                               \
-	"doubtful AS (SELECT p.oid, p.proname, p.pronamespace FROM pg_proc p JOIN pg_language l ON "   \
-	"l.oid = p.prolang WHERE NOT " PG_ONLY_COMPUTES "), "                                          \
-	"read AS (SELECT c.oid, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = "             \
-	"c.relnamespace WHERE c.oid >= 16384 AND lower(c.relname) IN (SELECT name FROM named) AND "    \
-	"(pg_table_is_visible(c.oid) OR lower(n.nspname) IN (SELECT name FROM named))), "              \
-	"tree(part, nodes) AS ("                                                                       \
-	"SELECT 'generated column ' || quote_ident(a.attname), d.adbin::text FROM pg_attrdef d "       \
-	"JOIN rel ON rel.oid = d.adrelid JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum "  \
-	"= d.adnum WHERE a.attgenerated <> '' "                                                        \
-	"UNION ALL SELECT 'constraint ' || quote_ident(c.conname), c.conbin::text FROM pg_constraint " \
-	"c WHERE c.conrelid IN (SELECT oid FROM rel) OR c.contypid <> 0 "                              \
-	"UNION ALL SELECT 'index ' || i.indexrelid::regclass, concat(i.indexprs, i.indpred) FROM "     \
-	"pg_index i JOIN rel ON rel.oid = i.indrelid "                                                 \
-	"UNION ALL SELECT 'policy ' || quote_ident(o.polname), concat(o.polqual, o.polwithcheck) "     \
-	"FROM pg_policy o WHERE o.polrelid IN (SELECT oid FROM rel UNION SELECT oid FROM read) "       \
-	"UNION ALL SELECT 'partition key of ' || k.partrelid::regclass, k.partexprs::text FROM "       \
-	"pg_partitioned_table k JOIN rel ON rel.oid = k.partrelid) "                                   \
-	"SELECT 'trigger ' || quote_ident(g.tgname) FROM pg_trigger g JOIN rel ON rel.oid = "          \
-	"g.tgrelid WHERE g.tgenabled <> 'D' AND NOT g.tgisinternal "                                   \
-	"UNION SELECT 'rule ' || quote_ident(r.rulename) FROM pg_rewrite r JOIN rel ON rel.oid = "     \
-	"r.ev_class JOIN pg_class c ON c.oid = rel.oid WHERE c.relkind IN ('r', 'p') "                 \
-	"UNION SELECT CASE c.relkind WHEN 'f' THEN 'foreign table ' ELSE 'view ' END || "              \
-	"c.oid::regclass FROM pg_class c WHERE c.relkind NOT IN ('r', 'p') AND c.oid IN (SELECT oid "  \
-	"FROM rel) "                                                                                   \
-	"UNION SELECT CASE relkind WHEN 'f' THEN 'foreign table ' ELSE 'view ' END || oid::regclass "  \
-	"FROM read WHERE relkind IN ('v', 'm', 'f') "                                                  \
-	"UNION SELECT 'foreign key ' || quote_ident(c.conname) FROM pg_constraint c JOIN rel ON "      \
-	"rel.oid = c.confrelid WHERE c.contype = 'f' AND c.confupdtype NOT IN ('a', 'r') AND EXISTS "  \
-	"(SELECT FROM pg_attribute a JOIN written ON written.name = a.attname WHERE a.attrelid = "     \
-	"c.confrelid AND a.attnum = ANY (c.confkey)) "                                                 \
-	"UNION SELECT 'function ' || d.oid::regprocedure FROM doubtful d JOIN called ON called.name "  \
-	"= lower(d.proname) JOIN pg_namespace n ON n.oid = d.pronamespace WHERE "                      \
-	"pg_function_is_visible(d.oid) OR lower(n.nspname) IN (SELECT name FROM named) "               \
-	"UNION SELECT t.part || ' (function ' || d.oid::regprocedure || ')' FROM tree t CROSS JOIN "   \
-	"LATERAL regexp_matches(t.nodes, ':\\w*funcid (\\d+)', 'g') AS m(found) JOIN doubtful d ON "   \
-	"d.oid = m.found[1]::oid "                                                                     \
-	"UNION SELECT part || ' (a query)' FROM tree WHERE nodes ~ '{SUBLINK' "                        \
-	"UNION SELECT 'operator ' || o.oid::regoperator FROM pg_operator o JOIN doubtful d ON d.oid "  \
-	"= o.oprcode "                                                                                 \
-	"UNION SELECT 'cast from ' || c.castsource::regtype || ' to ' || c.casttarget::regtype FROM "  \
-	"pg_cast c JOIN doubtful d ON d.oid = c.castfunc "                                             \
-	"UNION SELECT 'operator class function ' || d.oid::regprocedure FROM pg_amproc m JOIN "        \
-	"doubtful d ON d.oid = m.amproc "                                                              \
-	"UNION SELECT 'range type ' || r.rngtypid::regtype FROM pg_range r JOIN doubtful d ON d.oid "  \
-	"IN (r.rngcanonical, r.rngsubdiff) "                                                           \
-	"ORDER BY 1"
-/* What closes a schema `n` to other roles. */
-#define PG_CLOSE                                                                                   \
-	"coalesce((SELECT format('REVOKE CREATE ON SCHEMA %I FROM %s;', n.nspname, "                   \
-	"string_agg(CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END, ', ')) "      \
-	"FROM aclexplode(n.nspacl) AS x LEFT JOIN pg_roles r ON r.oid = x.grantee "                    \
-	"WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE "    \
-	"HAVING count(*) > 0), format('ALTER SCHEMA %I OWNER TO %I;', n.nspname, current_user))"
-/*
- * The functions of attach's triggers belong to the owners of the tables that they are on. A
- * superuser can do nothing about what the owner of the schema puts there, and then runs it.
- */
-static const char own_schema[] =
-	"WITH n AS (SELECT * FROM pg_namespace WHERE nspname = 'defib'), "
-	"db AS (SELECT datdba FROM pg_database WHERE datname = current_database()), "
-	"own AS (SELECT c.relowner AS owner, CASE c.relkind WHEN 'v' THEN 'view ' WHEN 'S' THEN "
-	"'sequence ' ELSE 'table ' END || c.oid::regclass AS what FROM pg_class c, n WHERE "
-	"c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') "
-	"UNION ALL SELECT p.proowner, 'function ' || p.oid::regprocedure FROM pg_proc p, n WHERE "
-	"p.pronamespace = n.oid AND NOT (p.proname LIKE 'claimed\\_%' AND p.prorettype = "
-	"'trigger'::regtype) "
-	"UNION ALL SELECT p.proowner, format('the function of trigger %I on table %s', g.tgname, "
-	"g.tgrelid::regclass) FROM pg_trigger g, pg_class c, pg_proc p, n WHERE c.oid = g.tgrelid AND "
-	"c.relnamespace = n.oid AND p.oid = g.tgfoid AND NOT g.tgisinternal), "
-	"others AS (SELECT own.what, r.rolname, count(*) OVER () AS n FROM own JOIN pg_roles r ON "
-	"r.oid = own.owner, n, db WHERE NOT r.rolsuper AND r.oid NOT IN (n.nspowner, db.datdba) ORDER "
-	"BY 1 LIMIT 1), "
-	"why AS (SELECT 1 AS place, 'other roles can create in schema defib, and what they create "
-	"could stand in for what belongs to defib' AS why, " PG_CLOSE " AS fix FROM n WHERE "
-	"(" PG_SCHEMA_IS_OPEN ") "
-	"UNION ALL SELECT 2, format('schema defib belongs to role %I, whose tables and functions there "
-	"run with the rights of a superuser', o.rolname), format('connect as role %I; or make a "
-	"superuser "
-	"the owner of the schema and of all that is in it, and grant role %I what defib init --print "
-	"prints', o.rolname, o.rolname) FROM n, db, pg_roles o WHERE o.oid = n.nspowner AND "
-	"NOT o.rolsuper AND o.oid <> db.datdba AND (SELECT bool_or(r.rolsuper) FROM pg_roles r WHERE "
-	"r.rolname IN (current_user, session_user)) "
-	"UNION ALL SELECT 3, format('%s belongs to role %I%s and runs with the rights of whoever uses "
-	"schema defib', o.what, o.rolname, CASE WHEN o.n > 1 THEN format(' (and %s more to others),', "
-	"o.n - 1) END), 'drop what defib did not create; of what it did, make the owner of the schema "
-	"the owner' FROM others o) "
-	"SELECT y.why, y.fix, r.rolname FROM n JOIN pg_roles r ON r.oid = n.nspowner LEFT JOIN why y "
-	"ON true ORDER BY y.place LIMIT 1";
-/* A superuser reads no code at all; other roles none that could do more than compute. */
-static const char others_code[] =
-	"WITH RECURSIVE rel(oid) AS (SELECT to_regclass(t.name)::oid FROM "
-	"json_array_elements_text($1::json) AS t(name) UNION SELECT i.inhrelid FROM pg_inherits i JOIN "
-	"rel ON i.inhparent = rel.oid), "
-	"me AS (SELECT bool_or(r.rolsuper) AS super FROM pg_roles r WHERE r.rolname IN (current_user, "
-	"session_user)), "
-	"tree(rel, nodes) AS (SELECT i.indrelid, concat(i.indexprs, i.indpred) FROM pg_index i "
-	"UNION ALL SELECT o.polrelid, concat(o.polqual, o.polwithcheck) FROM pg_policy o "
-	"UNION ALL SELECT k.partrelid, k.partexprs::text FROM pg_partitioned_table k), "
-	"called(rel, oid) AS (SELECT t.rel, m.found[1]::oid FROM tree t JOIN rel ON rel.oid = t.rel "
-	"CROSS JOIN LATERAL regexp_matches(t.nodes, ':\\w*funcid (\\d+)', 'g') AS m(found) "
-	"UNION ALL SELECT a.attrelid, x.castfunc FROM pg_attribute a JOIN rel ON rel.oid = a.attrelid "
-	"JOIN pg_cast x ON x.castsource = a.atttypid WHERE a.attnum > 0 AND NOT a.attisdropped) "
-	"SELECT c.oid::regclass::text, quote_ident(o.rolname), quote_ident(current_user), me.super "
-	"FROM me, rel JOIN pg_class c ON c.oid = rel.oid JOIN pg_roles o ON o.oid = c.relowner WHERE "
-	"NOT o.rolsuper AND o.rolname <> current_user AND (me.super OR $2::bigint = 1 AND EXISTS "
-	"(SELECT FROM called JOIN pg_proc p ON p.oid = called.oid JOIN pg_language l ON l.oid = "
-	"p.prolang WHERE called.rel = c.oid AND NOT " PG_ONLY_COMPUTES ")) ORDER BY 1";
-#define PG_OPEN_PATH                                                                               \
-	"unnest($1::name[]) WITH ORDINALITY AS s(name, place) JOIN pg_namespace n ON n.nspname = "     \
-	"s.name AND n.nspname NOT LIKE 'pg\\_%' AND (" PG_SCHEMA_IS_OPEN ")"
-
-static const char home[] =
-	"SELECT " PG_SCHEMA " FROM " PG_OPEN_PATH " JOIN pg_class c ON c.relnamespace = n.oid AND "
-	"c.relname = (parse_ident($2))[1] AND c.relkind IN ('r', 'p', 'v', 'm', 'f') "
-	"WHERE to_regclass($2) IS NULL ORDER BY s.place";
-
-static const char hidden[] =
-	"SELECT n.nspname, " PG_CLOSE " FROM " PG_OPEN_PATH " ORDER BY s.place";
-
-/*
- * Base types can be made by superusers only, so nobody else can make a watch need a schema. Domains
- * and arrays are looked through; a column counts if both its name and its table's are among the
- * words.
- */
-static const char needed[] =
-	"WITH word AS (SELECT json_array_elements_text($2::json) AS word), "
-	"called AS (SELECT json_array_elements_text($3::json) AS name), "
-	"n AS (SELECT n.oid, n.nspname, n.nspacl, n.nspowner FROM pg_namespace n WHERE n.nspname NOT "
-	"LIKE "
-	"'pg\\_%' AND (n.nspname = ANY ($1::name[]) OR n.nspname IN (SELECT word FROM word)) AND "
-	"(" PG_SCHEMA_IS_OPEN ")), "
-	"base AS (SELECT y.oid, y.typname, y.typnamespace FROM pg_type y JOIN n ON n.oid = "
-	"y.typnamespace WHERE y.typtype = 'b' AND y.typcategory <> 'A'), "
-	"used AS (SELECT a.attname, coalesce(nullif(d2.typbasetype, 0), e.oid, "
-	"nullif(d.typbasetype, 0), y.oid) AS type FROM pg_attribute a JOIN pg_class c ON c.oid = "
-	"a.attrelid JOIN pg_type y ON y.oid = a.atttypid "
-	"LEFT JOIN pg_type d ON d.oid = y.oid AND d.typtype = 'd' "
-	"LEFT JOIN pg_type l ON l.oid = coalesce(d.typbasetype, y.oid) AND l.typcategory = 'A' "
-	"LEFT JOIN pg_type e ON e.oid = l.typelem "
-	"LEFT JOIN pg_type d2 ON d2.oid = e.oid AND d2.typtype = 'd' "
-	"WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attname IN (SELECT word FROM word) AND "
-	"(c.oid = to_regclass($4) OR c.relname IN (SELECT word FROM word))) "
-	"SELECT n.nspname, w.why, " PG_CLOSE " FROM n JOIN ("
-	"SELECT n.oid, 'a function or operator of it' AS why FROM n JOIN called ON called.name = "
-	"n.nspname "
-	"UNION ALL SELECT b.typnamespace, 'type ' || b.typname FROM base b JOIN word ON word.word = "
-	"b.typname "
-	"UNION ALL SELECT b.typnamespace, format('column %s of type %s', u.attname, b.typname) "
-	"FROM base b JOIN used u ON u.type = b.oid) AS w ON w.oid = n.oid ORDER BY 1, 2 LIMIT 1";
-
 const struct dialect dialect_postgres = {
 	.name = "postgres",
 	.title = "PostgreSQL",
@@ -393,54 +126,26 @@ const struct dialect dialect_postgres = {
 	.by_key = "SET LOCAL enable_seqscan = off",
 	.ask =
 		{
-			.own_table = own_table,
-			.ledger = ledger,
+			.own_table = sql_postgres_catalog_own_table,
+			.ledger = sql_postgres_catalog_ledger,
 			.may_create = "SELECT has_database_privilege(current_database(), 'CREATE')",
-			.own_schema = own_schema,
-			.others_code = others_code,
-			.tables =
-				"SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || "
-				"'.' || c.relname END FROM pg_class c JOIN pg_namespace n ON n.oid = "
-				"c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN "
-				"('pg_catalog', 'information_schema') LIMIT 2000",
-			.home = home,
-			.hidden = hidden,
-			.needed = needed,
+			.own_schema = sql_postgres_catalog_own_schema,
+			.others_code = sql_postgres_catalog_others_code,
+			.tables = sql_postgres_catalog_all_tables,
+			.home = sql_postgres_catalog_home,
+			.hidden = sql_postgres_catalog_hidden,
+			.needed = sql_postgres_catalog_needed,
 			.readable = "SELECT n FROM unnest($2::text[]) n WHERE "
 						"has_column_privilege(to_regclass($1), n, 'SELECT')",
-			.ways = "SELECT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = to_regclass($1) AND "
-					"c.relkind = 'v') OR EXISTS (SELECT 1 FROM pg_trigger g WHERE NOT "
-					"g.tgisinternal AND "
-					"(g.tgrelid = to_regclass($1) OR g.tgrelid IN (SELECT relid FROM "
-					"pg_partition_tree(to_regclass($1))))), EXISTS (SELECT 1 FROM pg_index i JOIN "
-					"pg_attribute c ON c.attrelid = i.indrelid AND c.attnum = i.indkey[0] WHERE "
-					"i.indrelid = to_regclass($1) AND i.indisvalid AND i.indpred IS NULL AND "
-					"c.attname = ANY ($2::text[])), (SELECT format('%I.%I', n.nspname, c.relname) "
-					"FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = "
-					"to_regclass($1))",
+			.ways = sql_postgres_catalog_ways,
 			.row_security = "SELECT row_security_active(to_regclass($1))",
-			/* Also a lock that is only requested: writers queue behind it. */
-			.writes_barred =
-				"SELECT EXISTS (SELECT 1 FROM pg_locks l WHERE l.locktype = 'relation' AND "
-				"l.database "
-				"= (SELECT oid FROM pg_database WHERE datname = current_database()) AND "
-				"(l.relation "
-				"= to_regclass($1) OR l.relation IN (SELECT relid FROM "
-				"pg_partition_tree(to_regclass($1)))) AND l.mode IN ('ShareLock', "
-				"'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock') AND l.pid <> "
-				"pg_backend_pid())",
+			.writes_barred = sql_postgres_catalog_writes_barred,
 			.server_start = "SELECT " EPOCH_US("pg_postmaster_start_time()"),
-			.unique_key =
-				"SELECT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass($1) AND "
-				"i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL AND "
-				"NOT EXISTS (SELECT 1 FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att, place) "
-				"JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.att WHERE k.place "
-				"<= i.indnkeyatts AND a.attname NOT IN (SELECT "
-				"json_array_elements_text($2::json))))",
+			.unique_key = sql_postgres_catalog_unique_key,
 			.index_online = "SELECT relkind <> 'p' FROM pg_class WHERE oid = to_regclass($1)",
-			.outlasts = PG_OUTLASTS,
+			.outlasts = sql_postgres_catalog_outlasts,
 			.ddl_triggers = "SELECT EXISTS (SELECT FROM pg_event_trigger WHERE evtenabled <> 'D')",
-			.same_index = PG_SAME_INDEX,
+			.same_index = sql_postgres_catalog_same_index,
 			.rows_of_index = "SELECT c.reltuples::bigint FROM pg_class c WHERE c.relname = $1 AND "
 							 "c.relnamespace = 'defib'::regnamespace",
 		},
@@ -448,11 +153,11 @@ const struct dialect dialect_postgres = {
 		{
 			.relation = "SELECT c.relkind = 'v', greatest(c.reltuples, 0)::bigint FROM pg_class c "
 						"WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
-			.columns = PG_COLUMNS,
-			.key = PG_KEY,
-			.declared = PG_DECLARED,
-			.foreign_keys = PG_FOREIGN_KEYS,
-			.tables = PG_TABLES,
+			.columns = sql_postgres_catalog_columns,
+			.key = sql_postgres_catalog_key,
+			.declared = sql_postgres_catalog_declared,
+			.foreign_keys = sql_postgres_catalog_foreign_keys,
+			.tables = sql_postgres_catalog_tables,
 		},
 	.pieces = pieces,
 };

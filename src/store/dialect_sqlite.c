@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dialect_sqlite.c: the dialect of SQLite; see dialect.h. */
 #include "store/dialect.h"
+
+#include "embedded.h"
 #include "store/sql.h"
 
 #define DAY_1970 "2440587.5"
@@ -68,58 +70,6 @@ static void sqlite_undo_column(struct buf *out, const char *column)
 	buf_addf(out, " ELSE json_extract(defib_s.defib_undo, %s) END", buf_text(&place));
 }
 
-/* Queries on SQLite's catalogs about a user's table. */
-
-#define LITE_CLASS                                                                                 \
-	"CASE WHEN upper(type) LIKE '%BOOL%' THEN 'bool' "                                             \
-	"WHEN upper(type) LIKE '%TIME%' OR upper(type) LIKE '%DATE%' THEN 'naive' "                    \
-	"WHEN upper(type) LIKE '%INT%' OR upper(type) LIKE '%REAL%' OR upper(type) LIKE '%FLOA%' "     \
-	"OR upper(type) LIKE '%DOUB%' OR upper(type) LIKE '%NUM%' OR upper(type) LIKE '%DEC%' "        \
-	"THEN 'number' WHEN upper(type) LIKE '%BLOB%' THEN 'other' ELSE 'text' END"
-
-#define LITE_KEY                                                                                   \
-	"SELECT name, true FROM (SELECT name, pk FROM pragma_table_info(?1) WHERE pk > 0 "             \
-	"ORDER BY pk) UNION ALL SELECT name, false FROM (SELECT i.name, i.seqno "                      \
-	"FROM pragma_index_list(?1) l, pragma_index_info(l.name) i "                                   \
-	"WHERE NOT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND l.seq = "             \
-	"(SELECT min(k.seq) FROM pragma_index_list(?1) k WHERE k.\"unique\" AND NOT k.partial "        \
-	"AND NOT EXISTS (SELECT 1 FROM pragma_index_info(k.name) x "                                   \
-	"LEFT JOIN pragma_table_info(?1) c ON c.name = x.name "                                        \
-	"WHERE c.name IS NULL OR NOT c.\"notnull\")) ORDER BY i.seqno)"
-
-#define LITE_PK(table) "(SELECT p.name FROM pragma_table_info(" table ") p WHERE p.pk = 1)"
-#define LITE_FOREIGN_KEYS                                                                          \
-	"SELECT m.name, f.\"from\", coalesce(f.\"to\", " LITE_PK(                                      \
-		"?1") "), false "                                                                          \
-			  "FROM sqlite_master m, pragma_foreign_key_list(m.name) f "                           \
-			  "WHERE m.type = 'table' AND f.\"table\" = ?1 COLLATE NOCASE "                        \
-			  "UNION ALL SELECT f.\"table\", coalesce(f.\"to\", " LITE_PK(                         \
-				  "f.\"table\"") "), f.\"from\", "                                                 \
-								 "true FROM pragma_foreign_key_list(?1) f"
-
-/*
- * SQLite has no function with an effect outside of the file, except some that extensions define:
- * neither deterministic (0x800) nor innocuous (0x200000). A program may have functions of its own,
- * but not this one.
- */
-#define LITE_OUTLASTS                                                                              \
-	"SELECT 'it being a ' || CASE type WHEN 'view' THEN 'view' ELSE 'virtual table' END "          \
-	"FROM sqlite_master WHERE name = ?1 COLLATE NOCASE AND (type = 'view' OR sql LIKE 'CREATE "    \
-	"VIRTUAL%') "                                                                                  \
-	"UNION ALL SELECT 'trigger ' || name FROM sqlite_master WHERE type = 'trigger' "               \
-	"AND tbl_name = ?1 COLLATE NOCASE "                                                            \
-	"UNION ALL SELECT 'the foreign key of ' || m.name || ' (ON UPDATE ' || f.on_update || ')' "    \
-	"FROM sqlite_master m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table' "              \
-	"AND f.\"table\" = ?1 COLLATE NOCASE AND f.on_update NOT IN ('NO ACTION', 'RESTRICT') "        \
-	"AND coalesce(f.\"to\", " LITE_PK(                                                             \
-		"?1") ") COLLATE NOCASE IN (SELECT value FROM json_each(?4)) "                             \
-			  "UNION ALL SELECT DISTINCT 'function ' || name || '()' FROM pragma_function_list "   \
-			  "WHERE flags & 0x200800 = 0 AND name COLLATE NOCASE IN (SELECT value FROM "          \
-			  "json_each(?2)) "                                                                    \
-			  "UNION ALL SELECT 'virtual table ' || name FROM sqlite_master WHERE sql LIKE "       \
-			  "'CREATE VIRTUAL%' AND name <> ?1 COLLATE NOCASE AND name COLLATE NOCASE IN "        \
-			  "(SELECT value FROM json_each(?3))"
-
 const struct dialect dialect_sqlite = {
 	.name = "sqlite",
 	.title = "SQLite",
@@ -146,37 +96,21 @@ const struct dialect dialect_sqlite = {
 		{
 			.own_table = "SELECT ?2 IN (0, 1) FROM sqlite_master WHERE name = 'defib_' || ?1",
 			.tables = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000",
-			.unique_key =
-				"SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0) AND NOT EXISTS "
-				"(SELECT 1 FROM pragma_table_info(?1) WHERE pk > 0 AND name NOT IN (SELECT value "
-				"FROM json_each(?2))) OR EXISTS (SELECT 1 FROM pragma_index_list(?1) l WHERE "
-				"l.\"unique\" AND NOT l.partial AND NOT EXISTS (SELECT 1 FROM "
-				"pragma_index_info(l.name) c WHERE c.name IS NULL OR c.name NOT IN (SELECT value "
-				"FROM json_each(?2))))",
-			.outlasts = LITE_OUTLASTS,
-			.same_index =
-				"SELECT (SELECT o.name FROM sqlite_master o, sqlite_temp_master n WHERE o.type = "
-				"'index' AND o.tbl_name = ?2 COLLATE NOCASE AND n.type = 'index' AND n.tbl_name = "
-				"?1 AND substr(o.sql, instr(o.sql, '(')) = substr(n.sql, instr(n.sql, '('))), "
-				"(SELECT max(partial) FROM pragma_index_list(?1))",
-			.ledger = "SELECT ?1 IN (0, 1) FROM (SELECT count(*) AS n FROM sqlite_master WHERE "
-					  "type = 'table' AND name IN ('defib_ledger', 'defib_ledger_seal', "
-					  "'defib_hold', 'defib_retry')) WHERE n = 4",
+			.unique_key = sql_sqlite_catalog_unique_key,
+			.outlasts = sql_sqlite_catalog_outlasts,
+			.same_index = sql_sqlite_catalog_same_index,
+			.ledger = sql_sqlite_catalog_ledger,
 		},
 	.catalog =
 		{
 			.relation = "SELECT type = 'view', 0 FROM sqlite_master "
 						"WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')",
-			.columns = "SELECT name, type, " LITE_CLASS ", NOT \"notnull\" AND pk = 0, dflt_value "
-					   "FROM pragma_table_info(?1)",
-			.key = LITE_KEY,
+			.columns = sql_sqlite_catalog_columns,
+			.key = sql_sqlite_catalog_key,
 			.declared = "SELECT NULL, sql FROM sqlite_master WHERE tbl_name = ?1 COLLATE NOCASE "
 						"AND sql IS NOT NULL AND type IN ('table', 'index')",
-			.foreign_keys = LITE_FOREIGN_KEYS,
-			.tables = "SELECT CASE WHEN name LIKE '%.%' OR name LIKE '%\"%' "
-					  "THEN '\"' || replace(name, '\"', '\"\"') || '\"' ELSE name END "
-					  "FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
-					  "ESCAPE '\\' AND name NOT LIKE 'defib\\_%' ESCAPE '\\' ORDER BY 1 LIMIT 500",
+			.foreign_keys = sql_sqlite_catalog_foreign_keys,
+			.tables = sql_sqlite_catalog_tables,
 		},
 	.pieces = pieces,
 };

@@ -13,19 +13,6 @@
 
 #include <libpq-fe.h>
 
-/*
- * Whether other roles can create in the schema `n` (pg_namespace), as in postgres_connect.c. $user
- * may be any schema of the role's name.
- */
-#define PG_SCHEMA_IS_OPEN                                                                          \
-	"EXISTS (SELECT 1 FROM aclexplode(n.nspacl) AS x LEFT JOIN pg_roles r ON r.oid = x.grantee "   \
-	"WHERE x.privilege_type = 'CREATE' AND x.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE "    \
-	"AND r.rolname IS DISTINCT FROM current_user AND x.grantee <> (SELECT d.datdba FROM "          \
-	"pg_database d WHERE d.datname = current_database())) "                                        \
-	"OR n.nspname = current_user AND EXISTS (SELECT 1 FROM pg_roles r WHERE r.oid = n.nspowner "   \
-	"AND NOT r.rolsuper AND r.rolname <> current_user AND r.oid <> (SELECT d.datdba FROM "         \
-	"pg_database d WHERE d.datname = current_database()))"
-
 struct pg {
 	struct store base;
 	PGconn *conn; /* NULL once the session is lost */

@@ -13,6 +13,7 @@
 #include "store/postgres_connect.h"
 
 #include "base/clock.h"
+#include "embedded.h"
 #include "store/dialect.h"
 #include "store/postgres.h"
 #include "store/postgres_error.h"
@@ -103,15 +104,8 @@ static defib_err poll_connection(struct pg *p, int64_t deadline_ms, struct failu
 static defib_err pg_connect_ask_server(struct pg *p, const struct pg_call *call, struct failure *f)
 {
 	static const char *const questions[] = {
-		"SELECT pg_catalog.pg_backend_pid(), "
-		"(SELECT system_identifier FROM pg_catalog.pg_control_system()), "
-		"CASE WHEN NOT pg_catalog.pg_is_in_recovery() "
-		"THEN pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) END, "
-		"pg_catalog.pg_is_in_recovery(), pg_catalog.current_schemas(false), "
-		"pg_catalog.current_setting('session_replication_role')",
-		"SELECT pg_catalog.pg_backend_pid(), NULL, NULL, pg_catalog.pg_is_in_recovery(), "
-		"pg_catalog.current_schemas(false), "
-		"pg_catalog.current_setting('session_replication_role')",
+		sql_postgres_catalog_server,
+		sql_postgres_catalog_server_restricted,
 	};
 	PGresult *res = NULL;
 	int64_t pid = 0;
@@ -236,25 +230,21 @@ static defib_err connect_url(struct pg *p, const char *url, int64_t deadline_ms,
 
 /* ---- the search path ---- */
 
+/* The path in which the path is found out, and which all have that find none. */
+#define SAFE_PATH "pg_catalog, pg_temp"
+
 /*
  * Statements are parsed by a path of schemas in which no other role can create: an operator or
  * function that somebody made there for exactly our types would run with our rights. Other roles
  * are all but superusers, the owner of the database, and the owner of a schema that the role's own
  * path names; "$user" names a schema that anybody may have made.
  */
-static const char path_sql[] = "SELECT string_agg(quote_ident(s.name), ', ' ORDER BY s.place) "
-							   "FROM unnest($1::name[]) WITH ORDINALITY AS s(name, place) "
-							   "JOIN pg_namespace n ON n.nspname = s.name "
-							   "WHERE s.name NOT LIKE 'pg\\_%' AND NOT (" PG_SCHEMA_IS_OPEN ")";
-
-/* The path in which the path is found out, and which all have that find none. */
-#define SAFE_PATH "pg_catalog, pg_temp"
-
 static defib_err ask_path(struct pg *p, const struct pg_call *call, struct failure *f)
 {
 	const char *values[] = {p->own_path};
 	PGresult *res = NULL;
-	int sent = PQsendQueryParams(p->conn, path_sql, 1, NULL, values, NULL, NULL, 0);
+	int sent = PQsendQueryParams(p->conn, sql_postgres_catalog_trusted_path, 1, NULL, values, NULL,
+	                             NULL, 0);
 	defib_err err = pg_finish(p, call, sent, &res, f);
 	if (err)
 		return err;

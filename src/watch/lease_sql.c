@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/lease_sql.h"
 
+#include "embedded.h"
 #include "store/dialect.h"
 #include "store/sql.h"
 #include "watch/compile.h"
@@ -237,100 +238,36 @@ static void add_read(const struct binding *b, const struct claim_table *t, struc
 	sql_job_text_of(b, t->foreign, out);
 }
 
-static void add_reading(const struct binding *b, const struct claim_table *t, const char *record,
-                        const char *mark, const char *job, struct buf *out)
-{
-	buf_add(out, "\t\t\tSELECT ");
-	add_read(b, t, out);
-	buf_addf(out, " INTO %s, %s FROM (SELECT %s.*) AS t;\n", mark, job, record);
-}
-
-/*
- * By name, which survives a dump: the table itself, or one that it is a partition of. Two IFs,
- * because an expression with a query in it costs ten times as much, and this runs for each row.
- */
-static void add_only_here(const struct claim_table *t, struct buf *out)
-{
-	AUTO_BUF schema = BUF_INIT, name = BUF_INIT;
-	sql_literal(&schema, t->schema);
-	sql_literal(&name, t->name);
-	buf_addf(out,
-	         "\tIF TG_TABLE_SCHEMA <> %s OR TG_TABLE_NAME <> %s THEN\n"
-	         "\t\tIF NOT EXISTS (\n"
-	         "\t\t\tSELECT 1 FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a\n"
-	         "\t\t\tJOIN pg_catalog.pg_class AS c ON c.oid = a.relid\n"
-	         "\t\t\tJOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace\n"
-	         "\t\t\tWHERE n.nspname = %s AND c.relname = %s)\n"
-	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n\tEND IF;\n",
-	         buf_text(&schema), buf_text(&name), buf_text(&schema), buf_text(&name));
-}
-
-/* What the writer must do, and whether it can be called: both may fail, neither writes. */
-static void add_decision(const struct watch *w, struct buf *out)
-{
-	AUTO_BUF writer = BUF_INIT, literal = BUF_INIT;
-	add_writer(w, &writer);
-	sql_literal(&literal, buf_text(&writer));
-	buf_addf(out,
-	         "\t\tIF defib_was IS NULL OR defib_is IS NOT NULL AND defib_job = defib_was_job THEN\n"
-	         "\t\t\tdefib_was_job := NULL; -- nothing to forget\n"
-	         "\t\tEND IF;\n"
-	         "\t\tIF defib_is IS NULL OR defib_was_job IS NULL AND defib_was IS NOT DISTINCT FROM "
-	         "defib_is THEN\n"
-	         "\t\t\tdefib_job := NULL; -- no claim\n"
-	         "\t\tEND IF;\n"
-	         "\t\tIF coalesce(defib_was_job, defib_job) IS NULL\n"
-	         "\t\t\tOR NOT pg_catalog.has_schema_privilege('defib', 'USAGE')\n"
-	         "\t\t\tOR NOT pg_catalog.has_function_privilege(%s, 'EXECUTE')\n"
-	         "\t\tTHEN\n\t\t\tRETURN NULL;\n\t\tEND IF;\n",
-	         buf_text(&literal));
-}
-
 void claim_function_body(const struct binding *b, const struct claim_table *t, struct buf *out)
 {
+	AUTO_BUF schema = BUF_INIT, name = BUF_INIT, mark_and_job = BUF_INIT;
+	AUTO_BUF writer = BUF_INIT, writer_text = BUF_INIT, write = BUF_INIT;
 	assert(dialect_of(b->engine)->can_attach);
-	buf_add(out, "\n#variable_conflict use_column\n"
-	             "DECLARE\n\tdefib_was text;\n\tdefib_is text;\n\tdefib_was_job text;\n"
-	             "\tdefib_job text;\nBEGIN\n");
-	add_only_here(t, out);
-	buf_add(out, "\tBEGIN -- only reads: takes no transaction id\n"
-	             "\t\tIF TG_OP <> 'INSERT' THEN\n");
-	add_reading(b, t, "OLD", "defib_was", "defib_was_job", out);
-	buf_add(out, "\t\tEND IF;\n\t\tIF TG_OP <> 'DELETE' THEN\n");
-	add_reading(b, t, "NEW", "defib_is", "defib_job", out);
-	buf_add(out, "\t\tEND IF;\n");
-	add_decision(b->watch, out);
-	buf_add(out, "\tEXCEPTION WHEN OTHERS THEN\n"
-	             "\t\tRAISE DEBUG 'defib: a claim was not written down: %', SQLERRM;\n"
-	             "\t\tRETURN NULL;\n\tEND;\n\tPERFORM ");
-	lease_sql_add_name(claim_writer_name, b->watch, "defib_was_job, defib_job", out);
-	buf_add(out, ";\n\tRETURN NULL;\nEND;\n");
+	sql_literal(&schema, t->schema);
+	sql_literal(&name, t->name);
+	add_read(b, t, &mark_and_job);
+	add_writer(b->watch, &writer);
+	sql_literal(&writer_text, buf_text(&writer));
+	lease_sql_add_name(claim_writer_name, b->watch, "defib_was_job, defib_job", &write);
+	const struct sql_piece pieces[] = {{"schema", buf_text(&schema)},
+	                                   {"name", buf_text(&name)},
+	                                   {"mark_and_job", buf_text(&mark_and_job)},
+	                                   {"writer", buf_text(&writer_text)},
+	                                   {"write", buf_text(&write)},
+	                                   {0}};
+	buf_add(out, "\n");
+	sql_fill(out, sql_postgres_claims_noticed, pieces);
+	buf_add(out, "\n");
 }
 
 void claim_writer_body(const struct watch *w, struct buf *out)
 {
 	AUTO_BUF watch = BUF_INIT;
 	sql_literal(&watch, w->name);
-	buf_add(out, "\nDECLARE\n\tclaims regclass;\nBEGIN\n"
-	             "\tIF NOT has_schema_privilege('defib', 'USAGE') THEN\n\t\tRETURN;\n\tEND IF;\n"
-	             "\tclaims := to_regclass('defib.claimed_by');\n"
-	             "\tIF claims IS NULL\n"
-	             "\t\tOR NOT has_table_privilege(claims, 'SELECT')\n"
-	             "\t\tOR NOT has_table_privilege(claims, 'INSERT')\n"
-	             "\t\tOR NOT has_table_privilege(claims, 'UPDATE')\n"
-	             "\t\tOR NOT has_table_privilege(claims, 'DELETE')\n"
-	             "\tTHEN\n\t\tRETURN;\n\tEND IF;\n");
-	buf_addf(out,
-	         "\tIF $1 IS NOT NULL THEN\n"
-	         "\t\tDELETE FROM defib.claimed_by AS c WHERE c.watch = %s AND c.job = $1;\n"
-	         "\tEND IF;\n"
-	         "\tIF $2 IS NOT NULL THEN\n"
-	         "\t\tINSERT INTO defib.claimed_by AS c (watch, job, application, pid)\n"
-	         "\t\tVALUES (%s, $2, current_setting('application_name'), pg_backend_pid())\n"
-	         "\t\tON CONFLICT (watch, job) DO UPDATE SET claim = DEFAULT, application = "
-	         "excluded.application, pid = excluded.pid, at = excluded.at;\n"
-	         "\tEND IF;\nEND;\n",
-	         buf_text(&watch), buf_text(&watch));
+	const struct sql_piece pieces[] = {{"watch", buf_text(&watch)}, {0}};
+	buf_add(out, "\n");
+	sql_fill(out, sql_postgres_claims_written, pieces);
+	buf_add(out, "\n");
 }
 
 /* Dollar-quoted if possible, for readability. */

@@ -11,10 +11,6 @@
 #include "store/dialect.h"
 #include "watch/bind.h"
 
-/* The highest epoch of leases that were removed; needs translation. */
-#define LEASE_FLOOR                                                                                \
-	"coalesce((SELECT CAST(m.value AS bigint) FROM defib.meta m WHERE m.name = 'lease_floor'), 0)"
-
 /* Whether the database has these tables and the role may read them. */
 MUST_CHECK defib_err leases_there(struct store *s, bool *there, struct failure *f);
 

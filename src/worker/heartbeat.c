@@ -2,6 +2,7 @@
 
 #include "worker/heartbeat.h"
 
+#include "embedded.h"
 #include "recover/look.h"
 #include "store/dialect.h"
 #include "watch/compile_write.h"
@@ -60,28 +61,13 @@ void heartbeat_release(struct heartbeat_sql *q)
 
 /* ---- the lease of an instance ---- */
 
-#define LIVES "EXISTS (SELECT 1 FROM defib.worker AS w WHERE w.id = l.owner AND w.state = 'alive')"
-
-/*
- * Made or kept by the heartbeat. The first one of a job takes it over, but not from a worker of
- * ours that lives; a later one only if nobody had it meanwhile.
- */
-static const char keep_lease[] =
-	"INSERT INTO defib.lease AS l (watch, job, epoch, owner, claimed_at, by_beat) SELECT $1, $2, 1 "
-	"+ " LEASE_FLOOR ", me.id, {now}, true FROM defib.worker AS me WHERE me.id = $3::bigint AND "
-	"me.state = 'alive' ON CONFLICT (watch, job) DO UPDATE SET epoch = CASE WHEN l.owner = "
-	"excluded.owner OR l.epoch = $4::bigint THEN l.epoch ELSE l.epoch + 1 END, owner = "
-	"excluded.owner, claimed_at = excluded.claimed_at, by_beat = true, run_at = NULL WHERE l.owner "
-	"= excluded.owner OR (l.owner IS NULL AND $4::bigint IN (0, l.epoch)) OR ($4::bigint = 0 AND "
-	"(NOT " LIVES " OR (l.by_beat AND $5::bigint = 1))) RETURNING epoch";
-
 static defib_err heartbeat_keep(const struct watch *w, struct store *s, const struct heartbeat *h,
                                 struct arena *a, struct failure *f)
 {
 	struct store_rows rows;
 	struct store_param params[] = {P_TEXT(w->name), P_TEXT(h->job), P_INT(h->instance),
 	                               P_INT(*h->epoch), P_INT(h->first)};
-	defib_err err = dialect_exec(s, keep_lease, params, 5, a, &rows, f);
+	defib_err err = dialect_exec(s, sql_leases_keep, params, 5, a, &rows, f);
 	if (!err && rows.nrows == 0)
 		return fail(f, DEFIB_LEASE_LOST,
 		            "job %s belongs to another worker, or this instance was declared dead", h->job);

@@ -2,7 +2,9 @@
 
 #include "worker/queue.h"
 
+#include "embedded.h"
 #include "store/dialect.h"
+#include "store/sql.h"
 #include "worker/queue_statements.h"
 #include "worker/wake.h"
 
@@ -53,39 +55,10 @@ static void jobs_relation(struct relation *r, enum store_engine engine, enum enq
 	}
 }
 
-/*
- * Ids are drawn first, so that both tables agree. The sequence is looked up once, in a subquery,
- * not for every row.
- */
-#define DRAW_IDS                                                                                   \
-	"WITH u AS MATERIALIZED (SELECT nextval((SELECT pg_get_serial_sequence('defib.job', "          \
-	"'id')::regclass)) AS id, g.* FROM ("
-#define TAGS "CASE WHEN u.tags IS NOT NULL THEN ARRAY(SELECT jsonb_array_elements_text(u.tags)) END"
-
-/*
- * Around the SELECT of the batch. They also run in a transaction of the library's caller, by whose
- * search path names are found: operators and functions take exactly these types, so that none that
- * another role made fits better.
- */
-static const struct {
-	const char *before, *after;
-} inserts[] = {
-	[BATCH_PLAIN] = {DRAW_IDS,
-                     ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind) SELECT "
-                     "u.id, u.queue, u.kind FROM u), d AS (INSERT INTO defib.job_data (job, "
-                     "payload) SELECT u.id, u.payload FROM u WHERE u.payload IS NOT NULL) "
-                     "SELECT u.at, u.id FROM u"},
-	[BATCH_FULL] =
-		{DRAW_IDS, ") AS g ORDER BY g.at), j AS (INSERT INTO defib.job (id, queue, kind, state, "
-                   "run_at, priority, max_attempts, timeout_ms) SELECT u.id, u.queue, u.kind, "
-                   "CASE WHEN u.delay_ms > 0 THEN 'scheduled' ELSE 'queued' END, "
-                   "clock_timestamp() + u.delay_ms::float8 * interval '1 millisecond', u.priority, "
-                   "u.max_attempts, u.timeout_ms FROM u), d AS (INSERT INTO defib.job_data (job, "
-                   "payload, tags) SELECT u.id, u.payload, " TAGS " FROM u WHERE u.payload IS NOT "
-                   "NULL OR u.tags IS NOT NULL) SELECT u.at, u.id FROM u"},
-	[BATCH_UNIQUE] = {"SELECT u.at, defib.enqueue(u.queue, u.kind, u.payload, u.delay_ms, "
-                      "u.priority, u.max_attempts, u.timeout_ms, u.unique_key, " TAGS ") FROM (",
-                      ") AS u ORDER BY u.at"},
+static const char *const batch_inserts[] = {
+	[BATCH_PLAIN] = sql_postgres_enqueue_plain,
+	[BATCH_FULL] = sql_postgres_enqueue_full,
+	[BATCH_UNIQUE] = sql_postgres_enqueue_unique,
 };
 
 /* `wake`: also wake the workers, in the same round trip. */
@@ -104,11 +77,11 @@ static defib_err queue_insert_batch(struct store *s, enum enqueue_shape is, bool
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	AUTO_RELATION r = {0};
-	AUTO_BUF sql = BUF_INIT;
+	AUTO_BUF sql = BUF_INIT, rows_sql = BUF_INIT;
 	jobs_relation(&r, s->engine, is, jobs, n);
-	buf_add(&sql, inserts[is].before);
-	relation_select(&r, 1, &sql);
-	buf_add(&sql, inserts[is].after);
+	relation_select(&r, 1, &rows_sql);
+	const struct sql_piece pieces[] = {{"rows", buf_text(&rows_sql)}, {0}};
+	sql_fill(&sql, batch_inserts[is], pieces);
 	relation_params(&r, params);
 	defib_err err =
 		queue_insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);

@@ -8,6 +8,7 @@
 #include "worker/source_queue.h"
 
 #include "base/clock.h"
+#include "embedded.h"
 #include "store/dialect.h"
 #include "worker/queue.h"
 #include "worker/queue_statements.h"
@@ -336,14 +337,6 @@ static void decode_turn(struct queue_source *q, const struct store_rows *rows, s
 static defib_err turn_by_function(struct queue_source *q, struct store *s, struct turn_part *p,
                                   struct arena *a, struct failure *f)
 {
-	/* "call": it writes, so a lost reply leaves the outcome unknown. */
-	static const char sql[] =
-		"SELECT * FROM defib.turn($1::bigint, $2::bigint[], $3::bigint[], $4::text[], $5::jsonb[], "
-		"$6::text[], $7::bigint[], $8::jsonb[], $9::bigint, $10::text, $11::integer, CASE WHEN "
-		"$12::jsonb IS NOT "
-		"NULL THEN ARRAY(SELECT jsonb_array_elements_text($12::jsonb)) END, $13::integer, "
-		"$14::bigint, "
-		"$15::integer, $16::integer::boolean, $17::integer::boolean) /* call */";
 	struct store_param params[17] = {[0] = P_INT(p->worker)};
 	struct store_rows rows;
 	AUTO_RELATION r = {0};
@@ -365,7 +358,7 @@ static defib_err turn_by_function(struct queue_source *q, struct store *s, struc
 	params[14] = P_INT(p->promote ? PROMOTE_MAX : 0);
 	params[15] = P_INT(p->cancels);
 	params[16] = P_INT(p->compares);
-	defib_err err = store_exec(s, sql, params, 17, a, &rows, f);
+	defib_err err = store_exec(s, sql_postgres_turn_turn, params, 17, a, &rows, f);
 	if (!err)
 		decode_turn(q, &rows, p, a);
 	return err;
