@@ -13,6 +13,8 @@ rooms.py [ROOT]: prints a line for each violation and exits 1 if there is one.
  - view: it reads no database: no header of store/, and no session
  - records: above view, only a table of fields (view/record.h) writes texts into JSON, so that a
    mask cannot be forgotten (WRITES_JSON)
+ - commands: only rooms that people face name a command or an option of the program; the others name
+   an advice (base/fail.h) or a refusal, which lib/advice.c and view word
  - headers: each .c file has a header of its own name (HEADERLESS)
  - names: no struct, enum or union has the tag of another one, and no static function the name of
    one in another file; gdb and grep find one thing
@@ -73,6 +75,11 @@ WRITES_JSON = {
     "cli/cmd_enqueue.c": "tags that the user gave",
     "cli/demo/story.c": "the input of the demo's jobs",
 }
+# Who may name commands: doctor and init propose them, alert writes to on-call engineers, the rest
+# shows what lower rooms found.
+NAMES_COMMANDS = ("setup", "alert", "view", "daemon", "http", "cli")
+COMMANDS = "cli/cli.h"
+ADVICE = "lib/advice.c"
 # What has no header of its own, and why.
 HEADERLESS = (
     "lib/",  # implements include/defib.h; lib.h is what its files share
@@ -88,6 +95,8 @@ TAB = 4
 EVENTS = "ledger/events.h"
 NOT_EVENTS = {("src/cli/top/model.c", "HELD")}  # heads of columns
 
+TEXT = r'"(?:\\.|[^"\\\n])*"'
+TEXTS = re.compile(rf"{TEXT}(?:\s*{TEXT})*")  # adjacent ones are one
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
@@ -199,6 +208,26 @@ class House:
                     self.say(path, line_of(text, match.start()),
                              f"the event {match['name']} is named here: ask {EVENTS}")
 
+    def command_names(self):
+        """How a text names a command of COMMAND_LIST, or an option."""
+        text = self.texts.get(self.src / COMMANDS, "")
+        names = "|".join(re.findall(r"X\(\w+, (?:FIRST|REST|PART), (\w+)\)", text))
+        groups = "|".join(re.findall(r'X\(\w+, "(\w+)"', text))
+        return re.compile(rf"\bdefib (?:(?:{groups}) )?(?:{names})\b|(?<![\w-])--[a-z][\w-]+")
+
+    def check_commands(self, path, names):
+        where = str(path.relative_to(self.src))
+        room = self.room(path)
+        if room is None or room in NAMES_COMMANDS or where == ADVICE or path.stem.endswith("_test"):
+            return
+        text = re.sub(r"/\*.*?\*/", blank, self.texts[path], flags=re.S)
+        for match in TEXTS.finditer(text):
+            joined = "".join(part[1:-1] for part in re.findall(TEXT, match.group(0)))
+            named = names.search(joined)
+            if named:
+                self.say(path, line_of(text, match.start()),
+                         f"names {named.group(0)}: return a code (fail_advise()), {ADVICE} words it")
+
     def check_columns(self, path):
         for number, line in enumerate(self.texts[path].splitlines(), 1):
             if len(line.expandtabs(TAB)) > COLUMNS_MOST:
@@ -270,12 +299,14 @@ class House:
 
     def check(self):
         names = self.banned_names()
+        commands = self.command_names()
         for path in self.files:
             self.check_rooms(path)
             self.check_banned(path, names)
             self.check_homes(path)
             self.check_sqlstates(path)
             self.check_records(path)
+            self.check_commands(path, commands)
             self.check_columns(path)
             self.check_header(path)
         self.check_purity()

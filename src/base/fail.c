@@ -37,6 +37,15 @@ void fail_next(struct failure *f, const char *fmt, ...)
 	vsnprintf(next, sizeof(next), fmt, args);
 	va_end(args);
 	memcpy(f->next, next, sizeof(next));
+	f->advice = ADVISE_NONE;
+}
+
+void fail_advise(struct failure *f, enum failure_advice advice, const char *about)
+{
+	if (!f)
+		return;
+	fail_next(f, "%s", about ? about : "");
+	f->advice = advice;
 }
 
 bool fail_nearest(struct failure *f, const char *word, const char *const *names)

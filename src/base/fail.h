@@ -32,9 +32,27 @@ enum failure_reason {
 	REASON_PROTOCOL,        /* it did not understand the message */
 };
 
+/* What to do next, where that is a command: rooms that know none name the advice. */
+enum failure_advice {
+	ADVISE_NONE,
+	ADVISE_CREATE_TABLES, /* defib's own, which this role may not create or use */
+	ADVISE_CREATE_QUEUE,  /* those of the built-in queue */
+	ADVISE_CREATE_LEASES, /* those of workers on users' tables */
+	ADVISE_GRANT,         /* this role lacks privileges on defib's own tables */
+	ADVISE_GRANT_UPDATE,  /* and here on a table that it must lock */
+	ADVISE_MEND_SEQUENCE,
+	ADVISE_VERIFY_LEDGER,
+	ADVISE_FIND_INDEX,   /* a scan ran out of time */
+	ADVISE_OWN_WORKERS,  /* programs cannot be attached */
+	ADVISE_ATTACH,       /* the watch is not attached, or not as it is now */
+	ADVISE_COUNT_STATES, /* to see which states there are */
+	ADVISE_COUNT
+};
+
 struct failure {
 	defib_err code;
 	enum failure_reason reason;
+	enum failure_advice advice; /* `next` is what it is about; lib/advice.h words it */
 	char what[768];
 	char next[384];
 	char sqlstate[6]; /* five characters if the database gave one, else "" */
@@ -54,6 +72,8 @@ static inline defib_err fail_returns(defib_err returned, defib_err code)
 #endif
 /* Add what to do next. */
 void fail_next(struct failure *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* `about`: what the advice is about, such as a watch, or NULL. */
+void fail_advise(struct failure *f, enum failure_advice advice, const char *about);
 /* Suggest "did you mean …?" if one of the names (list ends with NULL) is close. */
 bool fail_nearest(struct failure *f, const char *word, const char *const *names);
 /* Put a context such as "watch pages" before the message. */

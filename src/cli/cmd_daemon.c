@@ -14,6 +14,7 @@
 #include "daemon/watch_metrics.h"
 #include "http/events.h"
 #include "http/server.h"
+#include "lib/advice.h"
 #include "life/incarnation.h"
 
 #include <errno.h>
@@ -259,7 +260,7 @@ static void cmd_daemon_reload(struct daemon_run *r)
 			pools_reload(r->pools);
 	} else {
 		log_event(LOG_ERROR, "the configuration is invalid; the previous one stays in force",
-		          LOG_STR("because", f.what), LOG_STR("next", f.next));
+		          LOG_STR("because", f.what), LOG_STR("next", failure_next(&f)));
 	}
 	r->settled_ms = clock_boot_ms() + SETTLED_MS;
 	notify("READY=1");

@@ -8,6 +8,7 @@
  */
 #include "cli/load.h"
 #include "cli/select.h"
+#include "lib/advice.h"
 #include "recover/carry.h"
 #include "store/spool_folder.h"
 #include "worker/queue.h"
@@ -124,7 +125,7 @@ static int enqueue_failed(const struct target *t, struct failure *f)
 {
 	if (!t->spool && store_unavailable(f->code)) {
 		char before[sizeof f->next];
-		snprintf(before, sizeof before, "%s", f->next);
+		snprintf(before, sizeof before, "%s", failure_next(f));
 		fail_next(f, "%s%s--spool DIR keeps new jobs until the database is back", before,
 		          *before ? "; " : "");
 	}

@@ -9,6 +9,7 @@
 #include "config/source.h"
 #include "ledger/schema.h"
 #include "setup/detect.h"
+#include "setup/doctor_rights.h"
 #include "setup/propose.h"
 #include "setup/propose_try.h"
 #include "store/dialect.h"
@@ -62,7 +63,7 @@ static bool chosen_groups(struct cli *c, const struct database *d, bool *chosen,
 static void init_print_group(struct cli *c, const struct database *d, enum rights_group group,
                              const char *role, struct buf *out)
 {
-	buf_addf(out, "\n-- %s: defib %s\n", rights_names[group], rights_of_commands[group]);
+	buf_addf(out, "\n-- %s: defib %s\n", rights_names[group], doctor_commands_of[group]);
 	rights_grants(group, role, out);
 	for (int i = 0; i < c->settings.nwatches; i++) {
 		const struct watch *w = &c->settings.watches[i];

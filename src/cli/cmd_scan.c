@@ -7,6 +7,7 @@
  */
 #include "cli/load.h"
 #include "cli/progress.h"
+#include "lib/advice.h"
 #include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/leader_status.h"
@@ -94,8 +95,9 @@ static void report_notes(const struct scan_report *r, const struct watch *w,
 	if (r->cli->quiet || s->failure.code)
 		return;
 	if (r->rows.fix && !s->ledger)
-		fprintf(stderr, "defib: %s: no ledger (%s): hold, undo and crash budget are off\n", w->name,
-		        s->ledger_off);
+		fprintf(stderr, "defib: %s: no ledger (%s%s%s): hold, undo and crash budget are off\n",
+		        w->name, s->ledger_off, s->ledger_advice ? "; " : "",
+		        advice_text(s->ledger_advice, NULL));
 	if (s->ledger_made)
 		fprintf(stderr, "defib: created the ledger in the database\n");
 	if (s->never_seen) {

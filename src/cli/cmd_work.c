@@ -11,6 +11,7 @@
 #include "base/program_env.h"
 #include "cli/cli.h"
 #include "cli/load.h"
+#include "lib/advice.h"
 #include "store/spool_folder.h"
 #include "worker/source.h"
 #include "worker/source_queue.h"
@@ -407,7 +408,7 @@ static void work_reload(struct work_run *r)
 	fresh.command = r->cli->command;
 	if (cli_read(&fresh, &f)) {
 		log_event(LOG_ERROR, "the configuration is invalid; the previous one stays in force",
-		          LOG_STR("because", f.what), LOG_STR("next", f.next));
+		          LOG_STR("because", f.what), LOG_STR("next", failure_next(&f)));
 	} else {
 		for (int i = 0; i < r->npools; i++) {
 			const struct watch *w =

@@ -9,6 +9,7 @@
 #include "daemon/scheduled_reports.h"
 #include "daemon/settings.h"
 #include "ledger/schema.h"
+#include "lib/advice.h"
 #include "store/url.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ int exit_code_of(defib_err err)
 
 int cli_fail(const struct failure *f)
 {
-	cli_message(f->what, f->next);
+	cli_message(f->what, failure_next(f));
 	return exit_code_of(f->code);
 }
 
@@ -67,9 +68,9 @@ int cli_key_fail(const struct cli *c, const struct watch *w, struct failure *f)
 void cli_queue_hint(struct failure *f)
 {
 	/* Our own statements are correct: the tables, or their whole schema, are missing. */
-	if (f->code == DEFIB_BAD_SQL && !f->next[0])
-		fail_next(f, "defib init creates the queue's tables");
-	if (f->code == DEFIB_PERMISSION && !f->next[0])
+	if (f->code == DEFIB_BAD_SQL && !failure_next(f)[0])
+		fail_advise(f, ADVISE_CREATE_QUEUE, NULL);
+	if (f->code == DEFIB_PERMISSION && !failure_next(f)[0])
 		schema_refused(f, "the role may not use the queue's tables");
 }
 

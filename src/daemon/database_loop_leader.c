@@ -6,6 +6,7 @@
 #include "daemon/database_loop.h"
 
 #include "base/log.h"
+#include "lib/advice.h"
 #include "life/leader.h"
 
 #define ASK_ALL_MS 30000 /* between requests for all watches, whatever happened to single rows */
@@ -153,7 +154,7 @@ defib_err database_loop_tables(struct database_loop *s, struct failure *f)
 		          LOG_STR("off", "one leader of several daemons, pause and raise, status, alerts, "
 		                         "scheduled reports, learned run times; without the ledger also "
 		                         "hold, undo and the crash budget"),
-		          LOG_STR("next", f->next));
+		          LOG_STR("next", failure_next(f)));
 	fail_clear(f);
 	s->closed = true;
 	s->tables_ms = now + TABLES_MS;

@@ -6,6 +6,7 @@
 #include "insight/learn.h"
 #include "ledger/events.h"
 #include "ledger/orders.h"
+#include "lib/advice.h"
 #include "recover/evidence.h"
 #include "recover/startup.h"
 #include "view/output.h"
@@ -137,7 +138,7 @@ static void cycle_tell(const struct cycle *c, const struct watch *w, const struc
 {
 	if (r->failure.code) {
 		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
-		          LOG_STR("because", r->failure.what), LOG_STR("next", r->failure.next));
+		          LOG_STR("because", r->failure.what), LOG_STR("next", failure_next(&r->failure)));
 		return;
 	}
 	/* What already waits for an operator is not logged at every pass. */

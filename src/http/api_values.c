@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "http/api.h"
 #include "ledger/events.h"
+#include "lib/advice.h"
 #include "recover/masked.h"
 
 #include <assert.h>
@@ -245,7 +246,7 @@ bool api_failed_as(struct api_call *c, int status, const struct failure *f)
 	/* What the database says of a row may quote a value. */
 	if (c->watch && c->setup)
 		masked_failure(api_seen(c, c->watch), &shown);
-	write_problem(c, status, shown.what, shown.next);
+	write_problem(c, status, shown.what, failure_next(&shown));
 	return false;
 }
 

@@ -12,6 +12,7 @@
 #include "http/api_values.h"
 #include "http/api_work.h"
 #include "ledger/events.h"
+#include "lib/advice.h"
 #include "life/registry.h"
 #include "life/roster.h"
 #include "store/dialect.h"
@@ -42,8 +43,8 @@ bool api_worker_failed(struct api_call *c, struct failure *f)
 		fail_next(f, "stop its jobs and register again");
 		return api_failed_as(c, 410, f);
 	}
-	if (missing && !f->next[0])
-		fail_next(f, "defib init creates the queue's tables");
+	if (missing && !failure_next(f)[0])
+		fail_advise(f, ADVISE_CREATE_QUEUE, NULL);
 	return missing ? api_failed_as(c, 422, f) : api_failed(c, f);
 }
 

@@ -9,8 +9,9 @@
 
 #include <assert.h>
 
-static void turn_off(struct ledger *l, const char *why)
+static void turn_off(struct ledger *l, const char *why, enum failure_advice advice)
 {
+	l->off_advice = advice;
 	l->ready = false;
 	snprintf(l->off_because, sizeof l->off_because, "%.255s", why);
 }
@@ -21,8 +22,7 @@ static defib_err ledger_make(struct store *s, struct ledger *out, struct failure
 	bool may = false;
 	defib_err err = schema_may_install(s, &may, f);
 	if (!err && !may) {
-		turn_off(out, "it does not exist and this role may not create it; have a DBA run the "
-		              "output of defib init --print");
+		turn_off(out, "it does not exist and this role may not create it", ADVISE_CREATE_TABLES);
 		return DEFIB_OK;
 	}
 	if (!err)
@@ -30,7 +30,7 @@ static defib_err ledger_make(struct store *s, struct ledger *out, struct failure
 	out->ready = out->made = !err;
 	if (err != DEFIB_PERMISSION)
 		return err;
-	turn_off(out, f->what);
+	turn_off(out, f->what, f->advice);
 	fail_clear(f);
 	return DEFIB_OK;
 }
@@ -52,11 +52,12 @@ defib_err ledger_open(struct store *s, bool create, struct ledger *out, struct f
 		return ledger_make(s, out, f);
 	out->ready = row_bool(&rows, 0, 0);
 	if (rows.nrows == 0)
-		turn_off(out, "it does not exist yet");
+		turn_off(out, "it does not exist yet", ADVISE_NONE);
 	else if (!out->ready)
-		turn_off(out, create
-		                  ? "this role may not write to the ledger; defib doctor gives the grants"
-		                  : "this role may not read the ledger; defib doctor gives the grants");
+		turn_off(out,
+		         create ? "this role may not write to the ledger"
+		                : "this role may not read the ledger",
+		         ADVISE_GRANT);
 	return DEFIB_OK;
 }
 

@@ -19,6 +19,7 @@ struct ledger {
 	bool ready;
 	bool made;             /* this call created it */
 	char off_because[256]; /* why it is not ready */
+	enum failure_advice off_advice;
 };
 
 /*

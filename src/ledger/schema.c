@@ -122,9 +122,7 @@ defib_err schema_may_install(struct store *s, bool *may, struct failure *f)
 defib_err schema_refused(struct failure *f, const char *what)
 {
 	fail(f, DEFIB_PERMISSION, "%s", what);
-	fail_next(
-		f,
-		"have a DBA run the output of defib init --print, which includes the grants for this role");
+	fail_advise(f, ADVISE_CREATE_TABLES, NULL);
 	return DEFIB_PERMISSION;
 }
 
@@ -154,13 +152,6 @@ defib_err schema_ready(struct store *s, const char *table, enum schema_part last
 /* ---- privileges ---- */
 
 const char *const rights_names[] = {"view", "act", "daemon", "work", "run", NULL};
-const char *const rights_of_commands[RIGHTS_GROUPS] = {
-	[RIGHTS_VIEW] = "scan, list, show, explain, status, stats, top, ledger, report, whatif, doctor",
-	[RIGHTS_ACT] = "scan --fix, requeue and the other acts by hand, undo, pause, raise, learn",
-	[RIGHTS_DAEMON] = "daemon (without --work)",
-	[RIGHTS_WORK] = "work, daemon --work, enqueue, workers in other languages",
-	[RIGHTS_RUN] = "run, on a table that defib db attach was run for",
-};
 
 #define READ "SELECT"
 #define ADD "SELECT, INSERT"

@@ -70,7 +70,6 @@ enum rights_group {
 	RIGHTS_GROUPS
 };
 extern const char *const rights_names[]; /* "view" …, NULL at the end */
-extern const char *const rights_of_commands[RIGHTS_GROUPS];
 
 /* The GRANTs of a group for a role (quoted), one per line, for any database. */
 void rights_grants(enum rights_group group, const char *role, struct buf *out);

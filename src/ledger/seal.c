@@ -83,9 +83,11 @@ defib_err seal_added(struct store *s, struct arena *a, struct failure *f)
 	defib_err err =
 		dialect_exec(s, "SELECT last_id, seal FROM defib.ledger_seal WHERE next_id IS NULL", NULL,
 	                 0, a, &end, f);
-	if (!err && end.nrows != 1)
-		return fail(f, DEFIB_DATABASE,
-		            "the ledger's chain of seals has no last seal; run: defib ledger verify");
+	if (!err && end.nrows != 1) {
+		fail(f, DEFIB_DATABASE, "the ledger's chain of seals has no last seal");
+		fail_advise(f, ADVISE_VERIFY_LEDGER, NULL);
+		return DEFIB_DATABASE;
+	}
 	if (!err)
 		err = read_texts(s, row_int(&end, 0, 0, 0), INT64_MAX, a, &rows, f);
 	if (err || rows.nrows == 0)

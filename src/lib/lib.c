@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "ledger/schema.h"
+#include "lib/advice.h"
 #include "store/postgres_connect.h"
 #include "store/sqlite.h"
 #include "worker/queue.h"
@@ -22,7 +23,7 @@ defib_err lib_answer(defib_err err, const struct failure *f, defib_message *mess
 {
 	if (message) {
 		snprintf(message->what, sizeof message->what, "%s", err ? f->what : "");
-		snprintf(message->next, sizeof message->next, "%s", err ? f->next : "");
+		snprintf(message->next, sizeof message->next, "%s", err ? failure_next(f) : "");
 	}
 	return err;
 }

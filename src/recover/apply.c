@@ -168,11 +168,11 @@ static defib_err refuse_unlocked(const struct watch_sql *q, const char *because,
 	     "watch %s reads the state of a job in another table and cannot lock it there (%s): a job "
 	     "that ends during a recovery would be overwritten",
 	     name, why);
-	fail_next(f,
-	          q->unlockable
-	              ? "write (SELECT … FROM … WHERE …) or EXISTS (SELECT …), with the job's key in "
-	                "its WHERE, instead of IN (SELECT …), UNION or WITH"
-	              : "grant UPDATE on that table to this role; defib doctor gives the statement");
+	if (q->unlockable)
+		fail_next(f, "write (SELECT … FROM … WHERE …) or EXISTS (SELECT …), with the job's key in "
+		             "its WHERE, instead of IN (SELECT …), UNION or WITH");
+	else
+		fail_advise(f, ADVISE_GRANT_UPDATE, NULL);
 	return DEFIB_REFUSED;
 }
 
@@ -1125,8 +1125,7 @@ defib_err apply_try(const struct apply *ap, struct candidate *c, struct arena *a
  * out.
  */
 
-static const char hidden[] =
-	"row-level security lets this role see the row but not write it; run defib doctor";
+static const char hidden[] = "row-level security lets this role see the row but not write it";
 
 static bool is_locked(const struct candidate *c)
 {

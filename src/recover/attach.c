@@ -109,7 +109,7 @@ defib_err attach_refusal(const struct watch *w, enum store_engine engine, struct
 		fail(f, DEFIB_REFUSED,
 		     "watch %s is in an SQLite database, which has no sessions to tell programs apart",
 		     w->name);
-		fail_next(f, "use defib's own workers (defib work), or judge rows by age");
+		fail_advise(f, ADVISE_OWN_WORKERS, NULL);
 		return DEFIB_REFUSED;
 	}
 	if (claim_name_fits(w))

@@ -133,11 +133,3 @@ bool unseen_never(const struct unseen *u)
 {
 	return !u->recorded && (!u->empty || u->secured);
 }
-
-void unseen_hint(bool secured, struct buf *out)
-{
-	buf_add(out, "no record shows that one ever was");
-	if (secured)
-		buf_add(out, "; row-level security applies to this role and may hide rows");
-	buf_add(out, ": check `running` in the watch, or run defib doctor");
-}

@@ -53,7 +53,5 @@ MUST_CHECK defib_err row_security(struct store *s, const struct watch *w, bool *
 void unseen_look(struct store *s, const struct watch *w, struct unseen *out);
 /* Running rows may exist, and there is no evidence that this watch ever saw one. */
 bool unseen_never(const struct unseen *u);
-/* Follows "no row is running, and": what that may mean, and what to do. */
-void unseen_hint(bool secured, struct buf *out);
 
 #endif

@@ -71,7 +71,7 @@ static defib_err need_attached(struct exits *x, struct failure *f)
 	if (err || is == ATTACHED_FRESH)
 		return err;
 	fail(f, DEFIB_REFUSED, "watch %s is %s", name, attached_texts[is]);
-	fail_next(f, "run: defib db attach %s", name);
+	fail_advise(f, ADVISE_ATTACH, name);
 	return DEFIB_REFUSED;
 }
 

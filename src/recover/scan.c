@@ -71,6 +71,7 @@ static defib_err first_reading(struct scanner *p, struct failure *f)
 	r->ledger = p->bound.ledger.ready;
 	r->ledger_made = p->bound.ledger.made;
 	snprintf(r->ledger_off, sizeof r->ledger_off, "%s", p->bound.ledger.off_because);
+	r->ledger_advice = p->bound.ledger.off_advice;
 	if (!err && !p->options->owner)
 		err = look_running(p->session->store, &p->bound.sql, &r->running, f);
 	r->running_known = !err && !p->options->owner;
@@ -586,8 +587,7 @@ defib_err scanner_pass(struct scanner *p, struct scan_result *result)
 	if (!err)
 		look_unseen(p);
 	if (err == DEFIB_TIMEOUT && p->session->store && !p->session->store->lost)
-		fail_next(f, "run `defib doctor` to see which index is missing, or raise the watch's "
-		             "statement_timeout");
+		fail_advise(f, ADVISE_FIND_INDEX, NULL);
 	if (err && p->options->absence)
 		absence_begins(p->options->absence, "cannot query the database");
 	if (p->carrier.transactions > 0)

@@ -38,6 +38,7 @@ struct scan_result {
 	int64_t took_us;
 	bool ledger;          /* whether it was written */
 	char ledger_off[256]; /* why not */
+	enum failure_advice ledger_advice;
 	bool ledger_made;
 	char batch[64]; /* name of this scan in the ledger, "" when nothing was written */
 	bool limited;   /* stopped at the limit */

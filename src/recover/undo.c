@@ -264,9 +264,11 @@ static defib_err undo_all(struct undo_under_way *u, struct failure *f)
 	defib_err err = bound_open(&u->bound, u->session, u->watch,
 	                           u->options->dry_run ? LEDGER_FIND : LEDGER_CREATE, f);
 	u->result->ledger = u->bound.ledger.ready;
-	if (!err && !u->bound.ledger.ready)
-		return fail(f, DEFIB_REFUSED, "there is no ledger to undo from (%s)",
-		            u->bound.ledger.off_because);
+	if (!err && !u->bound.ledger.ready) {
+		fail(f, DEFIB_REFUSED, "there is no ledger to undo from (%s)", u->bound.ledger.off_because);
+		fail_advise(f, u->bound.ledger.off_advice, NULL);
+		return DEFIB_REFUSED;
+	}
 	while (!err) {
 		err = undo_find(u, after, &rows, &n, &last, f);
 		if (err || last == 0)

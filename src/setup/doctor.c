@@ -7,6 +7,7 @@
  * watch run in order: a check that would only repeat the problem of an earlier one is skipped.
  */
 #include "embedded.h"
+#include "lib/advice.h"
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
@@ -348,7 +349,7 @@ void unclear(struct examination *x, const struct failure *f)
 {
 	/* A lost session is reported once, by the loop. */
 	if (!x->store->lost)
-		found(x, FINDING_WARN, f->next, "could not be checked: %s", f->what);
+		found(x, FINDING_WARN, failure_next(f), "could not be checked: %s", f->what);
 }
 
 defib_err ask(struct examination *x, const char *sql, const struct store_param *params, int nparams,
@@ -449,8 +450,8 @@ static void examine_watch(struct examination *x, const struct watch *w)
 
 static const char *reach_fix(const struct doctor *d, const struct failure *f)
 {
-	if (f->next[0])
-		return f->next;
+	if (*failure_next(f))
+		return failure_next(f);
 	return dialect_of(d->database->engine)->is_file
 	           ? "check the path after sqlite:, and that this user may read the file"
 	           : "check that the server runs, the host, port and user in url:, and pg_hba.conf";

@@ -11,6 +11,7 @@
 #include "setup/doctor_rights.h"
 
 #include "embedded.h"
+#include "lib/advice.h"
 #include "setup/doctor_check.h"
 
 #include "ledger/schema.h"
@@ -19,6 +20,14 @@
 #include "store/dialect.h"
 #include "store/sql.h"
 #include "watch/lexer.h"
+
+const char *const doctor_commands_of[RIGHTS_GROUPS] = {
+	[RIGHTS_VIEW] = "scan, list, show, explain, status, stats, top, ledger, report, whatif, doctor",
+	[RIGHTS_ACT] = "scan --fix, requeue and the other acts by hand, undo, pause, raise, learn",
+	[RIGHTS_DAEMON] = "daemon (without --work)",
+	[RIGHTS_WORK] = "work, daemon --work, enqueue, workers in other languages",
+	[RIGHTS_RUN] = "run, on a table that defib db attach was run for",
+};
 
 /* The statement without comments and the contents of strings, which only look like names. */
 static void names_of(struct examination *x, const char *sql, struct buf *out)
@@ -77,7 +86,8 @@ static void refused(struct examination *x, const struct failure *f, const char *
                     const char *what)
 {
 	if (store_blames_sql(f->code)) {
-		found(x, FINDING_FAIL, f->next[0] ? f->next : "correct the watch's expressions",
+		found(x, FINDING_FAIL,
+		      *failure_next(f) ? failure_next(f) : "correct the watch's expressions",
 		      "%s fails: %s", what, f->what);
 		return;
 	}
@@ -447,22 +457,22 @@ static void check_group(struct examination *x, enum rights_group group, const ch
 	if (!there && create) {
 		found(x, FINDING_OK, NULL,
 		      "the tables for %s do not exist yet; they are created when needed",
-		      rights_of_commands[group]);
+		      doctor_commands_of[group]);
 		return;
 	}
 	if (!there) {
 		found(x, FINDING_WARN, BY_A_DBA,
 		      "the tables for %s do not exist, and this role may not create them: %s",
-		      rights_of_commands[group], lost);
+		      doctor_commands_of[group], lost);
 		return;
 	}
 	const char *grants = lacking(x, group);
 	if (grants && *grants)
 		found(x, FINDING_WARN, grants, "role %s lacks rights for %s: %s", x->role,
-		      rights_of_commands[group], lost);
+		      doctor_commands_of[group], lost);
 	else if (grants)
 		found(x, FINDING_OK, NULL, "role %s may use the tables for %s", x->role,
-		      rights_of_commands[group]);
+		      doctor_commands_of[group]);
 }
 
 void check_daemon_tables(struct examination *x)
@@ -492,7 +502,7 @@ bool check_code(struct examination *x)
 	defib_err err = trust_watch(x->store, x->watch, true, &f);
 	x->check = "code";
 	if (err == DEFIB_REFUSED)
-		found(x, FINDING_FAIL, f.next, "%s; so nothing else was checked", f.what);
+		found(x, FINDING_FAIL, failure_next(&f), "%s; so nothing else was checked", f.what);
 	return !err;
 }
 

@@ -5,7 +5,11 @@
 #ifndef SETUP_DOCTOR_RIGHTS_H
 #define SETUP_DOCTOR_RIGHTS_H
 
+#include "ledger/schema.h"
 #include "setup/doctor_check.h"
+
+/* What the rights of a group are for. */
+extern const char *const doctor_commands_of[RIGHTS_GROUPS];
 
 void check_ledger(struct examination *x);
 void check_sequences(struct examination *x);

@@ -14,6 +14,7 @@
 
 #include "setup/doctor_trial.h"
 
+#include "lib/advice.h"
 #include "recover/apply.h"
 #include "recover/judge.h"
 #include "recover/look.h"
@@ -374,7 +375,7 @@ static bool try_list(struct lists *l, int list, bool claims)
 		return true;
 	}
 	if (as == WORK_WRONG)
-		found(x, FINDING_FAIL, f.next, "tried on job %s and rolled back: %s", job,
+		found(x, FINDING_FAIL, failure_next(&f), "tried on job %s and rolled back: %s", job,
 		      without_watch(x, f.what));
 	else if (as == WORK_TRIED)
 		buf_addf(&l->tried, "%s%s", l->tried.len ? ", " : "", l->names[list]);
@@ -431,7 +432,8 @@ void check_lists(struct examination *x)
 	if (err == DEFIB_CONFIG && !x->binding.leases)
 		found(x, FINDING_OK, NULL, "not tried, because %s", without_watch(x, f.what));
 	else if (err)
-		found(x, FINDING_FAIL, f.next[0] ? f.next : NULL, "%s", without_watch(x, f.what));
+		found(x, FINDING_FAIL, *failure_next(&f) ? failure_next(&f) : NULL, "%s",
+		      without_watch(x, f.what));
 	else if ((l.store = open_to_write(x)))
 		check_all_lists(&l);
 	store_close(l.store);

@@ -6,6 +6,7 @@
 
 #include "setup/doctor_watch.h"
 
+#include "lib/advice.h"
 #include "setup/doctor_check.h"
 
 #include "base/clock.h"
@@ -49,7 +50,7 @@ static const char *fit_fix(struct examination *x, const struct failure *f)
 	}
 	if (grant)
 		return grant;
-	return f->next[0] ? f->next : "correct the watch, or the table";
+	return *failure_next(f) ? failure_next(f) : "correct the watch, or the table";
 }
 
 void check_fits(struct examination *x)
@@ -326,7 +327,8 @@ void check_look(struct examination *x)
 	if (!err)
 		found(x, FINDING_OK, NULL, "a scan takes %s", span(x, clock_boot_us() - start));
 	else if (!x->store->lost)
-		found(x, FINDING_FAIL, f.next[0] ? f.next : "correct the watch's expressions, or the rows",
+		found(x, FINDING_FAIL,
+		      *failure_next(&f) ? failure_next(&f) : "correct the watch's expressions, or the rows",
 		      "a scan of the rows fails: %s", f.what);
 }
 

@@ -80,7 +80,7 @@ static defib_err sequence_failure(const PGresult *res, struct failure *f)
 {
 	fail(f, DEFIB_DATABASE, "the sequence of defib.%s is behind its table: the next id is taken",
 	     PQresultErrorField(res, PG_DIAG_TABLE_NAME));
-	fail_next(f, "defib doctor gives the statement that sets it right");
+	fail_advise(f, ADVISE_MEND_SEQUENCE, NULL);
 	f->reason = REASON_SEQUENCE_BEHIND;
 	return DEFIB_DATABASE;
 }

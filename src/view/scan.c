@@ -706,3 +706,13 @@ void background_text(const struct background_act *act, const struct database *d,
 	if (act->done)
 		undo_line(undoable, act->id, out);
 }
+
+/* ---- a watch that never had a running row ---- */
+
+void unseen_hint(bool secured, struct buf *out)
+{
+	buf_add(out, "no record shows that one ever was");
+	if (secured)
+		buf_add(out, "; row-level security applies to this role and may hide rows");
+	buf_add(out, ": check `running` in the watch, or run defib doctor");
+}

@@ -105,4 +105,7 @@ void background_sentence(const struct background_act *act, struct buf *out);
 void background_text(const struct background_act *act, const struct database *d, int64_t now_us,
                      bool undoable, bool color, struct buf *out);
 
+/* Follows "no row is running, and": what that may mean, and what to do. */
+void unseen_hint(bool secured, struct buf *out);
+
 #endif

@@ -5,6 +5,7 @@
 #include "recover/census.h"
 #include "recover/mistakes.h"
 #include "view/job.h"
+#include "view/scan.h"
 
 #include <assert.h>
 

@@ -600,7 +600,7 @@ static defib_err prepare_reads(const struct watch_sql *q, struct store *s, struc
 		if (!err)
 			continue;
 		fail_prefix(f, "watch %s", q->binding->watch->name);
-		if (!f->next[0])
+		if (!f->next[0] && !f->advice)
 			fail_next(f, "check the types of its expressions, and time_type:");
 		return f->code = DEFIB_CONFIG;
 	}

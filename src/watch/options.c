@@ -139,7 +139,7 @@ const struct opt_row watch_rows[] = {
         "expression: the text that a search covers; if not given, the shown columns"),
 	KEY(SHOWN, SQL, "search", search,
         "expression: further text that a search by `any~` covers, such as errors"),
-	KEY(SHOWN, MAP, "stats", stats, "what defib status --numbers counts besides states",
+	KEY(SHOWN, MAP, "stats", stats, "what numbers about the watch count besides states",
         .rows = stats_rows),
 	KEY(SHOWN, CUSTOM, "states", states,
         "names for coded states, as a map; or a list of all states", .read = read_states),

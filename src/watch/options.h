@@ -30,7 +30,7 @@ extern const struct opt_row watch_rows[];
 	X(SHOWN, "Who sees what", \
 	  "How jobs appear in lists, numbers and reports, and what is masked.") \
 	X(WORK, "Workers of defib on this table", \
-	  "For `defib work` and `defib daemon --work`.")
+	  "For the workers of defib that take jobs from this table.")
 /* clang-format on */
 enum watch_keys {
 #define X(id, title, about) WATCH_KEYS_##id,

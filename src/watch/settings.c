@@ -286,7 +286,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 		return;
 	if (out->ndatabases == 0)
 		cfg_problem(r, root ? root->at : (struct cfg_mark){0},
-		            "no database: add databases: with a name and a url, or give --db URL");
+		            "no database: add databases: with a name and a url");
 	for (; *sections; sections++)
 		if ((*sections)->check)
 			(*sections)->check(r, out);
@@ -303,7 +303,7 @@ void settings_read(struct cfg_reader *r, const struct cfg_node *root,
 #define R(member) offsetof(struct retention, member)
 const struct opt_row retention_rows[] = {
 	OPTION(BOOL, "enabled", R(enabled),
-           "false: daemons and workers remove nothing by themselves; defib db prune still does",
+           "false: daemons and workers remove nothing by themselves; a prune by hand still does",
            .standard = "true"),
 	OPTION(DURATION, "every", R(every_us), "how often to look for old rows", .standard = "1m"),
 	OPTION(DURATION, "done", R(done_us),
@@ -314,7 +314,7 @@ const struct opt_row retention_rows[] = {
            "jobs that failed, timed out, were cancelled or rolled back; held ones always stay",
            .standard = "30d"),
 	OPTION(DURATION, "workers", R(workers_us),
-           "ended workers, and ended programs under defib run, that hold nothing any more",
+           "ended workers, and ended programs that were watched, that hold nothing any more",
            .standard = "30d"),
 	OPTION(DURATION, "leases", R(leases_us),
            "leases and steps of jobs in other tables that were not claimed since",

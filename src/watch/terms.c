@@ -108,9 +108,10 @@ static defib_err take_state(const struct watch *w, const struct term *t, struct 
 	if (!near && !w->states.all)
 		return DEFIB_OK;
 	fail(f, DEFIB_USAGE, "there is no state \"%s\" in watch %s", t->value, w->name);
-	fail_next(f,
-	          near ? "did you mean \"%s\"?" : "defib status %s --numbers counts its jobs by state",
-	          near ? near : w->name);
+	if (near)
+		fail_next(f, "did you mean \"%s\"?", near);
+	else
+		fail_advise(f, ADVISE_COUNT_STATES, w->name);
 	return DEFIB_USAGE;
 }
 

@@ -516,7 +516,7 @@ static defib_err table_sql_fits(const struct watch *w, const char *kind, const s
 	if (!q->binding.leases) {
 		fail(f, DEFIB_CONFIG, "watch %s: database %s does not have defib's tables", w->name,
 		     s->name);
-		fail_next(f, "create them with: defib init (a DBA: defib init --print)");
+		fail_advise(f, ADVISE_CREATE_LEASES, NULL);
 		return DEFIB_CONFIG;
 	}
 	return DEFIB_OK;

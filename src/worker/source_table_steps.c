@@ -115,7 +115,7 @@ static defib_err has_run(const struct table_source *src, struct store *s,
 
 #define UNKNOWN                                                                                    \
 	"which steps it has finished in another worker is not known: add steps_done: to the watch, "   \
-	"or retry the job with --from-step"
+	"or retry the job from a step"
 
 static defib_err hold_rows(const struct table_source *src, struct store *s, int64_t worker,
                            struct work_row *const *rows, int n, struct arena *a, struct failure *f)

@@ -397,7 +397,7 @@ static defib_err need_table(struct store *s, struct failure *f)
 	if (!err && !there) {
 		err = fail(f, DEFIB_BAD_SQL, "%s: the table %senqueued is missing", s->name,
 		           store_dialect(s)->own);
-		fail_next(f, "defib init creates the queue's tables");
+		fail_advise(f, ADVISE_CREATE_QUEUE, NULL);
 	}
 	return err;
 }

@@ -177,7 +177,7 @@ static void set_values(struct list_trial *x, int list)
 	bool wrong = list == LIST_FAILED || list == LIST_TIMED_OUT || list == LIST_RETRY;
 	x->row.worker = "doctor";
 	x->row.epoch = 1;
-	x->row.error = wrong ? "tried by defib doctor" : NULL;
+	x->row.error = wrong ? "tried, and rolled back" : NULL;
 	x->row.reason = wrong ? x->row.error : "done";
 	x->row.retry_us = list == LIST_RETRY ? x->row.now_us + RETRY_IN_US : 0;
 }

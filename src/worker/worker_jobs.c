@@ -409,7 +409,7 @@ static void host_lacks(struct worker *w, struct job *j, const struct failure *f,
 		log_event(LOG_CRITICAL, "this host cannot start programs: jobs are released",
 		          LOG_STR("because", f->what),
 		          LOG_STR("next", "raise its limits (ulimit -n and -u, LimitNOFILE=, TasksMax=, "
-		                          "memory), or lower --concurrency"));
+		                          "memory), or run fewer jobs at once"));
 	w->host_told_ms = now + HOST_TOLD_MS;
 }
 

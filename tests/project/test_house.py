@@ -37,6 +37,11 @@ RULES = [
     ("view/a.c", "void f(struct store *s);\n", "view reads no database"),
     ("view/a.c", '#include "store/url.h"\n', "not even through store/url.h"),
     ("watch/a.c", "int watch_a;\n", "has no header of its own"),
+    ("store/a.c", 'void f(void) { fail_next(f, "defib doctor gives the grants"); }\n',
+     "names defib doctor: return a code"),
+    ("recover/a.c", 'char *a = "run it again "\n\t"with --from-step";\n',
+     "names --from-step: return a code"),
+    ("worker/a.c", 'char *a = "see defib "\n\t"db sql";\n', "names defib db sql: return a code"),
     ("watch/a.h", "struct slot {\n};\n", "slot is also a tag in base/slots.h"),
     ("watch/a.c", "static int slot_of(int a)\n{\n}\n",
      "slot_of is also a static function in base/slots.c"),
@@ -47,6 +52,8 @@ def plant(root, files):
     base = root / "src" / "base"
     base.mkdir(parents=True)
     (base / "banned.h").write_bytes((ROOT / "src" / "base" / "banned.h").read_bytes())
+    (root / "src" / "cli").mkdir()
+    (root / "src" / "cli" / "cli.h").write_bytes((ROOT / "src" / "cli" / "cli.h").read_bytes())
     (base / "slots.h").write_text("struct slot {\n};\n")
     (base / "slots.c").write_text("static int slot_of(int a)\n{\n}\n")
     for name, text in files.items():

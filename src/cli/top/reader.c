@@ -7,6 +7,7 @@
 #include "cli/load.h"
 #include "cli/top/model.h"
 #include "cli/top/read.h"
+#include "lib/advice.h"
 #include "recover/undo.h"
 #include "view/status.h"
 #include "view/story.h"
@@ -69,9 +70,9 @@ static void failed(struct top_action *e, const struct failure *f)
 {
 	buf_add(&e->text, "! ");
 	out_padded(&e->text, f->what, 0);
-	if (f->next[0]) {
+	if (failure_next(f)[0]) {
 		buf_add(&e->text, "; ");
-		out_padded(&e->text, f->next, 0);
+		out_padded(&e->text, failure_next(f), 0);
 	}
 	buf_add(&e->text, "\n");
 }
