@@ -198,7 +198,7 @@ defib_err states_read(struct store *s, struct arena *a, struct alert_row **out, 
 			.alert = {.state = (enum alert_state)word_at(alert_states, row_text(&rows, i, 3)),
 		              .since_us = row_limited(&rows, i, 4, 0),
 		              .fired_us = row_limited(&rows, i, 5, 0),
-		              .told_us = row_limited(&rows, i, 6, 0),
+		              .notified_us = row_limited(&rows, i, 6, 0),
 		              .repeats = row_limited(&rows, i, 7, 0),
 		              .value = value_of(row_text(&rows, i, 8))},
 			.sentence = row_text(&rows, i, 9),
@@ -221,7 +221,7 @@ static defib_err alert_store_write_one(struct store *s, const struct alert_write
 		P_TEXT(alert_states[r->alert.state]),
 		P_INT(r->alert.since_us),
 		P_INT(r->alert.fired_us),
-		P_INT(r->alert.told_us),
+		P_INT(r->alert.notified_us),
 		P_INT(r->alert.repeats),
 		P_TEXT(arena_printf(a, "%.17g", r->alert.value)),
 		P_TEXT(r->sentence),
@@ -357,7 +357,7 @@ struct collecting {
 	const struct database *database;
 	const struct alert_row *rows;
 	int nrows;
-	struct alert_standing *out;
+	struct alert_status *out;
 	int n;
 };
 
@@ -365,8 +365,8 @@ static void add_rules(struct collecting *x, const char *watch)
 {
 	bool whole = text_eq(watch, ALERT_ANY);
 	for (int id = 0; id < ALERT_COUNT; id++) {
-		struct alert_standing *st = &x->out[x->n];
-		*st = (struct alert_standing){
+		struct alert_status *st = &x->out[x->n];
+		*st = (struct alert_status){
 			.rule = alert_rule_for(settings_alerts(x->all), (enum alert_id)id, watch),
 			.database = x->database->name,
 			.watch = watch,
@@ -387,8 +387,8 @@ static bool is_new(const struct collecting *x, const char *watch)
 	return true;
 }
 
-defib_err alerts_standing(struct store *s, const struct settings *all, const struct database *d,
-                          struct arena *a, struct alert_standing **out, int *n, struct failure *f)
+defib_err alerts_read(struct store *s, const struct settings *all, const struct database *d,
+                      struct arena *a, struct alert_status **out, int *n, struct failure *f)
 {
 	struct alert_row *rows = NULL;
 	int64_t now_us = 0;
@@ -401,7 +401,7 @@ defib_err alerts_standing(struct store *s, const struct settings *all, const str
 	if (err)
 		return err;
 	int most = (all->nwatches + nrows + 1) * ALERT_COUNT + 1;
-	struct collecting x = {all, d, rows, nrows, ARENA_ARRAY(a, struct alert_standing, most), 0};
+	struct collecting x = {all, d, rows, nrows, ARENA_ARRAY(a, struct alert_status, most), 0};
 	add_rules(&x, ALERT_ANY);
 	for (int i = 0; i < all->nwatches; i++)
 		if (settings_database(all, &all->watches[i]) == d)

@@ -112,7 +112,7 @@ MUST_CHECK defib_err states_write(struct store *s, const struct alert_write *wri
 /* ---- what people see of both ---- */
 
 /* A rule that applies to a watch, and its state. */
-struct alert_standing {
+struct alert_status {
 	struct alert_rule rule;
 	const char *database, *watch; /* watch ALERT_ANY: the database as a whole */
 	struct text_list sinks;       /* where its messages go */
@@ -123,9 +123,9 @@ struct alert_standing {
  * All rules for a database's watches, and for itself; rows of watches that are not configured (the
  * built-in queue) are included. The tables may be missing.
  */
-MUST_CHECK defib_err alerts_standing(struct store *s, const struct settings *all,
-                                     const struct database *d, struct arena *a,
-                                     struct alert_standing **out, int *n, struct failure *f);
+MUST_CHECK defib_err alerts_read(struct store *s, const struct settings *all,
+                                 const struct database *d, struct arena *a,
+                                 struct alert_status **out, int *n, struct failure *f);
 /* The newest messages; the tables may be missing. */
 MUST_CHECK defib_err deliveries_of(struct store *s, int limit, struct arena *a,
                                    struct delivery_row **out, int *n, struct failure *f);

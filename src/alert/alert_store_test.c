@@ -173,7 +173,7 @@ static struct alert_row row(enum alert_state state, int64_t at_us)
 	                          .alert = {.state = state,
 	                                    .since_us = at_us,
 	                                    .fired_us = at_us,
-	                                    .told_us = at_us,
+	                                    .notified_us = at_us,
 	                                    .value = 12.5},
 	                          .sentence = "12 jobs",
 	                          .topic = "t",

@@ -9,7 +9,7 @@
 #define T0 (1700000000 * S)
 
 static const struct alert fired = {
-	.state = STATE_FIRING, .since_us = T0, .fired_us = T0, .told_us = T0, .value = 12};
+	.state = STATE_FIRING, .since_us = T0, .fired_us = T0, .notified_us = T0, .value = 12};
 
 static json_t *document(enum alert_id id, const char *watch, enum alert_change change,
                         int64_t at_us)

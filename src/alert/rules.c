@@ -276,7 +276,7 @@ static void rules_enter(struct alert *a, enum alert_state state, int64_t now_us)
 static enum alert_change rules_fire(struct alert *a, int64_t now_us)
 {
 	rules_enter(a, STATE_FIRING, now_us);
-	a->fired_us = a->told_us = now_us;
+	a->fired_us = a->notified_us = now_us;
 	a->repeats = 0;
 	return CHANGE_FIRED;
 }
@@ -286,9 +286,9 @@ static enum alert_change step_yes(const struct alert_rule *r, int64_t now_us, st
 {
 	if (a->state == STATE_FIRING) {
 		a->calm_us = 0;
-		if (!r->repeat_us || now_us - a->told_us < r->repeat_us)
+		if (!r->repeat_us || now_us - a->notified_us < r->repeat_us)
 			return CHANGE_NONE;
-		a->told_us = now_us;
+		a->notified_us = now_us;
 		a->repeats++;
 		return CHANGE_AGAIN;
 	}
@@ -316,7 +316,7 @@ static enum alert_change step_no(const struct alert_rule *r, int64_t now_us, str
 	if (now_us - a->calm_us < r->for_us)
 		return CHANGE_NONE;
 	rules_enter(a, STATE_RESOLVED, now_us);
-	a->told_us = now_us;
+	a->notified_us = now_us;
 	return CHANGE_RESOLVED;
 }
 

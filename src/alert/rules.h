@@ -94,11 +94,11 @@ extern const char *const alert_states[]; /* "resolved", "pending", "firing", NUL
 /* One rule for one watch. Zero: it never fired. */
 struct alert {
 	enum alert_state state;
-	int64_t since_us; /* since when it has this state */
-	int64_t fired_us; /* when it last started to fire: identifies the episode; 0: never */
-	int64_t calm_us;  /* firing, but the condition has not held since; 0: it holds */
-	int64_t told_us;  /* when a message was last made for it */
-	int64_t repeats;  /* repeated messages of this episode */
+	int64_t since_us;    /* since when it has this state */
+	int64_t fired_us;    /* when it last started to fire: identifies the episode; 0: never */
+	int64_t calm_us;     /* firing, but the condition has not held since; 0: it holds */
+	int64_t notified_us; /* when a message was last made for it */
+	int64_t repeats;     /* repeated messages of this episode */
 	double value;
 };
 

@@ -128,8 +128,8 @@ struct sink_program {
 	const struct sink_call *call;
 	pid_t pid;
 	int pidfd, input, output[2];
-	char kept[KEEP];
-	size_t nkept;
+	char start[KEEP];
+	size_t nstart;
 	const char *ended_by; /* NULL: it ended by itself */
 };
 
@@ -203,8 +203,8 @@ static void take_output(struct sink_program *p)
 {
 	char text[1024];
 	ssize_t n = read(p->output[0], text, sizeof text);
-	for (ssize_t i = 0; i < n && p->nkept < KEEP - 1; i++)
-		p->kept[p->nkept++] = text[i];
+	for (ssize_t i = 0; i < n && p->nstart < KEEP - 1; i++)
+		p->start[p->nstart++] = text[i];
 }
 
 /* Until it ends by itself; after the time limit only until it must. */
@@ -255,7 +255,7 @@ static void report_end(struct sink_program *p, struct sink_answer *out)
 		sink_answered(p->call, out, SINK_AGAIN, "killed by signal %d", WTERMSIG(status));
 	else if (WEXITSTATUS(status) != 0)
 		sink_answered(p->call, out, SINK_AGAIN, "exit code %d%s%s", WEXITSTATUS(status),
-		              p->nkept ? ": " : "", p->kept);
+		              p->nstart ? ": " : "", p->start);
 	else
 		sink_answered(p->call, out, SINK_SENT, "exit code 0");
 }
@@ -293,7 +293,7 @@ struct sink_request {
 	struct curl_slist *headers;
 	struct buf url, body;
 	size_t read;
-	char kept[KEEP];
+	char start[KEEP];
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -308,7 +308,7 @@ static size_t sinks_take(const char *data, size_t size, size_t n, void *ctx)
 	size_t bytes = size * n;
 	if (q->read < KEEP - 1) {
 		size_t room = KEEP - 1 - q->read, fits = bytes < room ? bytes : room;
-		memcpy(q->kept + q->read, data, fits);
+		memcpy(q->start + q->read, data, fits);
 	}
 	q->read += bytes;
 	return q->read > READ_MAX ? 0 : bytes;
@@ -411,7 +411,7 @@ static void sinks_judge_status(struct sink_request *q, struct sink_answer *out)
 		i++;
 	bool sent = statuses[i].how == SINK_SENT;
 	sink_answered(q->call, out, statuses[i].how, "HTTP %ld%s%s%s", status, statuses[i].also,
-	              !sent && q->kept[0] ? ": " : "", sent ? "" : q->kept);
+	              !sent && q->start[0] ? ": " : "", sent ? "" : q->start);
 	if (wait_s > 0)
 		out->wait_us = (wait_s < WAIT_MAX_S ? wait_s : WAIT_MAX_S) * US_PER_S;
 }

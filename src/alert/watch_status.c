@@ -70,7 +70,7 @@ static void find_alerts(struct watch_status *st, const struct stored_status *l)
 	}
 }
 
-static enum watch_state judge_standing(const struct watch_status *st)
+static enum watch_state watch_state_of(const struct watch_status *st)
 {
 	struct watch_status_facts f = {.leads = st->led.leads,
 	                               .silent = st->led.silent,
@@ -95,7 +95,7 @@ void watch_status_init(struct watch_status *st, const struct database *d, const 
 		if (text_eq(l->attachments[i].watch, watch))
 			st->attached = &l->attachments[i];
 	find_alerts(st, l);
-	st->is = judge_standing(st);
+	st->is = watch_state_of(st);
 }
 
 void watch_status_release(struct watch_status *st)

@@ -21,8 +21,8 @@ struct act_report {
 	int64_t njobs;                   /* of this group */
 	struct act_rows rows;            /* of this group, as text */
 	int64_t outcomes[OUTCOME_COUNT]; /* over all groups */
-	int64_t kept;                    /* restored by an undo, and held … */
-	const char *kept_watch;          /* … in this watch, the last of them */
+	int64_t still_held;              /* restored by an undo, and held … */
+	const char *still_held_in;       /* … in this watch, the last of them */
 	int64_t lifted;                  /* holds that an undo ended, or would end */
 	int failed;
 	defib_err first_failure;
@@ -80,8 +80,8 @@ static void act_job(void *report, const struct watch *w, const struct candidate 
 	bool done = c->outcome == OUTCOME_RECOVERED || c->outcome == OUTCOME_HELD;
 	r->undoable = r->undoable || (done && watch_can_undo(w, c->does));
 	if (!r->words.dry_run && c->does == ACT_UNDO && c->outcome == OUTCOME_RECOVERED) {
-		r->kept++;
-		r->kept_watch = w->name;
+		r->still_held++;
+		r->still_held_in = w->name;
 	}
 }
 
@@ -131,11 +131,11 @@ static int act_report_end(struct act_report *r)
 		fprintf(
 			stderr,
 			"Nothing was changed. To make the change, run the same command without --dry-run\n");
-	else if (r->kept && !r->cli->quiet)
+	else if (r->still_held && !r->cli->quiet)
 		fprintf(stderr,
 		        "Reverted jobs are on hold, so that no scan repeats the change. "
 		        "To release them: defib release --watch %s --where held\n",
-		        r->kept_watch);
+		        r->still_held_in);
 	if (r->lifted && !r->cli->quiet)
 		fprintf(stderr,
 		        "%lld of them %s only put on hold. The hold %s, and the next scan decides as "

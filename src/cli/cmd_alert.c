@@ -83,12 +83,12 @@ static defib_err alert_list_database(struct listing *x, const struct database *d
 	struct cli *c = x->cli;
 	AUTO_SESSION session = cli_session(d, NULL, true);
 	struct viewer v = viewer_local(NULL, d->name);
-	struct alert_standing *list = NULL;
+	struct alert_status *list = NULL;
 	struct delivery_row *rows = NULL;
 	int n = 0, nrows = 0;
 	defib_err err = session_ready(&session, f);
 	if (!err)
-		err = alerts_standing(session.store, &c->settings, d, &c->arena, &list, &n, f);
+		err = alerts_read(session.store, &c->settings, d, &c->arena, &list, &n, f);
 	if (!err)
 		err = deliveries_of(session.store, (int)x->limit, &c->arena, &rows, &nrows, f);
 	for (int i = 0; !err && i < n; i++) {

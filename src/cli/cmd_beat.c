@@ -179,7 +179,7 @@ static void beat_replace(char **old, const char *text)
 	*old = text ? mem_strdup(text) : NULL;
 }
 
-static void hear_beat(struct beats *b, json_t *line, const char *key)
+static void apply_beat(struct beats *b, json_t *line, const char *key)
 {
 	json_t *step = json_object_get(line, "step"), *metadata = json_object_get(line, "metadata");
 	struct beating *r = find(b, key);
@@ -205,7 +205,7 @@ static void hear_beat(struct beats *b, json_t *line, const char *key)
 	r->due_ms = 0; /* written at once */
 }
 
-static void beat_hear(struct beats *b, const char *text, size_t n)
+static void read_beat_line(struct beats *b, const char *text, size_t n)
 {
 	b->nlines++;
 	json_auto_t *line = json_read_bytes(text, n, 0);
@@ -215,7 +215,7 @@ static void beat_hear(struct beats *b, const char *text, size_t n)
 	if (!what || !key || (!text_eq(what, "beat") && !text_eq(what, "end")))
 		beat_answer(b, "a line is an object with \"do\": beat or end, and \"key\": a string");
 	else if (text_eq(what, "beat"))
-		hear_beat(b, line, key);
+		apply_beat(b, line, key);
 	else if (r)
 		end(b, r);
 	else
@@ -233,7 +233,7 @@ static bool beat_listen_to(struct beats *b)
 	char *at = b->in.data, *stop = at + b->in.len, *newline;
 	while ((newline = memchr(at, '\n', (size_t)(stop - at))) != NULL) {
 		if (!b->skipping && newline > at)
-			beat_hear(b, at, (size_t)(newline - at));
+			read_beat_line(b, at, (size_t)(newline - at));
 		b->skipping = false;
 		at = newline + 1;
 	}

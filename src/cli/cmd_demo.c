@@ -88,7 +88,7 @@ static int ask_for_database(struct demo *d)
 /* ---- signals ---- */
 
 /* Waits a moment; true if it must end. The end of a process only ends the wait. */
-static bool told_to_end(const sigset_t *set)
+static bool signalled_to_end(const sigset_t *set)
 {
 	struct timespec t = {.tv_nsec = TICK_MS * 1000000L};
 	int got = sigtimedwait(set, NULL, &t);
@@ -138,7 +138,7 @@ static int wait_until_up(struct demo *d, const sigset_t *set, char *address, siz
 {
 	int64_t end = clock_boot_ms() + UP_MS;
 	while (!find_address(d, address, size) || count_registered(d) < DEMO_WORKERS) {
-		if (told_to_end(set))
+		if (signalled_to_end(set))
 			return EXIT_INTERRUPTED;
 		if (demo_crew_tend(d, f))
 			return cli_fail(f);
@@ -226,7 +226,7 @@ static int demo_run(struct demo *d, const sigset_t *set)
 {
 	int code = EXIT_CLEAN;
 	while (code == EXIT_CLEAN && !stands_still(d, clock_boot_ms())) {
-		if (told_to_end(set))
+		if (signalled_to_end(set))
 			return EXIT_INTERRUPTED;
 		code = demo_go_round(d);
 		if (demo_acts_over(d) && d->finished == d->nids && d->pages_done == d->npages)
@@ -241,7 +241,7 @@ static int keep_running(struct demo *d, const sigset_t *set)
 	demo_story_close(d);
 	d->cli->quiet = true;
 	for (;;) {
-		if (told_to_end(set))
+		if (signalled_to_end(set))
 			return EXIT_CLEAN;
 		int code = demo_go_round(d);
 		if (code != EXIT_CLEAN)
@@ -258,7 +258,7 @@ static int give_verdict(struct demo *d, const sigset_t *set)
 	demo_show_verdict(d, &v);
 	demo_tell_next(d);
 	int code = cli_flag(d->cli, "keep") ? keep_running(d, set) : EXIT_CLEAN;
-	return code == EXIT_CLEAN && !demo_kept(&v) ? EXIT_STUCK : code;
+	return code == EXIT_CLEAN && !demo_passed(&v) ? EXIT_STUCK : code;
 }
 
 static int cmd_demo(struct cli *c)

@@ -141,7 +141,7 @@ static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
 	bool away = !t->store;
 	sent->why = t->away;
 	defib_err err = stored_jobs_send(&t->side, t->store, jobs, n, sent, f);
-	if (err || !sent->kept || away)
+	if (err || !sent->stored || away)
 		return err;
 	/* Later jobs are stored behind it, without a try for each. */
 	t->away = sent->why;
@@ -150,7 +150,7 @@ static defib_err enqueue_to(struct target *t, const struct enqueue *jobs, int n,
 	return DEFIB_OK;
 }
 
-static void enqueue_print_kept(const struct target *t)
+static void enqueue_print_stored(const struct target *t)
 {
 	char line[sizeof t->away.what + 512];
 	snprintf(line, sizeof line, "%s; kept in %s", t->away.what, t->side.folder);
@@ -164,7 +164,7 @@ struct bulk {
 	struct enqueue jobs[BULK_BATCH];
 	int64_t ids[BULK_BATCH];
 	int n;
-	int64_t done, kept, line, begun_ms, shown_ms;
+	int64_t done, stored, line, begun_ms, shown_ms;
 };
 
 static void show_progress(struct bulk *b)
@@ -184,7 +184,7 @@ static defib_err flush_bulk(struct bulk *b, struct failure *f)
 	struct stored_sent sent = {.ids = b->ids};
 	defib_err err = b->n ? enqueue_to(b->target, b->jobs, b->n, &sent, f) : DEFIB_OK;
 	if (!err)
-		*(sent.kept ? &b->kept : &b->done) += b->n;
+		*(sent.stored ? &b->stored : &b->done) += b->n;
 	b->n = 0;
 	arena_clear(&b->arena);
 	show_progress(b);
@@ -226,21 +226,21 @@ static int bulk_lines(struct bulk *b, FILE *in, struct failure *f)
 		fputs("\r\033[K", stderr);
 	if (err)
 		code = enqueue_failed(b->target, f);
-	return code != EXIT_CLEAN && (b->done || b->kept) ? EXIT_PARTLY : code;
+	return code != EXIT_CLEAN && (b->done || b->stored) ? EXIT_PARTLY : code;
 }
 
 static void print_bulk(const struct bulk *b)
 {
 	const struct target *t = b->target;
-	long long done = (long long)b->done, kept = (long long)b->kept;
-	if (b->kept)
-		enqueue_print_kept(t);
+	long long done = (long long)b->done, stored = (long long)b->stored;
+	if (b->stored)
+		enqueue_print_stored(t);
 	if (t->cli->json && t->spool)
-		printf("{\"enqueued\":%lld,\"spooled\":%lld}\n", done, kept);
+		printf("{\"enqueued\":%lld,\"spooled\":%lld}\n", done, stored);
 	else if (t->cli->json)
 		printf("{\"enqueued\":%lld}\n", done);
-	else if (!t->cli->quiet && b->kept)
-		printf("%lld jobs enqueued, %lld spooled\n", done, kept);
+	else if (!t->cli->quiet && b->stored)
+		printf("%lld jobs enqueued, %lld spooled\n", done, stored);
 	else if (!t->cli->quiet)
 		printf("%lld jobs enqueued\n", done);
 }
@@ -277,13 +277,13 @@ static int enqueue_one(struct target *t, struct enqueue *job)
 	}
 	if (enqueue_to(t, job, 1, &sent, &f))
 		return enqueue_failed(t, &f);
-	if (sent.kept)
-		enqueue_print_kept(t);
+	if (sent.stored)
+		enqueue_print_stored(t);
 	else
 		wake_send(t->store, t->side.url);
-	if (sent.kept && c->json)
+	if (sent.stored && c->json)
 		printf("{\"spooled\":true,\"token\":\"%s\"}\n", sent.token);
-	else if (sent.kept)
+	else if (sent.stored)
 		printf("spooled\n");
 	else
 		printf(c->json ? "{\"id\":%lld}\n" : "%lld\n", (long long)id);

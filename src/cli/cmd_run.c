@@ -501,7 +501,7 @@ static void print_freed(const struct wrapped_run *r)
 static void free_all(struct wrapped_run *r)
 {
 	int64_t pause = SOON_MS, ended_us = clock_boot_us();
-	bool said = false;
+	bool logged = false;
 	run_ending(&r->program, r->ending, sizeof r->ending);
 	for (int i = 0; i < r->n; i++) {
 		r->watches[i].program.ending = r->ending;
@@ -516,9 +516,9 @@ static void free_all(struct wrapped_run *r)
 		for (int i = 0; i < r->n; i++)
 			if (!r->watches[i].done)
 				step(r, &r->watches[i]);
-		if (!r->empty_ms && !said && pause == LATER_MS) {
+		if (!r->empty_ms && !logged && pause == LATER_MS) {
 			print_waiting(r);
-			said = true;
+			logged = true;
 		}
 		if (!run_all_done(r))
 			run_wait(&r->program, pause);

@@ -25,7 +25,7 @@
 struct status_run {
 	struct cli *cli;
 	struct selection selection;
-	struct buf out, kept, workers;
+	struct buf out, retention, workers;
 	int printed, failed;
 	bool trouble;
 	int code; /* of the first failure */
@@ -140,10 +140,10 @@ static defib_err status_print_kept(struct status_run *x, const struct database *
 	if (err || !st.known)
 		return err;
 	if (x->cli->json) {
-		buf_add(&x->kept, x->kept.len ? ",\n" : "\n");
-		record_json(&retention_record, &st, &v, &x->kept);
+		buf_add(&x->retention, x->retention.len ? ",\n" : "\n");
+		record_json(&retention_record, &st, &v, &x->retention);
 	} else {
-		retention_text(d, &st, &x->kept);
+		retention_text(d, &st, &x->retention);
 	}
 	return DEFIB_OK;
 }
@@ -232,11 +232,11 @@ static int cmd_status(struct cli *c)
 			status_ask_database(&x, &c->settings.databases[i]);
 	if (c->json)
 		printf("{\"watches\":[%s\n],\"retention\":[%s\n],\"results_kept\":[%s\n]}\n",
-		       buf_text(&x.out), buf_text(&x.kept), buf_text(&x.workers));
+		       buf_text(&x.out), buf_text(&x.retention), buf_text(&x.workers));
 	else
-		printf("%s%s%s", buf_text(&x.out), buf_text(&x.kept), buf_text(&x.workers));
+		printf("%s%s%s", buf_text(&x.out), buf_text(&x.retention), buf_text(&x.workers));
 	buf_release(&x.out);
-	buf_release(&x.kept);
+	buf_release(&x.retention);
 	buf_release(&x.workers);
 	selection_release(&x.selection);
 	if (x.failed)

@@ -101,7 +101,7 @@ static void top_run(struct top_talk *t)
 {
 	struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}};
 	while (!t->quit && !ended_by) {
-		top_talk_hear(t);
+		top_talk_read(t);
 		top_draw(t);
 		int n = poll(fds, 2, 1000);
 		/* A terminal that is gone sends no more keys, and shows nothing. */

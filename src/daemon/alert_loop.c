@@ -124,7 +124,7 @@ static void take_subjects(struct alert_loop *a)
 {
 	int kept = 0;
 	a->now = ARENA_ARRAY(&a->arena, struct subject *, a->nsubjects);
-	a->heard = ARENA_ARRAY(&a->arena, struct watch_report, a->nsubjects);
+	a->reports = ARENA_ARRAY(&a->arena, struct watch_report, a->nsubjects);
 	for (int i = 0; i < a->nsubjects; i++) {
 		struct subject *s = a->subjects[i];
 		if (i > 0 && !s->seen.there && (s->over || !s->seen.leads)) {
@@ -132,7 +132,7 @@ static void take_subjects(struct alert_loop *a)
 			continue;
 		}
 		a->subjects[kept] = a->now[kept] = s;
-		a->heard[kept++] = s->seen;
+		a->reports[kept++] = s->seen;
 		s->seen.since = (struct pass_extremes){0};
 	}
 	a->nsubjects = a->nnow = kept;
@@ -142,7 +142,7 @@ void alert_loop_give_back(struct alert_loop *a)
 {
 	pthread_mutex_lock(&a->lock);
 	for (int i = 0; i < a->nnow; i++)
-		extremes_add(&a->now[i]->seen.since, &a->heard[i].since);
+		extremes_add(&a->now[i]->seen.since, &a->reports[i].since);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -208,9 +208,9 @@ void alert_loop_gather(struct alert_loop *a, int64_t now_us)
 	a->tries = a->failures = 0;
 	pthread_mutex_unlock(&a->lock);
 	for (int i = 0; i < a->nnow; i++)
-		put_rules(a, a->now[i], i == 0 || a->heard[i].there);
+		put_rules(a, a->now[i], i == 0 || a->reports[i].there);
 	for (int i = 1; i < a->nnow; i++)
-		put_facts(a->now[i], &a->heard[i], now_us, now_ms);
+		put_facts(a->now[i], &a->reports[i], now_us, now_ms);
 	struct alert_subject *whole = &a->now[0]->counts;
 	whole->now.away_s = (double)(now_ms - answered_ms) / 1000;
 	whole->now.set_aside = metrics_total(m, METRIC_WORKER_ASIDE, all);

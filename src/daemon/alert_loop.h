@@ -109,10 +109,10 @@ struct alert_loop {
 
 	/* private to the thread */
 	struct session session;
-	struct arena arena;          /* of a turn */
-	struct live_settings *setup; /* held for a turn */
-	struct subject **now;        /* those of this turn; the database is the first */
-	struct watch_report *heard;  /* one each */
+	struct arena arena;           /* of a turn */
+	struct live_settings *setup;  /* held for a turn */
+	struct subject **now;         /* those of this turn; the database is the first */
+	struct watch_report *reports; /* one each */
 	int nnow;
 	bool tables, failing;
 	int64_t cursor;   /* in the ledger */

@@ -127,7 +127,7 @@ static void judge_subjects(struct alert_loop *a, bool whole, int64_t now_us, str
 	out->messages = ARENA_ARRAY(&a->arena, struct outgoing, a->nnow * ALERT_COUNT * (sinks + 1));
 	for (int i = 0; i < a->nnow; i++) {
 		struct subject *s = a->now[i];
-		if (i == 0 ? !whole : !a->heard[i].leads)
+		if (i == 0 ? !whole : !a->reports[i].leads)
 			continue;
 		for (int id = 0; id < ALERT_COUNT; id++)
 			if (s->rules[id].whole == (i == 0))
@@ -141,7 +141,8 @@ static void show_firing(struct alert_loop *a, bool whole)
 	double firing[ALERT_COUNT][3] = {{0}};
 	for (int i = 0; i < a->nnow; i++)
 		for (int id = 0; id < ALERT_COUNT; id++)
-			if ((i == 0 ? whole : a->heard[i].leads) && a->now[i]->alerts[id].state == STATE_FIRING)
+			if ((i == 0 ? whole : a->reports[i].leads) &&
+			    a->now[i]->alerts[id].state == STATE_FIRING)
 				firing[id][a->now[i]->rules[id].severity]++;
 	for (int id = 0; id < ALERT_COUNT; id++)
 		for (int k = 0; k < 3; k++) {
@@ -215,7 +216,7 @@ void alert_loop_judge_away(struct alert_loop *a)
 	if (a->now[0]->rules[ALERT_DATABASE_AWAY].enabled)
 		return;
 	for (int i = 1; i < a->nnow; i++)
-		if (a->heard[i].leads)
+		if (a->reports[i].leads)
 			judge_from_memory(a, a->now[i], ALERT_SCAN_OVERDUE, now_us);
 }
 
@@ -319,7 +320,7 @@ static defib_err judge_gathered(struct alert_loop *a, int64_t now_us, struct fai
 		show_firing_count(a);
 	}
 	for (int i = 1; !err && taken && i < a->nnow; i++)
-		a->now[i]->over = !a->heard[i].there;
+		a->now[i]->over = !a->reports[i].there;
 	return err;
 }
 

@@ -149,7 +149,7 @@ void readings_begin(struct readings *r, struct watch_loop **loops, int n)
 {
 	/* What another leader counted meanwhile is not ours. */
 	if (!leads_any(loops, n))
-		r->begun = r->listed = r->kept_read = false;
+		r->begun = r->listed = r->counts_read = false;
 	if (r->begun || !leads_any(loops, n))
 		return;
 	r->begun = true;
@@ -164,13 +164,13 @@ void readings_renew(struct readings *r, struct watch_loop **loops, int n)
 }
 
 /* What is kept and what was removed, whoever did it: the rounds store it in the database. */
-static defib_err read_kept(struct readings *r, struct store *s, struct metrics *m,
-                           const char *database, struct failure *f)
+static defib_err read_retention(struct readings *r, struct store *s, struct metrics *m,
+                                const char *database, struct failure *f)
 {
 	struct retention_state state;
 	defib_err err = retention_read(s, &state, f);
 	for (int i = 0; !err && i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &state.kept[i];
+		const struct retention_count *k = &state.counts[i];
 		const char *const *labels = LABELS(database, retention_names[i]);
 		if (k->rows < 0)
 			continue;
@@ -179,11 +179,11 @@ static defib_err read_kept(struct readings *r, struct store *s, struct metrics *
 			metrics_set(m, METRIC_KEPT_OLDEST, (double)k->oldest_us / 1e6, labels);
 		else
 			metrics_drop(m, METRIC_KEPT_OLDEST, labels);
-		metrics_add(m, METRIC_PRUNED, r->kept_read ? (double)(k->removed - r->removed[i]) : 0,
+		metrics_add(m, METRIC_PRUNED, r->counts_read ? (double)(k->removed - r->removed[i]) : 0,
 		            labels);
 		r->removed[i] = k->removed;
 	}
-	r->kept_read = r->kept_read || (!err && state.known);
+	r->counts_read = r->counts_read || (!err && state.known);
 	return err;
 }
 
@@ -222,7 +222,7 @@ static void read_database(struct readings *r, struct session *own, struct metric
 	if (!err)
 		readings_workers(r, rows, nrows, m, database, loops, n);
 	if (!err)
-		err = read_kept(r, own->store, m, database, &f);
+		err = read_retention(r, own->store, m, database, &f);
 	if (!err)
 		err = read_retries(own->store, loops, n, &a, &f);
 	if (err)

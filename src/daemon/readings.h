@@ -51,7 +51,7 @@ struct readings {
 	bool begun; /* since we lead */
 	struct seen_worker *workers;
 	int nworkers;
-	bool kept_read;                   /* what retention removed was read before … */
+	bool counts_read;                 /* what retention removed was read before … */
 	int64_t removed[RETENTION_COUNT]; /* … and was this much */
 	bool listed; /* the workers were read before: a new one has started since */
 	int next;    /* the watch whose turn is next */

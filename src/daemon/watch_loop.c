@@ -287,20 +287,20 @@ void watch_loop_override(struct watch_loop *p, struct session *session,
 {
 	double factor = watch_raise(p->watch, database_us(p->options.absence));
 	const char *actor = "schedule";
-	struct override_sum said = override_of(overrides, n, p->watch->name);
-	if (said.factor > factor) {
-		factor = said.factor;
-		actor = said.raised_by;
+	struct override_sum sum = override_of(overrides, n, p->watch->name);
+	if (sum.factor > factor) {
+		factor = sum.factor;
+		actor = sum.raised_by;
 	}
-	if (said.override_us && said.override_us != p->override_us &&
-	    !may_override(p, session, said.override_role))
-		said.override_us = 0;
-	p->override_us = said.override_us;
+	if (sum.override_us && sum.override_us != p->override_us &&
+	    !may_override(p, session, sum.override_role))
+		sum.override_us = 0;
+	p->override_us = sum.override_us;
 	/* An override takes effect at once, not at the end of a long interval. */
-	if (said.paused != p->paused || factor != p->factor)
+	if (sum.paused != p->paused || factor != p->factor)
 		p->due_ms = 0;
-	p->paused = said.paused;
-	guard_pause(p->guard, said.paused);
+	p->paused = sum.paused;
+	guard_pause(p->guard, sum.paused);
 	set_override(p);
 	watch_loop_set_factor(p, session, factor, actor);
 }

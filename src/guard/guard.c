@@ -415,7 +415,7 @@ void guard_batch(struct guard *g, int64_t jobs, int64_t took_us, bool failed)
 	g->pace_us += took_us;
 }
 
-bool heard_again(const struct gone_suspect *was, const struct facts *now)
+bool is_near_miss(const struct gone_suspect *was, const struct facts *now)
 {
 	bool same = now->has_sign[was->sign] && now->sign_us[was->sign] == was->sign_us;
 	return !same || !text_eq(now->owner, was->owner) || now->owner_alive == KNOWN_YES;

@@ -103,7 +103,7 @@ struct gone_suspect {
  * Whether the job gave a sign of life since, or has another owner. One that looks well only because
  * the database's clock was set back, or a threshold raised, was not heard.
  */
-bool heard_again(const struct gone_suspect *was, const struct facts *now);
+bool is_near_miss(const struct gone_suspect *was, const struct facts *now);
 
 /*
  * The pass saw everything that is stuck. Suspects that were not seen again are returned, by job;

@@ -175,12 +175,12 @@ static void who_looks_well_by_a_clock_set_back_was_not_heard_again(void **state)
 	struct facts now = {.job = "a", .owner = "x0", .owner_alive = KNOWN_NOT};
 	now.has_sign[SIGN_ALIVE] = true;
 	now.sign_us[SIGN_ALIVE] = at(0);
-	assert_false(heard_again(&b->gone[0], &now));
+	assert_false(is_near_miss(&b->gone[0], &now));
 	now.sign_us[SIGN_ALIVE] = at(-1); /* written by the new clock */
-	assert_true(heard_again(&b->gone[0], &now));
+	assert_true(is_near_miss(&b->gone[0], &now));
 	now.sign_us[SIGN_ALIVE] = at(0);
 	now.owner = "x1";
-	assert_true(heard_again(&b->gone[0], &now));
+	assert_true(is_near_miss(&b->gone[0], &now));
 }
 
 static void a_suspect_that_was_let_through_is_not_missed(void **state)

@@ -198,7 +198,7 @@ static bool place_found(struct api_call *c)
 	case API_WATCH:
 		return api_watch_named(c);
 	case API_DATABASE:
-	case API_KEPT:
+	case API_SPOOLED:
 		return api_database_named(c, api_query(c, "database"));
 	}
 	return false;

@@ -36,7 +36,7 @@ enum api_where {
 	API_MEMORY,   /* answered from the overview and the settings */
 	API_WATCH,    /* {watch} is in the path: in the request pool of its database */
 	API_DATABASE, /* in the request pool of ?database=NAME; without it, of the first */
-	API_KEPT,     /* the same; with http.spool also while it is unavailable: c->away says why */
+	API_SPOOLED,  /* the same; with http.spool also while it is unavailable: c->away says why */
 };
 
 /*
@@ -122,7 +122,7 @@ struct api_call {
 	/* With API_WATCH and API_DATABASE: */
 	const struct database *database;
 	struct session *session;    /* ready */
-	const struct failure *away; /* with API_KEPT: why there is no session */
+	const struct failure *away; /* with API_SPOOLED: why there is no session */
 	const struct watch *watch;
 	struct thread_sessions *sessions; /* what the thread of the request pool keeps between calls */
 	struct api_answer *out;

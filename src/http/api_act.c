@@ -376,7 +376,7 @@ static void api_act_missing(struct api_call *c, const char *job)
 	api_problem(c, 404, "watch %s has no job %s", c->watch->name, job);
 }
 
-static void hear_outcome(void *ctx, const struct watch *w, const struct candidate *c)
+static void note_outcome(void *ctx, const struct watch *w, const struct candidate *c)
 {
 	enum outcome *outcome = ctx;
 	(void)w;
@@ -393,7 +393,7 @@ static void end_in_queue(struct api_call *c, struct bound *b, const char *job, c
 	                                  .reason = reason,
 	                                  .ledger_off = c->setup->settings.ledger == LEDGER_OFF,
 	                                  .bound = b,
-	                                  .job = hear_outcome,
+	                                  .job = note_outcome,
 	                                  .ctx = &outcome};
 	if (by_hand(c->session, c->watch, &o, &job, 1, &result) &&
 	    result.failure.reason != REASON_NOT_OF_TYPE) {

@@ -470,10 +470,10 @@ static void get_alerts(struct api_call *c)
 {
 	struct buf *out = &c->out->body;
 	struct viewer v = api_viewer(c, NULL);
-	struct alert_standing *list = NULL;
+	struct alert_status *list = NULL;
 	int n = 0;
-	if (alerts_standing(c->session->store, &c->setup->settings, c->database, &c->arena, &list, &n,
-	                    &c->failure))
+	if (alerts_read(c->session->store, &c->setup->settings, c->database, &c->arena, &list, &n,
+	                &c->failure))
 		return;
 	buf_add(out, "{\"alerts\":[");
 	for (int i = 0; i < n; i++) {

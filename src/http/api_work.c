@@ -502,7 +502,7 @@ static void keep_or_enqueue(struct api_call *c, const struct enqueue *jobs, int 
 			api_failed_as(c, 503, &f); /* it could not be stored either */
 		else
 			api_worker_failed(c, &f);
-	} else if (sent.kept) {
+	} else if (sent.stored) {
 		c->out->status = 202;
 		buf_addf(&c->out->body, "{\"spooled\":true,\"token\":\"%s\"}\n", sent.token);
 	} else {

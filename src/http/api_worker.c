@@ -344,7 +344,7 @@ static void call_leave(struct api_call *c)
 #define WORKER "/workers/{id}"
 
 const struct api_route api_worker_routes[] = {
-	API_POST("/queues/{queue}/jobs", ROLE_OPERATOR, API_KEPT,
+	API_POST("/queues/{queue}/jobs", ROLE_OPERATOR, API_SPOOLED,
              "jobs kind payload delay priority max_attempts timeout unique_key tags",
              "put jobs into a queue", call_enqueue),
 	API_POST("/workers", ROLE_OPERATOR, API_DATABASE, "name lease serves", "register a worker",

@@ -182,7 +182,7 @@ void event_stream_entries(struct event_stream *s, const char *database, int64_t 
 			if (!event_stream_has_room(s))
 				return;
 			p->id = e->id;
-			add_event(s, "ledger", e->json[s->sight], now_ms);
+			add_event(s, "ledger", e->json[s->form], now_ms);
 		}
 		p->id = e->id;
 	}

@@ -56,7 +56,7 @@ void ledger_cursor_release(struct ledger_cursor *c);
 #define EVENT_CATCH_UP_MAX 10000 /* entries that are read again for a client that reconnects */
 
 /* Viewers see less than operators. */
-enum event_sight { EVENT_WHOLE, EVENT_VIEWED, EVENT_SIGHTS };
+enum event_form { EVENT_WHOLE, EVENT_VIEWED, EVENT_SIGHTS };
 
 /* An entry of a ledger, rendered. */
 struct event_entry {
@@ -68,7 +68,7 @@ struct event_entry {
 enum event_sent { EVENT_SENT_NOTHING, EVENT_SENT_UP, EVENT_SENT_AWAY };
 
 struct event_stream {
-	enum event_sight sight;
+	enum event_form form;
 	char *watch, *event;                     /* only these; NULL: all */
 	struct ledger_cursor cursor;             /* after everything in `out` */
 	enum event_sent sent[LEDGER_CURSOR_MAX]; /* one per place of the cursor */

@@ -362,7 +362,7 @@ static void listen_to_events(struct api_call *c)
 	l->setup = c->setup->number;
 	l->actor = mem_strdup(c->actor);
 	event_stream_init(&l->stream, &cursor, api_query(c, "watch"), event, clock_boot_ms());
-	l->stream.sight = c->role >= ROLE_OPERATOR ? EVENT_WHOLE : EVENT_VIEWED;
+	l->stream.form = c->role >= ROLE_OPERATOR ? EVENT_WHOLE : EVENT_VIEWED;
 	l->http = http_stream(c, "text/event-stream", &ops, l);
 	if (l->http)
 		events_join(e, l);

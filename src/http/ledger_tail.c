@@ -40,14 +40,14 @@ struct tail_page {
 };
 
 /* The place where the next page begins: the furthest ahead, or the furthest behind; -1: none. */
-static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sights[EVENT_SIGHTS])
+static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool forms[EVENT_SIGHTS])
 {
 	struct events *e = t->events;
 	int64_t place = -1;
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next) {
 		const struct ledger_place *p = ledger_cursor_at(&l->stream.cursor, t->name);
-		sights[l->stream.sight] = true;
+		forms[l->stream.form] = true;
 		if (!p || p->id < 0 || p->id >= top || !event_stream_has_room(&l->stream))
 			continue;
 		if (place < 0 || (furthest ? p->id > place : p->id < place))
@@ -57,23 +57,23 @@ static int64_t next_place(struct tailer *t, int64_t top, bool furthest, bool sig
 	return place;
 }
 
-static const char *render(struct tail_page *p, const struct settings *s, enum event_sight sight,
+static const char *render(struct tail_page *p, const struct settings *s, enum event_form form,
                           const struct ledger_row *row, const char *database)
 {
 	static const enum role roles[] = {[EVENT_WHOLE] = ROLE_ADMIN, [EVENT_VIEWED] = ROLE_VIEWER};
 	AUTO_BUF json = BUF_INIT;
 	const struct watch *w = row->watch ? settings_watch(s, row->watch) : NULL;
 	const struct viewer v = {
-		.watch = viewer_watch(w, &settings_http(s)->mask, roles[sight], &p->arena),
+		.watch = viewer_watch(w, &settings_http(s)->mask, roles[form], &p->arena),
 		.database = database,
-		.role = roles[sight],
+		.role = roles[form],
 	};
 	record_json(&entry_record, row, &v, &json);
 	return arena_strdup(&p->arena, buf_text(&json));
 }
 
 static defib_err ledger_tail_read_page(struct tailer *t, const struct live_settings *setup,
-                                       int64_t top, const bool sights[EVENT_SIGHTS],
+                                       int64_t top, const bool forms[EVENT_SIGHTS],
                                        struct tail_page *p, struct failure *f)
 {
 	struct ledger_filter filter = {.after_id = p->after, .up_to_id = top, .limit = PAGE};
@@ -86,21 +86,21 @@ static defib_err ledger_tail_read_page(struct tailer *t, const struct live_setti
 	for (int i = 0; i < p->n; i++) {
 		p->entries[i] = (struct event_entry){rows[i].id, rows[i].watch, rows[i].event, {NULL}};
 		for (int k = 0; k < EVENT_SIGHTS; k++)
-			if (sights[k])
+			if (forms[k])
 				p->entries[i].json[k] =
-					render(p, &setup->settings, (enum event_sight)k, &rows[i], t->name);
+					render(p, &setup->settings, (enum event_form)k, &rows[i], t->name);
 	}
 	return DEFIB_OK;
 }
 
-static void hand_out(struct tailer *t, const struct tail_page *p, const bool sights[EVENT_SIGHTS])
+static void hand_out(struct tailer *t, const struct tail_page *p, const bool forms[EVENT_SIGHTS])
 {
 	struct events *e = t->events;
 	int64_t now = clock_boot_ms();
 	pthread_mutex_lock(&e->lock);
 	for (struct listener *l = e->first; l; l = l->next) {
 		/* A client that arrived since then gets it from the next page. */
-		if (!sights[l->stream.sight])
+		if (!forms[l->stream.form])
 			continue;
 		event_stream_entries(&l->stream, t->name, p->after, p->end, p->entries, p->n, now);
 		listener_wake(l);
@@ -176,13 +176,13 @@ static defib_err serve_pages(struct tailer *t, const struct live_settings *setup
 	defib_err err = DEFIB_OK;
 	*more = true;
 	for (int i = 0; !err && *more && i < PAGES_MAX; i++) {
-		bool sights[EVENT_SIGHTS] = {false};
-		struct tail_page p = {.arena = ARENA_INIT, .after = next_place(t, top, i == 0, sights)};
+		bool forms[EVENT_SIGHTS] = {false};
+		struct tail_page p = {.arena = ARENA_INIT, .after = next_place(t, top, i == 0, forms)};
 		*more = p.after >= 0;
 		if (*more)
-			err = ledger_tail_read_page(t, setup, top, sights, &p, f);
+			err = ledger_tail_read_page(t, setup, top, forms, &p, f);
 		if (*more && !err)
-			hand_out(t, &p, sights);
+			hand_out(t, &p, forms);
 		arena_release(&p.arena);
 	}
 	return err;

@@ -14,13 +14,13 @@
  * opened when first needed; a bound watch is valid for one session and one configuration.
  */
 
-#define KEPT_WATCHES_MAX 64
+#define BOUND_WATCHES_MAX 64
 
 /* One session and what was bound in it. */
 struct thread_sessions_side {
 	struct session session;
-	struct thread_sessions_watch *kept[KEPT_WATCHES_MAX];
-	int nkept;
+	struct thread_sessions_watch *bound[BOUND_WATCHES_MAX];
+	int nbound;
 	int64_t opened; /* which opening of the session they belong to */
 };
 
@@ -64,9 +64,9 @@ static void watch_free(struct thread_sessions_watch *w)
 
 static void side_forget(struct thread_sessions_side *s)
 {
-	for (int i = 0; i < s->nkept; i++)
-		watch_free(s->kept[i]);
-	s->nkept = 0;
+	for (int i = 0; i < s->nbound; i++)
+		watch_free(s->bound[i]);
+	s->nbound = 0;
 }
 
 static void thread_sessions_forget(struct thread_sessions *s)
@@ -134,12 +134,12 @@ static defib_err bind_watch(struct api_call *c, struct thread_sessions_watch *ow
 	return err;
 }
 
-static struct thread_sessions_watch *kept_watch(const struct thread_sessions_side *s,
-                                                const char *name)
+static struct thread_sessions_watch *bound_watch(const struct thread_sessions_side *s,
+                                                 const char *name)
 {
-	for (int i = 0; i < s->nkept; i++)
-		if (text_eq(s->kept[i]->w.watch->name, name))
-			return s->kept[i];
+	for (int i = 0; i < s->nbound; i++)
+		if (text_eq(s->bound[i]->w.watch->name, name))
+			return s->bound[i];
 	return NULL;
 }
 
@@ -147,7 +147,7 @@ bool api_bound(struct api_call *c, struct api_watch **out)
 {
 	assert(c->watch && c->sessions && c->session && c->session->store);
 	struct thread_sessions_side *side = side_of(c->sessions, c);
-	struct thread_sessions_watch *own = kept_watch(side, c->watch->name);
+	struct thread_sessions_watch *own = bound_watch(side, c->watch->name);
 	struct failure f = {0};
 	if (!own) {
 		own = mem_alloc(sizeof *own);
@@ -155,9 +155,9 @@ bool api_bound(struct api_call *c, struct api_watch **out)
 			watch_free(own);
 			return api_failed(c, &f);
 		}
-		if (side->nkept == KEPT_WATCHES_MAX)
+		if (side->nbound == BOUND_WATCHES_MAX)
 			side_forget(side);
-		side->kept[side->nkept++] = own;
+		side->bound[side->nbound++] = own;
 	}
 	if (look_for_ledger(c, &own->w, &f))
 		return api_failed(c, &f);
@@ -258,7 +258,7 @@ static void note_session(struct request_pool *k, bool failed)
 
 static bool is_kept(const struct api_call *c)
 {
-	return c->route->where == API_KEPT && settings_http(&c->setup->settings)->spool;
+	return c->route->where == API_SPOOLED && settings_http(&c->setup->settings)->spool;
 }
 
 static void keep_call(struct api_call *c, const struct failure *why)

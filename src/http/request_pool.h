@@ -7,7 +7,7 @@
  * 503 at once. So is a call that finds the queue full, or that waited in it for longer than the
  * time limit of the database.
  *
- * New jobs are stored instead if http.spool is set (API_KEPT): in the queue like any other call,
+ * New jobs are stored instead if http.spool is set (API_SPOOLED): in the queue like any other call,
  * because they are written to a disk.
  */
 #ifndef HTTP_REQUEST_POOL_H

@@ -492,7 +492,7 @@ static void http_free(struct http *h)
 	if (h->pools)
 		request_pools_free(h->pools);
 	rules_free(h->rules);
-	buf_release(&h->said);
+	buf_release(&h->start_messages);
 	pthread_rwlock_destroy(&h->rules_lock);
 	pthread_mutex_destroy(&h->failed_logins_lock);
 	pthread_mutex_destroy(&h->lock);

@@ -44,7 +44,7 @@ struct http {
 	bool tls;
 	size_t max_body;
 	int64_t request_ms;
-	struct buf said; /* messages of the library while it starts */
+	struct buf start_messages; /* messages of the library while it starts */
 	atomic_bool started, stopping;
 
 	pthread_rwlock_t rules_lock;

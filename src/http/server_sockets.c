@@ -93,7 +93,7 @@ static void on_log(void *cls, const char *fmt, va_list args)
 	vsnprintf(line, sizeof line, fmt, args);
 	line[strcspn(line, "\n")] = '\0';
 	if (!atomic_load(&h->started))
-		buf_addf(&h->said, "%s%s", h->said.len ? "; " : "", line);
+		buf_addf(&h->start_messages, "%s%s", h->start_messages.len ? "; " : "", line);
 	else
 		log_event(LOG_DEBUG, "http", LOG_STR("said", &line[0]));
 }
@@ -157,7 +157,7 @@ static defib_err server_sockets_run(struct http *h, const struct service *s,
 	atomic_store(&h->started, true);
 	if (h->mhd)
 		return DEFIB_OK;
-	fail(f, DEFIB_CONFIG, "cannot start the HTTP server: %s", buf_text(&h->said));
+	fail(f, DEFIB_CONFIG, "cannot start the HTTP server: %s", buf_text(&h->start_messages));
 	if (h->tls)
 		fail_next(f,
 		          "check that http: tls: certificate and key are PEM files that belong together");

@@ -59,7 +59,7 @@ static defib_err forgive(defib_err err, struct learned *l, struct failure *f)
 {
 	if (err != DEFIB_PERMISSION && err != DEFIB_LOCKED && err != DEFIB_READ_ONLY)
 		return err;
-	l->not_kept = *f;
+	l->not_stored = *f;
 	fail_clear(f);
 	return DEFIB_OK;
 }
@@ -113,7 +113,7 @@ static defib_err keep_it(struct store *s, const char *watch, struct learned *l, 
 	}
 	bool taken = false;
 	defib_err err = learned_write(s, watch, l->was, rows, n, a, &taken, f);
-	l->kept = !err; /* if not taken, another process counted the same runs meanwhile */
+	l->stored = !err; /* if not taken, another process counted the same runs meanwhile */
 	return err;
 }
 
@@ -129,7 +129,7 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
 		err = forgive(daemon_table_open(s, "learned", keep, &there, f), out, f);
 	if (!err && there) {
 		err = forgive(learn_read_known(s, watch, a, out, f), out, f);
-		there = !out->not_kept.code;
+		there = !out->not_stored.code;
 	}
 	learned_find(out, "", a);
 	page.after_us = out->cursor_us;
@@ -139,12 +139,12 @@ defib_err learn_observe(struct store *s, const struct binding *b, bool keep, str
 	if (err)
 		return err;
 	out->sampled = page.more;
-	out->kept = there;
+	out->stored = there;
 	add_runs(out, page.runs, page.n, a);
 	if (page.last_us == out->cursor_us)
 		return DEFIB_OK;
 	out->cursor_us = page.last_us;
-	out->kept = false;
+	out->stored = false;
 	return there && keep ? forgive(keep_it(s, watch, out, a, f), out, f) : DEFIB_OK;
 }
 

@@ -36,8 +36,8 @@ struct learned {
 	int64_t now_us;             /* the database's clock */
 	int64_t observed;           /* runs that this observation added … */
 	bool sampled;               /* … of more that ended */
-	bool kept;                  /* it is stored in the database; if not: */
-	struct failure not_kept;
+	bool stored;                /* it is stored in the database; if not: */
+	struct failure not_stored;
 };
 
 /*

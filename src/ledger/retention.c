@@ -269,8 +269,8 @@ static defib_err retention_step(struct retention_work *x, enum retention_rule ru
 }
 
 /* How many rows are kept. For very many the planner's estimate is sufficient. */
-static defib_err count_kept(struct retention_work *x, const struct keep_rule *r, int64_t *n,
-                            struct failure *f)
+static defib_err retained_rows(struct retention_work *x, const struct keep_rule *r, int64_t *n,
+                               struct failure *f)
 {
 	const char *estimate = store_dialect(x->store)->ask.rows_of_index;
 	struct store_param index = P_TEXT(r->index), most = P_INT(COUNTED_MAX);
@@ -284,7 +284,7 @@ static defib_err count_kept(struct retention_work *x, const struct keep_rule *r,
 }
 
 /* The row of the rule in `kept`; the oldest row is found by its index. */
-static defib_err note_kept(struct retention_work *x, enum retention_rule rule, struct failure *f)
+static defib_err note_rule(struct retention_work *x, enum retention_rule rule, struct failure *f)
 {
 	const struct keep_rule *r = &rules[rule];
 	struct store *s = x->store;
@@ -293,7 +293,7 @@ static defib_err note_kept(struct retention_work *x, enum retention_rule rule, s
 	                                  r->time, r->table, r->is);
 	if (rule == RETAIN_LEDGER)
 		oldest = "(SELECT {stamp_instant t.at} FROM defib.ledger t ORDER BY t.id LIMIT 1)";
-	defib_err err = count_kept(x, r, &n, f);
+	defib_err err = retained_rows(x, r, &n, f);
 	if (err)
 		return err;
 	struct store_param params[] = {P_TEXT(retention_names[rule]), P_INT(x->out->removed[rule]),
@@ -316,14 +316,14 @@ static defib_err do_rule(struct retention_work *x, enum retention_rule rule, str
 	if (err || !there)
 		return err;
 	if (age_of(x->policy, &rules[rule]) == 0)
-		return note_kept(x, rule, f);
+		return note_rule(x, rule, f);
 	/* At least one step, so that the last rule gets its turn even if time is short. */
 	do {
 		err = retention_step(x, rule, &n, f);
 		x->out->removed[rule] += n;
 	} while (!err && n >= RETENTION_STEP && clock_boot_ms() < x->until_ms);
 	x->out->more = x->out->more || n >= RETENTION_STEP;
-	return err ? err : note_kept(x, rule, f);
+	return err ? err : note_rule(x, rule, f);
 }
 
 /* *there is false, without a failure, if this role may not create the tables. */
@@ -452,7 +452,7 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 	bool there = false;
 	*out = (struct retention_state){0};
 	for (int i = 0; i < RETENTION_COUNT; i++)
-		out->kept[i] = (struct retention_kept){0, -1, -1};
+		out->counts[i] = (struct retention_count){0, -1, -1};
 	defib_err err = schema_has(s, "kept", &there, f);
 	if (!err && there)
 		err = dialect_exec(s, sql, NULL, 0, &a, &rows, f);
@@ -466,9 +466,9 @@ defib_err retention_read(struct store *s, struct retention_state *out, struct fa
 		out->ago_us = *name ? out->ago_us : row_limited(&rows, i, 1, 0);
 		for (int k = 0; k < RETENTION_COUNT; k++)
 			if (text_eq(retention_names[k], name))
-				out->kept[k] = (struct retention_kept){row_limited(&rows, i, 2, 0),
-				                                       row_limited(&rows, i, 3, -1),
-				                                       row_limited(&rows, i, 4, -1)};
+				out->counts[k] = (struct retention_count){row_limited(&rows, i, 2, 0),
+				                                          row_limited(&rows, i, 3, -1),
+				                                          row_limited(&rows, i, 4, -1)};
 	}
 	return err;
 }

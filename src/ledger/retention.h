@@ -68,13 +68,13 @@ MUST_CHECK defib_err retention_look(struct store *s, const struct retention *p,
                                     int64_t old[RETENTION_COUNT], struct failure *f);
 
 /* Results of the last rounds; rows is -1 if unknown. */
-struct retention_kept {
+struct retention_count {
 	int64_t removed, rows, oldest_us; /* oldest_us: its age; -1: there is none */
 };
 struct retention_state {
 	bool known;     /* there was a round */
 	int64_t ago_us; /* since the last one */
-	struct retention_kept kept[RETENTION_COUNT];
+	struct retention_count counts[RETENTION_COUNT];
 };
 MUST_CHECK defib_err retention_read(struct store *s, struct retention_state *out,
                                     struct failure *f);

@@ -105,7 +105,7 @@ static void put_job(struct place *p, int id, const char *state, int minutes)
 
 static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)
 {
-	static const char *const kept[] = {"scheduled", "queued", "running", "cancelling", "held"};
+	static const char *const counts[] = {"scheduled", "queued", "running", "cancelling", "held"};
 	static const char *const bad[] = {"failed", "timed_out", "cancelled", "rolled_back"};
 	struct place p;
 	int id = 1;
@@ -113,7 +113,7 @@ static void what_is_over_goes_and_the_rest_stays(enum store_engine engine)
 	put_job(&p, id++, "done", 90);
 	put_job(&p, id++, "done", 30);
 	for (int i = 0; i < 5; i++)
-		put_job(&p, id++, kept[i], 100000);
+		put_job(&p, id++, counts[i], 100000);
 	for (int i = 0; i < 4; i++)
 		put_job(&p, id++, bad[i], 90);
 	put_job(&p, id++, "failed", 25 * 60);
@@ -271,11 +271,11 @@ static void a_round_is_done_by_one_and_leaves_its_numbers(enum store_engine engi
 	assert_false(round_of(&p, false).claimed);
 	assert_int_equal(retention_read(p.store, &st, &f), DEFIB_OK);
 	assert_true(st.known && st.ago_us >= 0 && st.ago_us < TEST_HANGS_MS * 1000LL);
-	assert_int_equal(st.kept[RETAIN_DONE].removed, 2);
-	assert_int_equal(st.kept[RETAIN_DONE].rows, 1);
-	assert_true(st.kept[RETAIN_DONE].oldest_us >= HOUR / 2);
-	assert_int_equal(st.kept[RETAIN_FAILED].rows, 0);
-	assert_int_equal(st.kept[RETAIN_FAILED].oldest_us, -1);
+	assert_int_equal(st.counts[RETAIN_DONE].removed, 2);
+	assert_int_equal(st.counts[RETAIN_DONE].rows, 1);
+	assert_true(st.counts[RETAIN_DONE].oldest_us >= HOUR / 2);
+	assert_int_equal(st.counts[RETAIN_FAILED].rows, 0);
+	assert_int_equal(st.counts[RETAIN_FAILED].oldest_us, -1);
 	close_place(&p);
 }
 

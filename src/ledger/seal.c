@@ -196,7 +196,7 @@ static defib_err check_some(struct seal_check *c, const struct seal_row *seals, 
 static defib_err check_anchor(struct seal_check *c, const struct seal_row *anchor,
                               struct failure *f)
 {
-	static const char told[] =
+	static const char pruned_sql[] =
 		"SELECT count(*) FROM defib.ledger WHERE event = '" ENTRY_PRUNED "' AND CAST({member "
 		"evidence|last_id} AS text) = $1 AND {member evidence|seal} = $2";
 	const char *id = arena_printf(&c->page, "%" PRId64, anchor->last_id);
@@ -208,7 +208,7 @@ static defib_err check_anchor(struct seal_check *c, const struct seal_row *ancho
 		seal_broken(c, 1, "entries exist before the start of the chain");
 	if (err || anchor->last_id == 0)
 		return err;
-	err = dialect_int(c->store, told, params, 2, &pruned, f);
+	err = dialect_int(c->store, pruned_sql, params, 2, &pruned, f);
 	if (!err && pruned == 0)
 		seal_broken(c, 1, "the start of the ledger was removed without a PRUNED entry");
 	return err;

@@ -270,7 +270,7 @@ const char *lib_default_name(struct arena *a)
 	return arena_printf(a, "%s-%d", host, (int)getpid());
 }
 
-static const char *kept(struct arena *a, const char *text)
+static const char *copied(struct arena *a, const char *text)
 {
 	return text ? arena_strdup(a, text) : NULL;
 }
@@ -303,10 +303,10 @@ static defib_err lib_worker_read_options(struct defib_worker *w, const defib_wor
 		return fail(f, DEFIB_USAGE, "an option of the worker is negative, or over 100 years");
 	w->watches = o.watches;
 	w->options = (struct worker_options){
-		.name = o.name ? kept(&w->arena, o.name) : lib_default_name(&w->arena),
-		.store = {.url = kept(&w->arena, o.url)},
+		.name = o.name ? copied(&w->arena, o.name) : lib_default_name(&w->arena),
+		.store = {.url = copied(&w->arena, o.url)},
 		.lease = lease_rules_of(lease_ms),
-		.spool = kept(&w->arena, o.spool),
+		.spool = copied(&w->arena, o.spool),
 		.grace_ms = lib_worker_or_default(o.grace_ms, 30000),
 		.threads = o.threads,
 		.drain = o.drain != 0,

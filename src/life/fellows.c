@@ -45,7 +45,7 @@ struct fellows {
 	int max;
 	int in_state[FELLOW_STATES];
 	int epoll_fd, bell_fd;
-	bool told_short; /* logged that some cannot be watched */
+	bool short_logged; /* logged that some cannot be watched */
 };
 
 /* At most half of the descriptors: database sessions matter more than quick detection. */
@@ -213,12 +213,12 @@ static void merge(struct fellows *x, const struct wanted *want, int nwant)
 static void tell_if_short(struct fellows *x)
 {
 	int left_out = x->in_state[FELLOW_UNWATCHED];
-	if (left_out > 0 && !x->told_short) {
+	if (left_out > 0 && !x->short_logged) {
 		log_event(LOG_WARN, "cannot watch every worker process of this host; leases cover the rest",
 		          LOG_INT("watched", x->in_state[FELLOW_WATCHED]), LOG_INT("left_out", left_out),
 		          LOG_INT("most", x->max));
 	}
-	x->told_short = left_out > 0;
+	x->short_logged = left_out > 0;
 }
 
 void fellows_set(struct fellows *x, const int64_t *ids, const struct incarnation *who, int n)

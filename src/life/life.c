@@ -432,7 +432,7 @@ static struct life_action declare_end(struct life *l, int64_t now_ms)
 static bool next_convicted(struct life *l, int64_t *id, int64_t *stamp_us)
 {
 	while (l->judge_at < l->silence.n) {
-		*id = l->silence.heard[l->judge_at++].id;
+		*id = l->silence.members[l->judge_at++].id;
 		if (*id != l->worker && silence_convicts(&l->silence, *id, stamp_us))
 			return true;
 	}

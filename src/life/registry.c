@@ -32,7 +32,7 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 {
 	const struct dialect *d = store_dialect(s);
 	char text[256];
-	bool found = false, told;
+	bool found = false, notified;
 	struct failure unheard = {0};
 	incarnation_text(who, text, sizeof text);
 	struct store_param params[] = {P_TEXT(name), P_TEXT(text), P_INT(lease_ms), P_TEXT(serves)};
@@ -45,7 +45,7 @@ defib_err registry_register(struct store *s, const char *name, const struct inca
 		return lost(f, 0);
 	/* A worker that misses it finds the new one a little later. */
 	if (!err && d->can_notify)
-		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', '')", NULL, 0, &told, NULL,
+		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', '')", NULL, 0, &notified, NULL,
 		           &unheard);
 	return err;
 }
@@ -223,12 +223,12 @@ defib_err registry_declare_dead(struct store *s, int64_t id, const struct death 
 
 void registry_announce_death(struct store *s)
 {
-	bool told;
+	bool notified;
 	struct failure unheard = {0};
 	/* Where it is not heard, they find out by their next look. */
 	if (store_dialect(s)->can_notify)
-		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', 'dead')", NULL, 0, &told, NULL,
-		           &unheard);
+		(void)!one(s, "SELECT pg_notify('" REGISTERED_CHANNEL "', 'dead')", NULL, 0, &notified,
+		           NULL, &unheard);
 }
 
 defib_err registry_hold_lock(struct store *s, int64_t id, bool *held, struct failure *f)

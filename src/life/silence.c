@@ -21,16 +21,16 @@ void silence_init(struct silence *s, int64_t lease_ms, int64_t ceiling_ms)
 void silence_release(struct silence *s)
 {
 	brake_clear(&s->brake);
-	free(s->heard);
-	s->heard = NULL;
+	free(s->members);
+	s->members = NULL;
 	s->n = s->cap = 0;
 }
 
 void silence_outage(struct silence *s)
 {
 	for (int i = 0; i < s->n; i++) {
-		s->heard[i].away = true;
-		s->heard[i].since_ms = s->heard[i].read_ms;
+		s->members[i].away = true;
+		s->members[i].since_ms = s->members[i].read_ms;
 	}
 	s->whole_ms = 0;
 }
@@ -54,21 +54,21 @@ int place_by_id(const void *rows, size_t size, int n, int64_t id)
 	return low;
 }
 
-static struct heard *silence_find(const struct silence *s, int64_t id)
+static struct silence_member *silence_find(const struct silence *s, int64_t id)
 {
-	int at = place_by_id(s->heard, sizeof *s->heard, s->n, id);
-	return at < s->n && s->heard[at].id == id ? &s->heard[at] : NULL;
+	int at = place_by_id(s->members, sizeof *s->members, s->n, id);
+	return at < s->n && s->members[at].id == id ? &s->members[at] : NULL;
 }
 
-static struct heard silence_member_now(const struct silence *s, const struct registered *r,
-                                       int64_t now_ms)
+static struct silence_member silence_member_now(const struct silence *s, const struct registered *r,
+                                                int64_t now_ms)
 {
-	const struct heard *old = silence_find(s, r->id);
+	const struct silence_member *old = silence_find(s, r->id);
 	bool same = old && old->stamp_us == r->stamp_us;
 	bool was_late = same && old->late;
 	int64_t lease_ms = r->lease_us / 1000;
 	int64_t since_ms = same && !old->away ? old->since_ms : now_ms;
-	return (struct heard){
+	return (struct silence_member){
 		.id = r->id,
 		.stamp_us = r->stamp_us,
 		.lease_ms = lease_ms,
@@ -84,20 +84,20 @@ static struct heard silence_member_now(const struct silence *s, const struct reg
 static void silence_take(struct silence *s, const struct registered *rows, int n, bool whole,
                          int64_t now_ms)
 {
-	struct heard *next = mem_alloc(sizeof *next * (size_t)(s->n + n + 1));
+	struct silence_member *next = mem_alloc(sizeof *next * (size_t)(s->n + n + 1));
 	int at = 0, old = 0;
 	for (int i = 0; i < n; i++) {
 		assert(i == 0 || rows[i - 1].id < rows[i].id);
-		for (; old < s->n && s->heard[old].id < rows[i].id; old++)
+		for (; old < s->n && s->members[old].id < rows[i].id; old++)
 			if (!whole)
-				next[at++] = s->heard[old];
+				next[at++] = s->members[old];
 		next[at++] = silence_member_now(s, &rows[i], now_ms);
-		old += old < s->n && s->heard[old].id == rows[i].id;
+		old += old < s->n && s->members[old].id == rows[i].id;
 	}
 	for (; old < s->n && !whole; old++)
-		next[at++] = s->heard[old];
-	free(s->heard);
-	s->heard = next;
+		next[at++] = s->members[old];
+	free(s->members);
+	s->members = next;
 	s->n = at;
 }
 
@@ -105,7 +105,7 @@ static void silence_take(struct silence *s, const struct registered *rows, int n
  * In the terms of the brake: a census in which a sign is a time of our own clock. A worker that we
  * never saw beating was silent before we started.
  */
-static int64_t sign_us(const struct silence *s, const struct heard *h)
+static int64_t sign_us(const struct silence *s, const struct silence_member *h)
 {
 	if (!h->beats)
 		return h->fell_ms * 1000 - 2 * s->rules.limit_us;
@@ -119,8 +119,8 @@ static void step_brake(struct silence *s, int64_t now_ms)
 	struct census_row *census = ARENA_ARRAY(&a, struct census_row, s->n + 1);
 	for (int i = 0; i < s->n; i++)
 		census[i] = (struct census_row){
-			.owner = arena_printf(&a, "%lld", (long long)s->heard[i].id),
-			.sign_us = sign_us(s, &s->heard[i]),
+			.owner = arena_printf(&a, "%lld", (long long)s->members[i].id),
+			.sign_us = sign_us(s, &s->members[i]),
 		};
 	brake_step(&s->brake, &s->rules, &none, now_ms * 1000, now_ms * 1000, census, s->n);
 }
@@ -137,7 +137,7 @@ void silence_look(struct silence *s, const struct registered *rows, int n, bool 
 		step_brake(s, now_ms);
 }
 
-static int64_t share_of(const struct heard *h)
+static int64_t share_of(const struct silence_member *h)
 {
 	return h && h->lease_ms > 0 ? (h->read_ms - h->since_ms) * 1000 / h->lease_ms : 0;
 }
@@ -151,13 +151,13 @@ int64_t silence_longest(const struct silence *s, int64_t self)
 {
 	int64_t most = 0;
 	for (int i = 0; i < s->n; i++)
-		if (s->heard[i].id != self && share_of(&s->heard[i]) > most)
-			most = share_of(&s->heard[i]);
+		if (s->members[i].id != self && share_of(&s->members[i]) > most)
+			most = share_of(&s->members[i]);
 	return most;
 }
 
 /* Regardless of our own renewal. */
-static bool silence_is_over(const struct silence *s, const struct heard *h)
+static bool silence_is_over(const struct silence *s, const struct silence_member *h)
 {
 	char name[24];
 	snprintf(name, sizeof name, "%lld", (long long)h->id);
@@ -167,7 +167,7 @@ static bool silence_is_over(const struct silence *s, const struct heard *h)
 
 bool silence_convicts(const struct silence *s, int64_t id, int64_t *stamp_us)
 {
-	const struct heard *h = silence_find(s, id);
+	const struct silence_member *h = silence_find(s, id);
 	if (!h || !silence_is_over(s, h) || s->renewed_ms <= h->since_ms)
 		return false;
 	*stamp_us = h->stamp_us;
@@ -177,7 +177,7 @@ bool silence_convicts(const struct silence *s, int64_t id, int64_t *stamp_us)
 bool silence_wants_proof(const struct silence *s, int64_t self)
 {
 	for (int i = 0; i < s->n; i++) {
-		const struct heard *h = &s->heard[i];
+		const struct silence_member *h = &s->members[i];
 		if (h->id != self && s->renewed_ms <= h->since_ms && silence_is_over(s, h))
 			return true;
 	}

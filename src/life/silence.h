@@ -33,7 +33,7 @@
 
 #define SILENCE_CEILING_MS 600000
 
-struct heard {
+struct silence_member {
 	int64_t id, stamp_us, lease_ms;
 	int64_t since_ms, read_ms; /* our own clock when we first and last read this stamp … */
 	bool away;       /* … except that after an outage the next reading counts as the first */
@@ -45,7 +45,7 @@ struct heard {
 struct silence {
 	struct brake brake;
 	struct brake_rules rules;
-	struct heard *heard; /* sorted by id */
+	struct silence_member *members; /* sorted by id */
 	int n, cap;
 	int64_t renewed_ms; /* when our own last successful renewal was sent */
 	int64_t whole_ms;   /* since when every look was at the whole list; 0: the last one was not */

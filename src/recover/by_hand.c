@@ -117,13 +117,13 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 		refuse_job(c, REFUSAL_NO_STEP_OF_WORKFLOW, NULL);
 		return DEFIB_OK;
 	}
-	bool said = steps_done_parse(w, c->facts.steps_done, &h->arena, &done, &n);
+	bool stated = steps_done_parse(w, c->facts.steps_done, &h->arena, &done, &n);
 	defib_err err =
 		steps_ours(h->session->store, h->watch->name, c->facts.job, &h->arena, &ours, f);
 	if (err)
 		return err;
 	bool over = o->override_guard && act_has(h->act, ACT_RUNS_AGAIN);
-	if (!said && !ours && !over) {
+	if (!stated && !ours && !over) {
 		refuse_job(c, REFUSAL_STEPS_UNKNOWN, w->name);
 		return DEFIB_OK;
 	}
@@ -132,7 +132,7 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 		c->known[c->nknown++] = (struct step_known){done[i].name, done[i].position, false};
 	/* The operator states it: steps before the chosen one are finished, the rest are not. */
 	int first = from < 0 ? 0 : from;
-	for (int i = 0; !said && !ours && i <= first; i++)
+	for (int i = 0; !stated && !ours && i <= first; i++)
 		c->known[c->nknown++] = (struct step_known){w->steps[i].name, i, i == first};
 	return o->step ? guard_again(h, w, from, c, f) : DEFIB_OK;
 }
@@ -190,7 +190,7 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 	if (o->running_only && !c->facts.running)
 		refuse_job(c, REFUSAL_NOT_RUNNING, NULL);
 	else if (o->quiet_us > 0 && !is_quiet(h->watch, &c->facts, o->quiet_us))
-		refuse_job(c, REFUSAL_HEARD_OF, NULL);
+		refuse_job(c, REFUSAL_MAY_BE_CLAIMED, NULL);
 	/* end_job() has asked, and asks again after a race. */
 	if (h->bound->sql.may[h->act] && act_kinds[h->act].by_hand == BY_HAND_MANY) {
 		const char *in = NULL;
@@ -353,7 +353,7 @@ static defib_err set_up(struct hands *h, struct failure *f)
 	if (!err)
 		err = bound_open(h->bound, h->session, h->watch, ledger_for(o), f);
 	h->result->ledger = h->bound->ledger.ready;
-	if (!err && act_has(h->act, ACT_STORED) && watch_act_is_kept(h->watch, h->act) &&
+	if (!err && act_has(h->act, ACT_STORED) && watch_act_is_stored(h->watch, h->act) &&
 	    !h->bound->ledger.ready && !o->dry_run) {
 		fail(f, DEFIB_REFUSED,
 		     "watch %s: a hold is stored in defib's own tables, which are off (%s)", h->watch->name,
@@ -425,34 +425,34 @@ defib_err act_configured(const struct act_kind *kind, const struct watch *w, str
 #define PAUSE_MS 5
 
 /* What by_hand() reported about the job. */
-struct said {
+struct end_outcome {
 	enum outcome outcome;
 	char refusal[256];
 };
 
-static void by_hand_hear(void *ctx, const struct watch *w, const struct candidate *c)
+static void note_end_outcome(void *ctx, const struct watch *w, const struct candidate *c)
 {
-	struct said *said = ctx;
+	struct end_outcome *ended = ctx;
 	(void)w;
-	said->outcome = c->outcome;
+	ended->outcome = c->outcome;
 	AUTO_BUF why = BUF_INIT;
 	refusal_sentence(c, &why);
-	snprintf(said->refusal, sizeof said->refusal, "%s", buf_text(&why));
+	snprintf(ended->refusal, sizeof ended->refusal, "%s", buf_text(&why));
 }
 
 static defib_err try_end(struct session *session, const struct watch *w,
-                         const struct end_options *o, struct bound *bound, struct said *said,
-                         enum ending *out, struct failure *f)
+                         const struct end_options *o, struct bound *bound,
+                         struct end_outcome *ended, enum ending *out, struct failure *f)
 {
 	const struct by_hand_options act = {.act = ACT_END,
 	                                    .reason = o->reason,
 	                                    .actor = o->actor,
 	                                    .ledger_off = o->ledger_off,
 	                                    .bound = bound,
-	                                    .job = by_hand_hear,
-	                                    .ctx = said};
+	                                    .job = note_end_outcome,
+	                                    .ctx = ended};
 	struct by_hand_result result;
-	bool there, may, refused = said->outcome == OUTCOME_REFUSED;
+	bool there, may, refused = ended->outcome == OUTCOME_REFUSED;
 	AUTO_ARENA a = ARENA_INIT;
 	const char *in = NULL;
 	defib_err err = may_act(session, &bound->sql, ACT_END, o->job, &a, &there, &may, &in, f);
@@ -463,9 +463,9 @@ static defib_err try_end(struct session *session, const struct watch *w,
 	/* Refused, and not because another request was faster. */
 	if (refused)
 		return fail(f, DEFIB_REFUSED, "job %s of watch %s was not ended: %s", o->job, w->name,
-		            said->refusal);
+		            ended->refusal);
 	err = by_hand(session, w, &act, &o->job, 1, &result);
-	*out = said->outcome == OUTCOME_RECOVERED ? ENDING_MARKED : ENDING_LOCKED;
+	*out = ended->outcome == OUTCOME_RECOVERED ? ENDING_MARKED : ENDING_LOCKED;
 	if (err)
 		*f = result.failure;
 	return err;
@@ -477,12 +477,12 @@ defib_err end_job(struct session *session, const struct watch *w, const struct e
 	const struct timespec pause = {0, PAUSE_MS * 1000000};
 	const int64_t end_ms = clock_boot_ms() + WAIT_MS;
 	struct bound own = {0}, *bound = o->bound ? o->bound : &own;
-	struct said said = {.outcome = OUTCOME_LEFT};
+	struct end_outcome ended = {.outcome = OUTCOME_LEFT};
 	defib_err err = bound_can(w, ACT_END, f);
 	if (!err)
 		err = bound_open(bound, session, w, o->ledger_off ? LEDGER_NONE : LEDGER_CREATE, f);
 	while (!err) {
-		err = try_end(session, w, o, bound, &said, out, f);
+		err = try_end(session, w, o, bound, &ended, out, f);
 		if (err || *out != ENDING_LOCKED || clock_boot_ms() >= end_ms)
 			break;
 		nanosleep(&pause, NULL);

@@ -152,13 +152,13 @@ static bool is_unique_key_of_queue(const struct failure *f)
 static const char *refusal_of(const struct failure *f, const char *database, struct arena *a)
 {
 	size_t n = strlen(database);
-	const char *said =
+	const char *message =
 		text_starts(f->what, database) && f->what[n] == ':' ? f->what + n + 2 : f->what;
 	if (f->reason != REASON_TAKEN)
-		return arena_printf(a, "the table refuses it: %s", said);
+		return arena_printf(a, "the table refuses it: %s", message);
 	if (is_unique_key_of_queue(f))
 		return "another job of its queue with the same unique key waits or runs";
-	return arena_printf(a, "another row has a value that only one may have: %s", said);
+	return arena_printf(a, "another row has a value that only one may have: %s", message);
 }
 
 /* One bad row must not delay the others. */
@@ -386,7 +386,7 @@ struct lanes {
 struct lane_job *lane_job_new(void)
 {
 	struct lane_job *j = mem_alloc(sizeof *j);
-	*j = (struct lane_job){.arena = ARENA_INIT, .page = ARENA_INIT, .said = ARENA_INIT};
+	*j = (struct lane_job){.arena = ARENA_INIT, .page = ARENA_INIT, .messages = ARENA_INIT};
 	return j;
 }
 
@@ -394,7 +394,7 @@ void lane_job_free(struct lane_job *j)
 {
 	arena_release(&j->arena);
 	arena_release(&j->page);
-	arena_release(&j->said);
+	arena_release(&j->messages);
 	free(j);
 }
 
@@ -418,7 +418,7 @@ static void *lane_main(void *arg)
 		own->carrier.first = j->first;
 		j->err = carry(&own->carrier, j->batch, j->stuck, &j->arena, &j->failure);
 		/* The rows before and after are shown when the batch is taken. */
-		j->said = own->carrier.arena;
+		j->messages = own->carrier.arena;
 		own->carrier.arena = (struct arena)ARENA_INIT;
 		pthread_mutex_lock(&l->mutex);
 		j->done = true;

@@ -77,11 +77,11 @@ MUST_CHECK defib_err retries_fire(struct carrier *c, struct arena *page, int64_t
 
 struct lane_job {
 	struct candidate *batch;
-	int stuck;          /* number of candidates */
-	bool first;         /* of its run */
-	struct arena arena; /* of the candidates */
-	struct arena page;  /* of their facts: set on the last batch of a page; else empty */
-	struct arena said;  /* the database's messages from the write */
+	int stuck;             /* number of candidates */
+	bool first;            /* of its run */
+	struct arena arena;    /* of the candidates */
+	struct arena page;     /* of their facts: set on the last batch of a page; else empty */
+	struct arena messages; /* the database's messages from the write */
 	defib_err err;
 	struct failure failure;
 	struct lane_job *next;

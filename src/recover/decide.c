@@ -163,7 +163,7 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		if (d.remedy == REMEDY_HOLD && f->released)
 			d = by_default(RELEASED, decide_released(w));
 	}
-	if (d.act && !o->ledger && watch_act_is_kept(w, (int)d.remedy))
+	if (d.act && !o->ledger && watch_act_is_stored(w, (int)d.remedy))
 		d = by_default(NO_LEDGER, REMEDY_REPORT);
 	d.exhausted = d.act && !o->forced && !gives_back(d.remedy) && exhausted(f) &&
 	              w->actions[REMEDY_RETRY].form != ACTION_NONE;

@@ -97,18 +97,18 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 	AUTO_ARENA a = ARENA_INIT;
 	const struct binding *b = q->binding;
 	struct held_rows kept;
-	int64_t said = 0, theirs = 0, running = 0;
+	int64_t marked = 0, theirs = 0, running = 0;
 	*out = (struct held_count){0};
 	defib_err err = ledger_count_held(s, b->watch->name, b->table_key, &kept, f);
 	out->retries = kept.retries;
 	if (!err && b->watch->stats.held.text)
-		err = count_held_rows(s, b, &a, &said, f);
+		err = count_held_rows(s, b, &a, &marked, f);
 	if (!err)
 		err = count_in_force(s, q, false, kept.own, &out->all, &out->running, f);
 	/* The watch that made them counts them; here they are only not stuck. */
 	if (!err)
 		err = count_in_force(s, q, true, kept.others, &theirs, &running, f);
-	out->all += said;
+	out->all += marked;
 	out->running += running;
 	return err;
 }

@@ -331,16 +331,16 @@ static bool is_broken_json(const char *at)
 static size_t json_at(const struct watch *w, const struct secrets *s, const char *at,
                       struct buf *out)
 {
-	json_error_t told;
+	json_error_t error;
 	if (*at != '{' && *at != '[')
 		return 0;
-	json_auto_t *value = json_loads(at, JSON_DISABLE_EOF_CHECK, &told);
+	json_auto_t *value = json_loads(at, JSON_DISABLE_EOF_CHECK, &error);
 	if (!value)
 		return 0;
 	json_auto_t *shown = masked_json(w, s, value);
 	if (json_equal(value, shown) || !json_write(out, shown, ONE_LINE))
-		buf_addn(out, at, (size_t)told.position);
-	return (size_t)told.position;
+		buf_addn(out, at, (size_t)error.position);
+	return (size_t)error.position;
 }
 
 void masked_free_text(const struct watch *w, const struct secrets *s, const char *text,

@@ -107,7 +107,7 @@ defib_err near_misses(const struct look *l, const struct gone_suspect *gone, int
 	for (int i = 0; !err && i < ngone; i++) {
 		bool well =
 			facts[i].running && judge(l->sql->binding->watch, &facts[i]).verdict == VERDICT_NONE;
-		*n += well && heard_again(&gone[i], &facts[i]);
+		*n += well && is_near_miss(&gone[i], &facts[i]);
 	}
 	return err;
 }

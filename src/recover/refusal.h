@@ -10,10 +10,11 @@
 /* X(enum, sentence with the fact). The first is complete: the database's message, for example. */
 /* clang-format off */
 #define REFUSAL_LIST(X) \
-	X(AS_SAID, "%s") \
+	X(AS_GIVEN, "%s") \
 	X(LIVES, "it is running and not stuck: %s") \
 	X(NOT_RUNNING, "it is no longer running") \
-	X(HEARD_OF, "it may have been claimed again: it gave a sign of life since, or none is known") \
+	X(MAY_BE_CLAIMED, \
+	  "it may have been claimed again: it gave a sign of life since, or none is known") \
 	X(NOT_HELD, "it is not on hold") \
 	X(NO_STEP, "it has no step of that name") \
 	X(NO_STEP_OF_WORKFLOW, "its workflow has no step of that name") \

@@ -401,7 +401,7 @@ static defib_err scan_seen(struct scanner *p, struct failure *f)
 	                          .first = pass.first,
 	                          .off = pass.off,
 	                          .bounded = pass.bounded,
-	                          .kept = pass.kept};
+	                          .remembered = pass.remembered};
 	snprintf(r->why, sizeof r->why, "%s", pass.why);
 	int64_t limit = o->limit ? o->limit : p->watch->limit;
 	int64_t room = limit ? limit - p->result->found : pass.n;

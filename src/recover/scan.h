@@ -43,12 +43,12 @@ struct scan_result {
 	char batch[64]; /* name of this scan in the ledger, "" when nothing was written */
 	bool limited;   /* stopped at the limit */
 	struct seen_result {
-		bool asked;    /* the watch measures since when a value has been the same … */
-		bool first;    /* … and this was the first look */
-		bool off;      /* … and nothing is remembered */
-		char why[256]; /* why it cannot be, "": nobody wrote it yet */
-		bool bounded;  /* more jobs than can be remembered are running */
-		int64_t kept;  /* values that are remembered */
+		bool asked;         /* the watch measures since when a value has been the same … */
+		bool first;         /* … and this was the first look */
+		bool off;           /* … and nothing is remembered */
+		char why[256];      /* why it cannot be, "": nobody wrote it yet */
+		bool bounded;       /* more jobs than can be remembered are running */
+		int64_t remembered; /* values that are remembered */
 	} seen;
 	struct failure failure; /* code DEFIB_OK if all went well */
 };

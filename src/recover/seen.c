@@ -83,7 +83,7 @@ static void match_sign(const struct watch *w, const struct seen_memory *m, enum 
 			changes->put[changes->nput++] =
 				(struct seen){f->job, sign_kinds[s].name, value, run, f->now_us};
 		if (changes && value)
-			changes->kept++;
+			changes->remembered++;
 	}
 	for (int i = 0; changes && i < x.n; i++)
 		if (!x.met[i])
@@ -206,7 +206,7 @@ defib_err seen_look_all(const struct look *l, struct seen_pass *pass, struct fai
 	if (pass->barred && !pass->first)
 		shift_us = now_us - m.last.at_us;
 	seen_match(w, &m, shift_us, facts, n, l->arena, &changes);
-	pass->kept = changes.kept;
+	pass->remembered = changes.remembered;
 	if (pass->keep)
 		err = keep(l, &m, now_us, shift_us, &changes, f);
 	pass->stuck = facts;

@@ -19,7 +19,7 @@
 struct seen_changes {
 	struct seen *put, *drop;
 	int nput, ndrop;
-	int kept; /* values that are remembered then */
+	int remembered; /* values that are remembered then */
 };
 
 /*
@@ -48,7 +48,7 @@ struct seen_pass {
 	bool off;            /* nothing is, or can be, remembered … */
 	char why[256];       /* … because of this, if not just because nobody wrote it yet */
 	bool bounded;        /* there are more than SEEN_MOST */
-	int64_t kept;        /* values that are remembered now */
+	int64_t remembered;  /* values that are remembered now */
 	struct facts *stuck; /* jobs whose unchanged value is beyond its limit, with their history */
 	int n;
 };

@@ -61,7 +61,7 @@ static void one_look_measures_nothing_and_the_second_the_time_between(void **sta
 	look_twice(&x, &w, job("1", "41 %"), job("1", "41 %"), 601 * S, 0);
 	assert_int_equal(x.first.nput, 1);
 	assert_int_equal(x.second.nput + x.second.ndrop, 0);
-	assert_int_equal(x.second.kept, 1);
+	assert_int_equal(x.second.remembered, 1);
 	assert_int_equal(x.then.sign_us[SIGN_PROGRESS], NOW);
 	struct judgement j = judge(&w, &x.then);
 	assert_int_equal(j.verdict, VERDICT_STALLED);

@@ -69,19 +69,19 @@ static bool epoch_left(const struct undo_under_way *u, const struct ledger_row *
 	const json_t *left = json_object_get(after, ":epoch");
 	const char *name;
 	json_t *value;
-	bool told = !left && row->has_epoch;
+	bool known = !left && row->has_epoch;
 	*epoch = row->epoch;
 	if (json_is_integer(left)) {
 		*epoch = json_integer_value(left);
-		told = true;
+		known = true;
 	}
 	json_object_foreach(after, name, value)
 	{
 		const char *text = u->watch->epoch.text;
 		if (!left && text && sql_names(text, u->bound.binding.engine, name))
-			told = false;
+			known = false;
 	}
-	return told;
+	return known;
 }
 
 /* Refuses the job unless everything that a claim changes is as the remedy left it. */

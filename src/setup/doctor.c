@@ -243,12 +243,12 @@ static void check_integrity(struct examination *x)
 	}
 	if (!asked(x, "PRAGMA quick_check(1)", NULL, 0, &rows))
 		return;
-	const char *said = rows.nrows ? row_text(&rows, 0, 0) : "nothing";
-	if (!strcmp(said, "ok"))
+	const char *result = rows.nrows ? row_text(&rows, 0, 0) : "nothing";
+	if (!strcmp(result, "ok"))
 		found(x, FINDING_OK, NULL, "the file is sound (quick_check)");
 	else
 		found(x, FINDING_FAIL, "restore a backup, or save what can be saved with sqlite3 .recover",
-		      "the file is damaged: %s", said);
+		      "the file is damaged: %s", result);
 }
 
 /* Without a watch every check is "ok", and nothing is watched. */

@@ -284,10 +284,10 @@ static void report_untried(struct examination *x, const char *const *names, cons
 {
 	for (int i = 0; i < n; i++) {
 		AUTO_BUF same = BUF_INIT;
-		bool told = false;
+		bool reported = false;
 		for (int k = 0; k < i; k++)
-			told = told || text_eq(whys[k], whys[i]);
-		if (!whys[i] || told)
+			reported = reported || text_eq(whys[k], whys[i]);
+		if (!whys[i] || reported)
 			continue;
 		for (int k = i; k < n; k++)
 			if (text_eq(whys[k], whys[i]))

@@ -42,7 +42,7 @@ defib_err install_refusal(const struct watch *w, struct failure *f)
 	     "it measures since when a value has been the same, which a function does not remember",
 	     "give progress_at: or state_since:, or leave it to defib daemon"},
 		{w->owner_alive.text, "owner_alive needs more than age", daemon},
-		{may_do(w, REMEDY_RETRY) && watch_act_is_kept(w, REMEDY_RETRY),
+		{may_do(w, REMEDY_RETRY) && watch_act_is_stored(w, REMEDY_RETRY),
 	     "retry has a second part (then:) that must run when the wait is over", daemon},
 		{may_do(w, REMEDY_ROLLBACK), "a rollback is run by a worker, not by the database", daemon},
 		{strlen(NAME_PREFIX) + strlen(w->name) > NAME_MAX_BYTES,

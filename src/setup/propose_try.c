@@ -272,13 +272,13 @@ static const char *limits_by_kind(const struct watch *w, const struct learned *l
 	int n = 0;
 	buf_add(&out, "{");
 	for (int i = 0; i < l->n && n < KINDS_MOST; i++) {
-		struct suggestion said;
-		suggest(w, NULL, &l->kinds[i].times, &said);
-		if (!*l->kinds[i].kind || said.us == 0 || said.advice == ADVICE_BEYOND)
+		struct suggestion suggested;
+		suggest(w, NULL, &l->kinds[i].times, &suggested);
+		if (!*l->kinds[i].kind || suggested.us == 0 || suggested.advice == ADVICE_BEYOND)
 			continue;
 		buf_add_json(&out, l->kinds[i].kind);
-		buf_addf(&out, ": %lldm, ", whole_minutes(said.us));
-		most_us = said.us > most_us ? said.us : most_us;
+		buf_addf(&out, ": %lldm, ", whole_minutes(suggested.us));
+		most_us = suggested.us > most_us ? suggested.us : most_us;
 		n++;
 	}
 	buf_addf(&out, "default: %lldm}", whole_minutes(most_us));
@@ -291,24 +291,24 @@ static void learn_limit(struct store *s, const struct binding *b, struct proposa
 {
 	struct learned l = {0};
 	struct run_times all = {0};
-	struct suggestion said;
+	struct suggestion suggested;
 	struct failure slow = {0};
 	if (!p->age_judges || learn_observe(s, b, false, a, &l, &slow))
 		return;
 	for (int i = 0; i < l.n; i++)
 		run_times_merge(&all, &l.kinds[i].times);
-	suggest(b->watch, NULL, &all, &said);
-	seen->runs = said.n;
-	seen->p99_us = said.p99_us;
-	if (said.us == 0 || said.advice == ADVICE_BEYOND)
+	suggest(b->watch, NULL, &all, &suggested);
+	seen->runs = suggested.n;
+	seen->p99_us = suggested.p99_us;
+	if (suggested.us == 0 || suggested.advice == ADVICE_BEYOND)
 		return;
 	struct proposed_line *line = proposal_line(p, p->limit);
 	AUTO_BUF p99 = BUF_INIT;
-	duration_text(said.p99_us, &p99);
-	const char *by_kind = limits_by_kind(b->watch, &l, said.us, a);
-	line->value = by_kind ? by_kind : arena_printf(a, "%lldm", whole_minutes(said.us));
+	duration_text(suggested.p99_us, &p99);
+	const char *by_kind = limits_by_kind(b->watch, &l, suggested.us, a);
+	line->value = by_kind ? by_kind : arena_printf(a, "%lldm", whole_minutes(suggested.us));
 	line->yaml = by_kind != NULL;
-	line->why = arena_printf(a, "99 %% of %.0f runs took at most %s; this leaves room", said.n,
+	line->why = arena_printf(a, "99 %% of %.0f runs took at most %s; this leaves room", suggested.n,
 	                         buf_text(&p99));
 	settle_check(p, line);
 }

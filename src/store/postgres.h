@@ -15,8 +15,8 @@
 
 struct pg {
 	struct store base;
-	PGconn *conn; /* NULL once the session is lost */
-	PGconn *kept; /* lost, because it did not answer: open only for its locks */
+	PGconn *conn;        /* NULL once the session is lost */
+	PGconn *unanswering; /* lost, because it did not answer: open only for its locks */
 	int64_t call_ms, statement_ms, lock_ms;
 	bool read_only;
 	bool plan_once, keeps_locks;

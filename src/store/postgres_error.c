@@ -130,7 +130,7 @@ static const char *pg_error_find_state(const char *line)
 }
 
 /* One line of the message, without its SQLSTATE, which is kept in `state`. */
-static void add_said(struct buf *what, const char *line, char state[6])
+static void add_message_line(struct buf *what, const char *line, char state[6])
 {
 	const char *at = pg_error_find_state(line);
 	buf_add(what, what->len ? "; " : "");
@@ -171,7 +171,7 @@ defib_err pg_connect_failure(const char *name, const char *message, const char *
 			buf_add(&next, next.len ? " " : "");
 			pg_one_line(&next, line);
 		} else if (!text_starts(line, "LOCATION:")) {
-			add_said(&what, line, state);
+			add_message_line(&what, line, state);
 		}
 	}
 	pg_one_line(&one, buf_text(&what));

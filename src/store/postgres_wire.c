@@ -49,14 +49,14 @@ static void hang_up(PGconn **conn)
 void pg_drop(struct pg *p)
 {
 	hang_up(&p->conn);
-	hang_up(&p->kept);
+	hang_up(&p->unanswering);
 	p->base.lost = true;
 }
 
 /* A session that only answers late: whoever watches its locks would see them vanish. */
 static void keep_locks(struct pg *p)
 {
-	p->kept = p->conn;
+	p->unanswering = p->conn;
 	p->conn = NULL;
 	p->base.lost = true;
 }
@@ -103,21 +103,21 @@ static bool is_copy(const PGresult *res)
 }
 
 /* All results of what was sent; *kept is the first error, or else the last result. */
-static enum wire pg_wire_collect(PGconn *conn, int64_t deadline_ms, PGresult **kept)
+static enum wire pg_wire_collect(PGconn *conn, int64_t deadline_ms, PGresult **last)
 {
 	PGresult *res = NULL;
 	enum wire wire = pg_wire_flush(conn, deadline_ms);
-	*kept = NULL;
+	*last = NULL;
 	while (wire == WIRE_OK) {
 		wire = next_result(conn, deadline_ms, &res);
 		if (!res)
 			break;
-		if (*kept && pg_wire_is_error(*kept)) {
+		if (*last && pg_wire_is_error(*last)) {
 			PQclear(res);
 			continue;
 		}
-		PQclear(*kept);
-		*kept = res;
+		PQclear(*last);
+		*last = res;
 		if (is_copy(res))
 			break;
 	}
@@ -140,18 +140,18 @@ static defib_err pg_wire_broken(struct pg *p, const struct pg_call *call, const 
                                 struct failure *f)
 {
 	defib_err code = call->effect ? DEFIB_UNKNOWN_OUTCOME : DEFIB_CONNECTION;
-	struct failure said = {0};
+	struct failure cause = {0};
 	AUTO_BUF why = BUF_INIT;
 	if (res && pg_wire_is_error(res)) {
-		pg_result_failure(res, &said);
-		buf_add(&why, said.what);
+		pg_result_failure(res, &cause);
+		buf_add(&why, cause.what);
 	} else {
 		pg_one_line(&why, PQerrorMessage(p->conn));
 	}
 	fail(f, code, "%s: the connection was lost: %s%s", p->base.name, buf_text(&why),
 	     call->effect ? "; the outcome is unknown" : "");
-	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", said.sqlstate);
-	f->reason = said.reason;
+	snprintf(f->sqlstate, sizeof(f->sqlstate), "%s", cause.sqlstate);
+	f->reason = cause.reason;
 	pg_drop(p);
 	return code;
 }
@@ -205,11 +205,11 @@ defib_err pg_finish(struct pg *p, const struct pg_call *call, int sent, PGresult
 
 #ifdef LIBPQ_HAS_PIPELINING
 /* What comes before the next sync of a pipeline; *kept is its first error, or else its result. */
-static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **kept)
+static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **last)
 {
 	enum wire wire = pg_wire_flush(conn, deadline_ms);
 	int nothing = 0;
-	*kept = NULL;
+	*last = NULL;
 	while (wire == WIRE_OK) {
 		PGresult *res = NULL;
 		wire = next_result(conn, deadline_ms, &res);
@@ -221,9 +221,9 @@ static enum wire collect_to_sync(PGconn *conn, int64_t deadline_ms, PGresult **k
 		nothing = res ? 0 : nothing + 1;
 		if (PQstatus(conn) == CONNECTION_BAD || nothing > 1)
 			wire = WIRE_BROKEN;
-		if (res && !(*kept && pg_wire_is_error(*kept))) {
-			PQclear(*kept);
-			*kept = res;
+		if (res && !(*last && pg_wire_is_error(*last))) {
+			PQclear(*last);
+			*last = res;
 		} else {
 			PQclear(res);
 		}

@@ -118,8 +118,8 @@ static void spool_file_reserve(struct spool_file *d)
 	struct stat st;
 	if (fstat(d->reserve_fd, &st) == 0 && st.st_size >= RESERVE_BYTES)
 		return;
-	if (posix_fallocate(d->reserve_fd, 0, RESERVE_BYTES) != 0 && !d->full_told) {
-		d->full_told = true;
+	if (posix_fallocate(d->reserve_fd, 0, RESERVE_BYTES) != 0 && !d->full_logged) {
+		d->full_logged = true;
 		log_event(LOG_WARN, "spool: no space can be reserved on its disk",
 		          LOG_STR("folder", d->folder));
 	}

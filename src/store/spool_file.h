@@ -35,7 +35,7 @@ struct spool_file {
 	SPOOL_STATEMENTS(X)
 #undef X
 	char damage[128]; /* why it must be mended; "": it need not */
-	bool full_told;   /* that nothing can be reserved */
+	bool full_logged; /* that nothing can be reserved */
 };
 
 /*

@@ -6,7 +6,7 @@
 
 /* ---- a rule and its state ---- */
 
-#define RULE(row) ((const struct alert_standing *)(row))
+#define RULE(row) ((const struct alert_status *)(row))
 
 /* NULL: the whole database. */
 static const char *rule_watch(const void *row)
@@ -97,7 +97,7 @@ static bool rule_fired(const void *row, int64_t *out)
 static bool rule_notified(const void *row, int64_t *out)
 {
 	const struct alert_row *r = RULE(row)->row;
-	*out = r ? r->alert.told_us : 0;
+	*out = r ? r->alert.notified_us : 0;
 	return *out != 0;
 }
 
@@ -120,7 +120,7 @@ static const char *rule_topic(const void *row)
 	return r ? r->topic : NULL;
 }
 
-#define AT(member) FIELD_AT(struct alert_standing, member)
+#define AT(member) FIELD_AT(struct alert_status, member)
 static const struct field alert_fields[] = {
 	{AT(rule.name), .title = "rule"},
 	{"database", AT(database), .title = "database"},
@@ -157,7 +157,7 @@ const struct record alert_record = {
 	.name = "Alert",
 	.about = "an alert rule that applies to a watch, and its state",
 	.fields = alert_fields,
-	.size = sizeof(struct alert_standing),
+	.size = sizeof(struct alert_status),
 };
 
 /* ---- a message ---- */

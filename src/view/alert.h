@@ -8,7 +8,7 @@
 #include "alert/sinks.h"
 #include "view/record.h"
 
-/* A struct alert_standing. */
+/* A struct alert_status. */
 extern const struct record alert_record;
 /* A sink, and what it answered to a message. */
 struct sink_view {

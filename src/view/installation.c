@@ -82,7 +82,7 @@ void config_json(const struct cfg_shown *shown, int n, struct buf *out)
 void retention_text(const struct database *d, const struct retention_state *st, struct buf *out)
 {
 	for (int i = 0; i < RETENTION_COUNT; i++) {
-		const struct retention_kept *k = &st->kept[i];
+		const struct retention_count *k = &st->counts[i];
 		if (k->rows <= 0 && k->removed <= 0)
 			continue;
 		buf_addf(out, "  kept         %s: ", d->name);
@@ -99,34 +99,34 @@ void retention_text(const struct database *d, const struct retention_state *st, 
 	}
 }
 
-static bool kept_rows(const void *row, int64_t *out)
+static bool count_of_rows(const void *row, int64_t *out)
 {
-	int64_t rows = ((const struct retention_kept *)row)->rows;
+	int64_t rows = ((const struct retention_count *)row)->rows;
 	*out = rows > 0 ? rows : 0;
 	return true;
 }
 
-static bool kept_oldest(const void *row, int64_t *out)
+static bool count_oldest(const void *row, int64_t *out)
 {
-	*out = ((const struct retention_kept *)row)->oldest_us;
+	*out = ((const struct retention_count *)row)->oldest_us;
 	return *out >= 0;
 }
 
-static const struct field kept_fields[] = {
-	{"rows", FIELD_NUMBER, .number = kept_rows},
-	{"removed", FIELD_NUMBER, FIELD_AT(struct retention_kept, removed), .about = "so far"},
-	{"oldest_s", FIELD_SECONDS, .number = kept_oldest, .null = true},
+static const struct field count_fields[] = {
+	{"rows", FIELD_NUMBER, .number = count_of_rows},
+	{"removed", FIELD_NUMBER, FIELD_AT(struct retention_count, removed), .about = "so far"},
+	{"oldest_s", FIELD_SECONDS, .number = count_oldest, .null = true},
 	{0},
 };
-static const struct record kept_record = {.fields = kept_fields,
-                                          .size = sizeof(struct retention_kept)};
+static const struct record count_record = {.fields = count_fields,
+                                           .size = sizeof(struct retention_count)};
 
-static void kept_json(const void *row, const struct viewer *v, struct buf *out)
+static void retention_counts_json(const void *row, const struct viewer *v, struct buf *out)
 {
 	buf_add(out, "{");
 	for (int i = 0; i < RETENTION_COUNT; i++) {
 		buf_addf(out, "%s\"%s\":", i ? "," : "", retention_names[i]);
-		record_json(&kept_record, &((const struct retention_state *)row)->kept[i], v, out);
+		record_json(&count_record, &((const struct retention_state *)row)->counts[i], v, out);
 	}
 	buf_add(out, "}");
 }
@@ -134,7 +134,7 @@ static void kept_json(const void *row, const struct viewer *v, struct buf *out)
 static const struct field retention_fields[] = {
 	{"database", .words = field_database},
 	{"last_round_s", FIELD_SECONDS, FIELD_AT(struct retention_state, ago_us)},
-	{"kept", FIELD_JSON, .json = kept_json, .schema = "{type: object}",
+	{"kept", FIELD_JSON, .json = retention_counts_json, .schema = "{type: object}",
      .about = "by kind of row: how many rows there are, and how many were removed"},
 	{0},
 };

@@ -100,7 +100,7 @@ static const struct field scan_fields[] = {
 	{"row_security", FIELD_BOOL, AT(row_security), .about = "then: it applies to this role"},
 	{"stuck", FIELD_NUMBER, AT(stuck), .about = "more than found if there is a limit"},
 	{"limited", FIELD_BOOL, AT(limited), .about = "it stopped at the limit"},
-	{"remembered", FIELD_NUMBER, AT(seen.kept), FIELD_HAS(struct scan_result, seen.asked),
+	{"remembered", FIELD_NUMBER, AT(seen.remembered), FIELD_HAS(struct scan_result, seen.asked),
      .about = "values since when they are the same; null: the watch does not ask for that"},
 	{"batch", FIELD_CHARS, AT(batch), .null = true, .about = "to undo it; null: nothing was done"},
 	{"ledger_off", .text = scan_ledger_off, .null = true,
@@ -122,7 +122,7 @@ void scan_seen_text(const struct seen_result *r, bool fix, struct buf *out)
 		             "daemon or by scan --fix, which remember what they see");
 	else if (r->first)
 		buf_addf(out, "first look at %" PRId64 " values; the next one can tell which are the same",
-		         r->kept);
+		         r->remembered);
 	else if (r->bounded)
 		buf_addf(out,
 		         "more than %d jobs are running: progress and time in a state are only known "

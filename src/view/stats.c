@@ -418,7 +418,7 @@ static bool learned_sampled(const void *row, int64_t *out)
 
 static bool learned_kept(const void *row, int64_t *out)
 {
-	*out = LEARNED(row) && LEARNED(row)->kept;
+	*out = LEARNED(row) && LEARNED(row)->stored;
 	return true;
 }
 
@@ -521,8 +521,8 @@ void learned_text(const struct watch *w, const struct database *d, const struct 
 	if (l && l->sampled)
 		buf_addf(out, "more runs ended than were read; this is a sample of the newest %d\n",
 		         LEARN_ROWS);
-	if (l && l->not_kept.code)
-		buf_addf(out, "not stored: %s\n", l->not_kept.what);
+	if (l && l->not_stored.code)
+		buf_addf(out, "not stored: %s\n", l->not_stored.what);
 }
 
 /* ---- numbers over time ---- */

@@ -119,7 +119,7 @@ static void still_so(const struct binding *b, const struct watch_sql *q, const s
 /* Acts that end a run by an UPDATE and nothing else. */
 static bool whole_fits(const struct binding *b, const struct watch_sql *q, int act)
 {
-	bool ends = act_has(act, ACT_ALONE) && !watch_act_is_kept(b->watch, act);
+	bool ends = act_has(act, ACT_ALONE) && !watch_act_is_stored(b->watch, act);
 	return ends && q->nwrites[act] == 1 && q->writes[act][0].tells && q->nbefore > 0;
 }
 

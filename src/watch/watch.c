@@ -132,7 +132,7 @@ bool watch_can(const struct watch *w, enum remedy r)
 	return !act_has((int)r, ACT_NEEDS_HOW) || w->actions[r].form != ACTION_NONE;
 }
 
-bool watch_act_is_kept(const struct watch *w, int act)
+bool watch_act_is_stored(const struct watch *w, int act)
 {
 	return (act_has(act, ACT_STORED) && w->actions[act].form == ACTION_NONE) ||
 	       (act_has(act, ACT_WAITS) && w->actions[ACT_THEN].form != ACTION_NONE);

@@ -292,7 +292,7 @@ bool watch_can(const struct watch *w, enum remedy r);
  * True if the act is kept in defib's own tables: a hold that the watch does not write, a retry
  * whose second half waits there.
  */
-bool watch_act_is_kept(const struct watch *w, int act);
+bool watch_act_is_stored(const struct watch *w, int act);
 /*
  * The act whose statement releases a held job: release, else requeue or retry; if none is given,
  * ACT_RELEASE, which then writes nothing.

@@ -59,8 +59,8 @@ static void pass_line(struct child_output *o)
 	AUTO_BUF line = BUF_INIT;
 	child_output_add_clean(&line, buf_text(&o->stdout_line), o->stdout_line.len);
 	buf_clear(&o->stdout_line);
-	if (o->said && line.len)
-		o->said(o->said_ctx, buf_text(&line));
+	if (o->on_line && line.len)
+		o->on_line(o->on_line_ctx, buf_text(&line));
 }
 
 void child_output_stdout(struct child_output *o, const char *bytes, size_t n)

@@ -18,8 +18,8 @@
 #define CHILD_PROGRESS_MAX 1024 /* bytes of a line; the rest of a longer one is dropped */
 
 struct child_output {
-	void (*said)(void *ctx, const char *line); /* a line on stdout; may be NULL */
-	void *said_ctx;
+	void (*on_line)(void *ctx, const char *line); /* a line on stdout; may be NULL */
+	void *on_line_ctx;
 	struct buf stdout_line; /* one that is not complete yet */
 	struct buf result;
 	bool result_too_long; /* more than CHILD_RESULT_MAX arrived; the rest is dropped */

@@ -958,7 +958,7 @@ static void ask_progress(struct engine *e, struct turn *t)
 		return;
 	t->progress = ARENA_ARRAY(&t->arena, struct turn_progress, e->running + 1);
 	for (struct job *j = e->hand; j; j = j->next)
-		if (j->place == JOB_RUNS && atomic_load(&j->said))
+		if (j->place == JOB_RUNS && atomic_load(&j->progress))
 			t->progress[t->nprogress++].job = j;
 	e->progress = false;
 	e->progress_us = e->now_us + PROGRESS_US;

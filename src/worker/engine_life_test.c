@@ -7,9 +7,9 @@
 /* True once if the action was issued, however often. */
 static bool says(struct rig *r, const char *what)
 {
-	bool said = strstr(buf_text(&r->said), what) != NULL;
+	bool progress = strstr(buf_text(&r->progress), what) != NULL;
 	rig_forget(r);
-	return said;
+	return progress;
 }
 
 static struct rig rig_of(struct engine_pool pool)
@@ -494,15 +494,15 @@ static void a_beat_that_failed_is_tried_again_soon_and_not_for_ever(void **state
 	(void)state;
 	struct rig r = rig_that_beats(60000);
 	rig_claim(&r, "a");
-	static const char *const said[] = {"no beat 1", "no beat 2", "no beat 3",
-	                                   "no beat 4, given up"};
+	static const char *const progress[] = {"no beat 1", "no beat 2", "no beat 3",
+	                                       "no beat 4, given up"};
 	static const int64_t then_s[] = {5, 5, 5, 60};
 	for (int i = 0; i < 4; i++) {
 		next_beat(&r)->beat_err = DEFIB_TIMEOUT;
 		int64_t failed = r.now;
 		rig_forget(&r);
 		rig_accept(&r);
-		assert_true(says(&r, said[i]));
+		assert_true(says(&r, progress[i]));
 		next_beat(&r);
 		assert_int_equal(r.now - failed, then_s[i] * SECOND);
 	}
@@ -536,7 +536,7 @@ static void progress_is_told_every_half_second_at_most(void **state)
 			assert_null(r.turn);
 		rig_after(&r, i * 500 * MILLI);
 		assert_int_equal(r.turn->nprogress, 1);
-		free(job_take_said(r.turn->progress[0].job));
+		free(job_take_progress(r.turn->progress[0].job));
 		r.turn->progress[0].lost = i > 0;
 		rig_forget(&r);
 		rig_accept(&r);

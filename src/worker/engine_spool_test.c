@@ -110,7 +110,7 @@ static void an_end_that_was_tried_long_enough_is_spooled(void **state)
 	assert_int_equal(engine_holding(r.e), 1);
 	rig_forget(&r);
 	rig_spooled(&r, true);
-	assert_non_null(strstr(buf_text(&r.said), "forgotten a"));
+	assert_non_null(strstr(buf_text(&r.progress), "forgotten a"));
 	assert_int_equal(spooled(&r), 1);
 	assert_int_equal(engine_holding(r.e), 0);
 	rig_close(&r);
@@ -126,7 +126,7 @@ static void an_end_that_can_be_kept_nowhere_is_given_up_aloud(void **state)
 	rig_fail(&r, DEFIB_CONSTRAINT, false);
 	assert_said(&r, "failed, spool a");
 	rig_spooled(&r, false);
-	assert_non_null(strstr(buf_text(&r.said), "given up a"));
+	assert_non_null(strstr(buf_text(&r.progress), "given up a"));
 	assert_int_equal(engine_holding(r.e), 0);
 	rig_close(&r);
 }
@@ -320,7 +320,7 @@ static void a_lost_answer_of_a_claim_makes_it_compare(void **state)
 		assert_int_equal(rig_part(&r, 0)->ends[0].as, SETTLE_RELEASED);
 		assert_int_equal(rig_part(&r, 0)->worker, SELF);
 		rig_accept(&r);
-		assert_non_null(strstr(buf_text(&r.said), "settled s"));
+		assert_non_null(strstr(buf_text(&r.progress), "settled s"));
 		rig_close(&r);
 	}
 }
@@ -336,7 +336,7 @@ static void a_job_that_was_just_claimed_is_no_stray(void **state)
 	rig_part(&r, 0)->has = rig_keys(&r, "ab", &rig_part(&r, 0)->nhas);
 	rig_forget(&r);
 	rig_answer(&r);
-	assert_null(strstr(buf_text(&r.said), "stray"));
+	assert_null(strstr(buf_text(&r.progress), "stray"));
 	rig_close(&r);
 }
 
@@ -440,10 +440,10 @@ static void claims_that_a_fail_over_lost_are_stopped(void **state)
 	rig_part(&r, 0)->has = rig_keys(&r, "a", &rig_part(&r, 0)->nhas);
 	rig_forget(&r);
 	rig_answer(&r);
-	assert_non_null(strstr(buf_text(&r.said), "stop b"));
-	assert_non_null(strstr(buf_text(&r.said), "stop c"));
-	assert_null(strstr(buf_text(&r.said), "stop a"));
-	assert_null(strstr(buf_text(&r.said), "stop d"));
+	assert_non_null(strstr(buf_text(&r.progress), "stop b"));
+	assert_non_null(strstr(buf_text(&r.progress), "stop c"));
+	assert_null(strstr(buf_text(&r.progress), "stop a"));
+	assert_null(strstr(buf_text(&r.progress), "stop d"));
 	rig_close(&r);
 }
 
@@ -549,7 +549,7 @@ static void a_comparison_after_a_fail_over_that_failed_is_made_again(void **stat
 			rig_after(&r, engine_wait_us(r.e, r.now));
 	rig_forget(&r);
 	rig_answer(&r);
-	assert_non_null(strstr(buf_text(&r.said), "stop a"));
+	assert_non_null(strstr(buf_text(&r.progress), "stop a"));
 	rig_close(&r);
 }
 

@@ -18,7 +18,7 @@ struct rig {
 	int64_t now;
 	double chance;
 	struct turn *turn;      /* under way */
-	struct buf said;        /* actions since the last check */
+	struct buf progress;    /* actions since the last check */
 	struct job *runs[2048]; /* started, and not ended */
 	int nruns;
 	struct job *spool; /* of the last ACTION_SPOOL */
@@ -40,13 +40,13 @@ static inline const char *action_name(enum engine_action_kind kind)
 
 static inline void rig_note(struct rig *r, const struct engine_action *a)
 {
-	buf_addf(&r->said, "%s%s", r->said.len ? ", " : "", action_name(a->kind));
+	buf_addf(&r->progress, "%s%s", r->progress.len ? ", " : "", action_name(a->kind));
 	for (const struct job *j = a->job; j; j = a->kind == ACTION_SPOOL ? j->queued : NULL)
-		buf_addf(&r->said, " %s", j->claim.key);
+		buf_addf(&r->progress, " %s", j->claim.key);
 	if (a->kind == ACTION_BREAKER)
-		buf_add(&r->said, a->yes ? " opens" : " closes");
+		buf_add(&r->progress, a->yes ? " opens" : " closes");
 	if (a->kind == ACTION_NO_BEAT)
-		buf_addf(&r->said, " %lld%s", (long long)a->count, a->yes ? "" : ", given up");
+		buf_addf(&r->progress, " %lld%s", (long long)a->count, a->yes ? "" : ", given up");
 	if (a->kind == ACTION_START)
 		r->runs[r->nruns++] = a->job;
 	if (a->kind == ACTION_SPOOL)
@@ -99,21 +99,21 @@ static inline struct rig rig_open(int64_t slots)
 
 static inline void rig_close(struct rig *r)
 {
-	buf_release(&r->said);
+	buf_release(&r->progress);
 	engine_free(r->e);
 }
 
 /* The actions, once. */
 #define assert_said(r, text)                                                                       \
 	do {                                                                                           \
-		assert_string_equal(buf_text(&(r)->said), text);                                           \
-		(r)->said.len = 0;                                                                         \
-		buf_add(&(r)->said, "");                                                                   \
+		assert_string_equal(buf_text(&(r)->progress), text);                                       \
+		(r)->progress.len = 0;                                                                     \
+		buf_add(&(r)->progress, "");                                                               \
 	} while (0)
 
 static inline void rig_forget(struct rig *r)
 {
-	buf_release(&r->said);
+	buf_release(&r->progress);
 }
 
 static inline struct turn_part *rig_part(struct rig *r, int pool)

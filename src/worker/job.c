@@ -57,7 +57,7 @@ void job_free(struct job *j)
 	free(j->result);
 	free(j->error);
 	free(j->why);
-	free(atomic_load(&j->said));
+	free(atomic_load(&j->progress));
 	free(j->says);
 	free(j);
 }
@@ -112,7 +112,7 @@ void job_off_step(struct job *j)
 
 void job_say(struct job *j, const char *step, const char *text)
 {
-	struct job_said *news = mem_alloc(sizeof *news);
+	struct job_progress *news = mem_alloc(sizeof *news);
 	if (!j->says)
 		j->says = mem_alloc(sizeof *j->says);
 	if (step && !j->step_end.name)
@@ -122,12 +122,12 @@ void job_say(struct job *j, const char *step, const char *text)
 	if (text)
 		utf8_copy(j->says->text, sizeof j->says->text, text);
 	*news = *j->says;
-	free(atomic_exchange(&j->said, news));
+	free(atomic_exchange(&j->progress, news));
 }
 
-struct job_said *job_take_said(struct job *j)
+struct job_progress *job_take_progress(struct job *j)
 {
-	return atomic_load(&j->said) ? atomic_exchange(&j->said, NULL) : NULL;
+	return atomic_load(&j->progress) ? atomic_exchange(&j->progress, NULL) : NULL;
 }
 
 int64_t delay_limited(int64_t ms)

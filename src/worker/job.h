@@ -87,7 +87,7 @@ struct beat {
 };
 
 /* The last progress that a job reported; "" if none. */
-struct job_said {
+struct job_progress {
 	char step[128], text[1024];
 };
 
@@ -119,12 +119,12 @@ struct job {
 	char *result, *error;
 	int64_t delay_ms; /* -1: the source's own backoff */
 	struct step_end step_end;
-	bool settled;                    /* by its handler, in the handler's own transaction */
-	int64_t began_ms;                /* when it was started here */
-	int64_t ran_ms;                  /* how long its program ran; -1: not known */
-	void *run;                       /* private to the runner */
-	_Atomic(struct job_said *) said; /* progress that was not reported yet */
-	struct job_said *says;           /* everything last reported; private to its runner */
+	bool settled;                            /* by its handler, in the handler's own transaction */
+	int64_t began_ms;                        /* when it was started here */
+	int64_t ran_ms;                          /* how long its program ran; -1: not known */
+	void *run;                               /* private to the runner */
+	_Atomic(struct job_progress *) progress; /* progress that was not reported yet */
+	struct job_progress *says;               /* everything last reported; private to its runner */
 	/* The running step, written only by its runner (a seqlock): even while nobody writes. */
 	atomic_uint step_version;
 	_Atomic uint64_t step_now[JOB_STEP_MAX / 8];
@@ -147,7 +147,7 @@ void job_off_step(struct job *j);
 /* Store its progress, from the thread that runs it; NULL leaves a part unchanged. */
 void job_say(struct job *j, const char *step, const char *text);
 /* Take its latest progress, from any other thread; NULL: nothing new. The caller frees it. */
-struct job_said *job_take_said(struct job *j);
+struct job_progress *job_take_progress(struct job *j);
 /* The running step, as many bytes as fit; NULL: not known. From any thread. */
 const char *job_step(const struct job *j, char out[JOB_STEP_MAX]);
 /* -1 for any negative delay; databases cannot add a longer one to their time. */
@@ -210,7 +210,7 @@ struct turn {
 	struct arena arena;
 	struct turn_part *parts;
 	int nparts;
-	/* Jobs with new progress (job_take_said()) to report. */
+	/* Jobs with new progress (job_take_progress()) to report. */
 	struct turn_progress {
 		struct job *job;
 		bool lost; /* result: the job is no longer ours */

@@ -26,14 +26,14 @@ static void progress_is_told_once_with_the_last_words(void **state)
 {
 	struct job *j = job();
 	(void)state;
-	assert_null(job_take_said(j));
+	assert_null(job_take_progress(j));
 	job_say(j, "fetch", "10 %");
 	job_say(j, NULL, "20 %");
-	struct job_said *said = job_take_said(j);
-	assert_string_equal(said->step, "fetch");
-	assert_string_equal(said->text, "20 %");
-	assert_null(job_take_said(j));
-	free(said);
+	struct job_progress *progress = job_take_progress(j);
+	assert_string_equal(progress->step, "fetch");
+	assert_string_equal(progress->text, "20 %");
+	assert_null(job_take_progress(j));
+	free(progress);
 	job_free(j);
 }
 
@@ -42,12 +42,12 @@ static void what_was_told_is_not_forgotten_when_only_the_step_changes(void **sta
 	struct job *j = job();
 	(void)state;
 	job_say(j, "fetch", "20 %");
-	free(job_take_said(j));
+	free(job_take_progress(j));
 	job_say(j, "store", NULL);
-	struct job_said *said = job_take_said(j);
-	assert_string_equal(said->step, "store");
-	assert_string_equal(said->text, "20 %");
-	free(said);
+	struct job_progress *progress = job_take_progress(j);
+	assert_string_equal(progress->step, "store");
+	assert_string_equal(progress->text, "20 %");
+	free(progress);
 	job_free(j);
 }
 
@@ -62,11 +62,11 @@ static void long_progress_is_cut_between_characters(void **state)
 	}
 	text[2000] = '\0';
 	job_say(j, NULL, text);
-	struct job_said *said = job_take_said(j);
-	size_t len = strlen(said->text);
+	struct job_progress *progress = job_take_progress(j);
+	size_t len = strlen(progress->text);
 	assert_int_equal(len % 2, 0);
-	assert_true(len > 1000 && len < sizeof said->text);
-	free(said);
+	assert_true(len > 1000 && len < sizeof progress->text);
+	free(progress);
 	job_free(j);
 }
 

@@ -317,7 +317,7 @@ static bool take_pokes(struct life_thread *w)
 }
 
 /* A newcomer was announced, or the session has ended. */
-static bool hear_session(struct life_thread *w)
+static bool take_notification(struct life_thread *w)
 {
 	struct store *s = w->session.store;
 	if (!s || !store_notified(s))
@@ -339,17 +339,17 @@ static void take_exits(struct life_thread *w)
 static bool life_thread_wait_for(struct life_thread *w, int64_t ms)
 {
 	/* A notification that arrived during a statement makes nothing readable. */
-	bool heard = hear_session(w);
+	bool notified = take_notification(w);
 	struct store *s = w->session.store;
 	int fellows = life_has_room(&w->life) ? fellows_fd(w->fellows) : -1;
 	struct pollfd fds[] = {
 		{w->poke, POLLIN, 0}, {fellows, POLLIN, 0}, {s ? store_fd(s) : -1, POLLIN, 0}};
-	(void)poll(fds, 3, heard ? 0 : (int)ms);
+	(void)poll(fds, 3, notified ? 0 : (int)ms);
 	life_thread_report(w, &(struct life_event){.what = LIFE_TIME});
 	if (fds[1].revents)
 		take_exits(w);
 	if (fds[2].revents)
-		(void)hear_session(w);
+		(void)take_notification(w);
 	return fds[0].revents && take_pokes(w);
 }
 

@@ -102,7 +102,7 @@ static defib_err number_member(json_t *line, const char *name, double least, int
 	return DEFIB_OK;
 }
 
-static defib_err read_do(json_t *line, struct line_said *out, struct failure *f)
+static defib_err read_do(json_t *line, struct line_fields *out, struct failure *f)
 {
 	const char *word = json_string_value(json_object_get(line, "do"));
 	if (!json_is_object(line) || !word)
@@ -115,7 +115,7 @@ static defib_err read_do(json_t *line, struct line_said *out, struct failure *f)
 	return DEFIB_OK;
 }
 
-static defib_err read_members(json_t *line, struct arena *a, struct line_said *out,
+static defib_err read_members(json_t *line, struct arena *a, struct line_fields *out,
                               struct failure *f)
 {
 	bool has_run = out->what != LINE_STOP && out->what != LINE_PONG;
@@ -135,10 +135,10 @@ static defib_err read_members(json_t *line, struct arena *a, struct line_said *o
 	return err;
 }
 
-defib_err line_read(const char *line, size_t n, struct arena *a, struct line_said *out,
+defib_err line_read(const char *line, size_t n, struct arena *a, struct line_fields *out,
                     struct failure *f)
 {
-	*out = (struct line_said){.ms = -1};
+	*out = (struct line_fields){.ms = -1};
 	/* Numbers of any size may be in a result: none is converted there. */
 	json_auto_t *json = json_read_bytes(line, n, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL);
 	if (!json)

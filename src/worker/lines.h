@@ -37,7 +37,7 @@ extern const char *const line_do_words[]; /* ends with NULL */
 enum settle_as line_outcome(enum line_do what);
 
 /* A line of the client. Texts live in the arena; NULL: not given. */
-struct line_said {
+struct line_fields {
 	enum line_do what;
 	int64_t run;        /* of all but "stop" and "pong" */
 	const char *result; /* JSON, as the client wrote it */
@@ -49,7 +49,7 @@ struct line_said {
  * Read a line of n bytes without its newline; a NUL follows. DEFIB_USAGE: one clear line for the
  * client that wrote it.
  */
-MUST_CHECK defib_err line_read(const char *line, size_t n, struct arena *a, struct line_said *out,
+MUST_CHECK defib_err line_read(const char *line, size_t n, struct arena *a, struct line_fields *out,
                                struct failure *f);
 
 /* Lines for the client, each with its newline. */

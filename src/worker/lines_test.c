@@ -8,9 +8,9 @@
 #include <jansson.h>
 #include <string.h>
 
-static struct line_said hear(const char *line, struct arena *a)
+static struct line_fields hear(const char *line, struct arena *a)
 {
-	struct line_said said;
+	struct line_fields said;
 	struct failure f = {0};
 	if (line_read(line, strlen(line), a, &said, &f))
 		fail_msg("%s: %s", line, f.what);
@@ -24,7 +24,7 @@ static void every_word_is_read(void **state)
 	for (int i = 0; i < LINE_DO_COUNT; i++) {
 		AUTO_BUF line = BUF_INIT;
 		buf_addf(&line, "{\"do\":\"%s\",\"run\":7,\"ms\":5}", line_do_words[i]);
-		struct line_said said = hear(buf_text(&line), &a);
+		struct line_fields said = hear(buf_text(&line), &a);
 		assert_int_equal(said.what, i);
 		assert_int_equal(said.run, 7);
 		assert_int_equal(said.ms, i == LINE_EXTEND ? 5 : -1);
@@ -36,7 +36,7 @@ static void texts_and_delays_are_read(void **state)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	(void)state;
-	struct line_said said =
+	struct line_fields said =
 		hear("{\"do\":\"retry\",\"run\":1,\"error\":\"later \\u00fc\",\"delay_ms\":1500.9}", &a);
 	assert_string_equal(said.error, "later ü");
 	assert_int_equal(said.ms, 1500);
@@ -95,7 +95,7 @@ static void a_bad_line_gets_one_clear_answer(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		AUTO_ARENA a = ARENA_INIT;
-		struct line_said said;
+		struct line_fields said;
 		struct failure f = {0};
 		assert_int_equal(line_read(bad[i].line, strlen(bad[i].line), &a, &said, &f), DEFIB_USAGE);
 		assert_string_equal(f.what, bad[i].answer);

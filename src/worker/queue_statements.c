@@ -152,7 +152,7 @@ static defib_err settle_by_rule(struct store *s, const struct settlement *e,
 	params[5] = P_INT(r.attempts);
 	params[6] = P_INT(r.crashed);
 	params[7] = P_INT(r.over);
-	params[8] = P_INT(r.kept);
+	params[8] = P_INT(r.keeps_cause);
 	params[9] = r.wait_ms >= 0 ? P_INT(r.wait_ms) : P_TEXT(NULL);
 	params[10] = P_TEXT(r.cause);
 	return queue_statements_run(s, &statements(s)->settle_other, params, a, rows, f);

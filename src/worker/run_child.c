@@ -74,7 +74,7 @@ static bool child_watch(struct child *c, int fd)
 }
 
 /* One event: no line of a program can look like another line of the log. */
-static void said(void *ctx, const char *line)
+static void on_line(void *ctx, const char *line)
 {
 	const struct child *c = ctx;
 	log_output(c->job, line);
@@ -87,8 +87,8 @@ defib_err child_start(const struct child_options *o, int64_t now_ms, struct chil
 	*out = NULL;
 	struct child *c = mem_alloc(sizeof(*c));
 	c->keeper = o->keeper;
-	c->output.said = said;
-	c->output.said_ctx = c;
+	c->output.on_line = on_line;
+	c->output.on_line_ctx = c;
 	c->timeout_ms = o->timeout_ms;
 	c->grace_ms = o->grace_ms;
 	c->due_ms = o->timeout_ms ? child_later(now_ms, o->timeout_ms) : NEVER_MS;

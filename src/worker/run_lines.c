@@ -58,7 +58,7 @@ struct lines {
 	/* of the caller's thread */
 	struct buf in;
 	bool skipping; /* the rest of a line that was too long */
-	int64_t nlines, heard_ms, pinged_ms, looked_ms, gone_ms;
+	int64_t nlines, last_line_ms, pinged_ms, looked_ms, gone_ms;
 };
 
 /* ---- writing ---- */
@@ -226,11 +226,11 @@ static char *result_of(const char *text)
 	return buf_detach(&out);
 }
 
-static void set_end(struct job *j, const struct line_said *said, bool timed_out)
+static void set_end(struct job *j, const struct line_fields *fields, bool timed_out)
 {
-	j->as = line_outcome(said->what);
-	j->delay_ms = said->ms;
-	if (j->as == SETTLE_DONE && said->result && strlen(said->result) > LINE_RESULT_MAX) {
+	j->as = line_outcome(fields->what);
+	j->delay_ms = fields->ms;
+	if (j->as == SETTLE_DONE && fields->result && strlen(fields->result) > LINE_RESULT_MAX) {
 		char text[64];
 		snprintf(text, sizeof text, "result of more than %d bytes", LINE_RESULT_MAX);
 		j->as = SETTLE_FAILED;
@@ -238,10 +238,10 @@ static void set_end(struct job *j, const struct line_said *said, bool timed_out)
 		return;
 	}
 	if (j->as == SETTLE_DONE) {
-		j->result = said->result ? result_of(said->result) : NULL;
+		j->result = fields->result ? result_of(fields->result) : NULL;
 		return;
 	}
-	j->error = said->error ? cut_error(said->error) : NULL;
+	j->error = fields->error ? cut_error(fields->error) : NULL;
 	if (timed_out) {
 		j->as = SETTLE_TIMED_OUT;
 		j->error = j->error ? j->error : mem_strdup("over its time limit");
@@ -249,21 +249,21 @@ static void set_end(struct job *j, const struct line_said *said, bool timed_out)
 }
 
 /* Its job if the line ends it, else NULL. With the lock held. */
-static struct job *hear_run(struct lines *l, struct given *g, const struct line_said *said)
+static struct job *take_run_line(struct lines *l, struct given *g, const struct line_fields *fields)
 {
 	struct job *j = g->job;
-	if (said->what == LINE_PROGRESS) {
-		job_say(j, said->step, said->text);
-		l->options.said(l->options.ctx);
+	if (fields->what == LINE_PROGRESS) {
+		job_say(j, fields->step, fields->text);
+		l->options.on_progress(l->options.ctx);
 		return NULL;
 	}
-	if (said->what == LINE_EXTEND) {
-		int64_t limit = clock_boot_ms() - g->began_ms + said->ms;
+	if (fields->what == LINE_EXTEND) {
+		int64_t limit = clock_boot_ms() - g->began_ms + fields->ms;
 		g->limit_ms = g->timed_out || limit < 1 ? g->limit_ms : limit;
 		l->due_ms = 0;
 		return NULL;
 	}
-	set_end(j, said, g->timed_out);
+	set_end(j, fields, g->timed_out);
 	free_place(l, g);
 	return j;
 }
@@ -272,25 +272,25 @@ static void client_line(struct lines *l, const char *line, size_t n)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
-	struct line_said said;
+	struct line_fields fields;
 	l->nlines++;
-	if (line_read(line, n, &a, &said, &f)) {
+	if (line_read(line, n, &a, &fields, &f)) {
 		client_answer(l, f.what);
 		return;
 	}
-	if (said.what == LINE_STOP)
+	if (fields.what == LINE_STOP)
 		l->options.stop(l->options.ctx);
-	if (said.what == LINE_STOP || said.what == LINE_PONG)
+	if (fields.what == LINE_STOP || fields.what == LINE_PONG)
 		return;
 	pthread_mutex_lock(&l->lock);
-	struct given *g = client_find(l, said.run);
-	struct job *ended = g ? hear_run(l, g, &said) : NULL;
+	struct given *g = client_find(l, fields.run);
+	struct job *ended = g ? take_run_line(l, g, &fields) : NULL;
 	pthread_mutex_unlock(&l->lock);
 	if (ended) {
 		l->options.ended(l->options.ctx, ended);
 	} else if (!g) {
 		char text[96];
-		snprintf(text, sizeof text, "run %lld has ended or never existed", (long long)said.run);
+		snprintf(text, sizeof text, "run %lld has ended or never existed", (long long)fields.run);
 		client_answer(l, text);
 	}
 }
@@ -303,7 +303,7 @@ static void too_long(struct lines *l)
 	client_answer(l, text);
 }
 
-static void hear_all(struct lines *l)
+static void take_lines(struct lines *l)
 {
 	char *at = l->in.data, *end = at + l->in.len, *newline;
 	while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
@@ -353,9 +353,9 @@ static void listen_to(struct lines *l, int64_t now_ms)
 	}
 	if (n < 0)
 		return;
-	l->heard_ms = now_ms;
+	l->last_line_ms = now_ms;
 	buf_addn(&l->in, bytes, (size_t)n);
-	hear_all(l);
+	take_lines(l);
 }
 
 void lines_step(struct lines *l, int64_t now_ms)
@@ -420,20 +420,20 @@ static int64_t ping(struct lines *l, int held, int64_t now_ms)
 	l->looked_ms = now_ms;
 	if (limit <= 0 || held == 0 || l->gone_ms)
 		return INT64_MAX;
-	if (l->heard_ms < l->pinged_ms && !paused) {
+	if (l->last_line_ms < l->pinged_ms && !paused) {
 		if (now_ms - l->pinged_ms < limit - every)
 			return l->pinged_ms + limit - every;
 		gone(l, now_ms, "it has not answered for the client time-out");
 		return INT64_MAX;
 	}
-	if (now_ms - l->heard_ms >= every || paused) {
-		l->heard_ms = now_ms - 1;
+	if (now_ms - l->last_line_ms >= every || paused) {
+		l->last_line_ms = now_ms - 1;
 		l->pinged_ms = now_ms;
 		pthread_mutex_lock(&l->lock);
 		line_add_word(&l->out, "ping");
 		pthread_mutex_unlock(&l->lock);
 	}
-	return l->heard_ms + every;
+	return l->last_line_ms + every;
 }
 
 int64_t lines_look(struct lines *l, int64_t now_ms, bool stop_asked, bool stopping)

@@ -15,8 +15,8 @@ struct lines_options {
 	int64_t client_timeout_ms; /* 0: none */
 	/* Called by lines_step(), or by lines_add() if the client is gone: the job has ended. */
 	void (*ended)(void *ctx, struct job *j);
-	void (*said)(void *ctx); /* a job has reported progress */
-	void (*stop)(void *ctx); /* the client asks the worker to stop */
+	void (*on_progress)(void *ctx); /* a job has reported progress */
+	void (*stop)(void *ctx);        /* the client asks the worker to stop */
 	/* Called once per job: the client did not stop it. */
 	void (*stuck)(void *ctx, const struct job *j, int64_t asked_ms_ago);
 	/* Called from any thread: lines_look() has something to do sooner. */

@@ -16,7 +16,7 @@ static const struct worker_pool pool = {.lines = true, .grace_ms = 500};
 /* What the callbacks saw. */
 struct seen {
 	struct job *ended[8];
-	int nended, said, stops, stuck;
+	int nended, on_progress, stops, stuck;
 };
 
 struct bench {
@@ -36,7 +36,7 @@ static void on_ended(void *ctx, struct job *j)
 
 static void on_said(void *ctx)
 {
-	((struct seen *)ctx)->said++;
+	((struct seen *)ctx)->on_progress++;
 }
 
 static void on_stop(void *ctx)
@@ -67,7 +67,7 @@ static void open_bench(struct bench *b, int64_t client_timeout_ms)
 	                          .out = dup(fds[0]), /* two descriptors, as 0 and 1 are */
 	                          .client_timeout_ms = client_timeout_ms,
 	                          .ended = on_ended,
-	                          .said = on_said,
+	                          .on_progress = on_said,
 	                          .stop = on_stop,
 	                          .stuck = on_stuck,
 	                          .began = on_began,
@@ -158,9 +158,9 @@ static void a_job_goes_out_and_comes_back_in_pieces(void **state)
 	long long run = run_heard(&b);
 	assert_int_equal(lines_held(b.lines), 1);
 	say(&b, "{\"do\":\"progress\",\"run\":RUN,\"te", run);
-	assert_int_equal(b.seen.said, 0);
+	assert_int_equal(b.seen.on_progress, 0);
 	say(&b, "xt\":\"half\"}\n{\"do\":\"done\",\"ru", run);
-	assert_int_equal(b.seen.said, 1);
+	assert_int_equal(b.seen.on_progress, 1);
 	say(&b, "n\":RUN,\"result\":[1]}\r\n\n", run);
 	assert_int_equal(b.seen.nended, 1);
 	assert_ptr_equal(b.seen.ended[0], j);
@@ -192,7 +192,7 @@ static void a_line_that_is_too_long_is_refused_and_the_next_one_heard(void **sta
 		say_long(&b, lines[i].bytes, "\n{\"do\":\"progress\",\"run\":RUN,\"text\":\"half\"}\n{",
 		         run);
 		assert_int_equal(times_heard(&b, "a line of more than"), lines[i].refused);
-		assert_int_equal(b.seen.said, 1);
+		assert_int_equal(b.seen.on_progress, 1);
 		say(&b, "\"do\":\"done\",\"run\":RUN}\n", run);
 		assert_int_equal(b.seen.nended, 1);
 		close_bench(&b);

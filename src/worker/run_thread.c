@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_thread.c: see worker_state.h.
  *
- * Each thread has a seat that shows what it runs, so that one pass over the seats finds the
+ * Each thread shows what it runs, so that one pass over the threads finds the
  * handlers that exceed their time. A job that waits for a thread costs a list element, not a stack.
  */
 
@@ -27,7 +27,7 @@ struct handler_job {
 	bool timed_out, reported;
 };
 
-struct seat {
+struct handler_thread {
 	pthread_t thread;
 	struct threads *threads;
 	struct handler_job *now;
@@ -35,7 +35,7 @@ struct seat {
 
 struct threads {
 	struct threads_options options;
-	struct seat *seats;
+	struct handler_thread *handlers;
 	int running; /* threads that were started */
 	pid_t process;
 	pthread_mutex_t lock;
@@ -99,7 +99,7 @@ defib_err handler_progress(struct handler_job *j, const char *step, const char *
 {
 	const struct threads_options *o = &j->threads->options;
 	job_say(j->job, step, text);
-	o->said(o->ctx);
+	o->on_progress(o->ctx);
 	return handler_lost(j) ? DEFIB_LEASE_LOST : DEFIB_OK;
 }
 
@@ -146,10 +146,10 @@ static void unlink_first(struct threads *t)
 		t->last = NULL;
 }
 
-/* The next job to run, shown on the seat; NULL: none. */
-static struct handler_job *threads_take(struct seat *seat)
+/* The next job to run, shown on the thread; NULL: none. */
+static struct handler_job *threads_take(struct handler_thread *self)
 {
-	struct threads *t = seat->threads;
+	struct threads *t = self->threads;
 	pthread_mutex_lock(&t->lock);
 	while (!t->first && !t->stop) {
 		t->idle++;
@@ -160,7 +160,7 @@ static struct handler_job *threads_take(struct seat *seat)
 	if (j) {
 		unlink_first(t);
 		j->began_ms = clock_boot_ms();
-		seat->now = j;
+		self->now = j;
 	}
 	pthread_mutex_unlock(&t->lock);
 	return j;
@@ -227,9 +227,9 @@ void handler_finish(struct handler_job *j, enum settle_as as)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void run_handler(struct seat *seat, struct handler_job *j)
+static void run_handler(struct handler_thread *self, struct handler_job *j)
 {
-	struct threads *t = seat->threads;
+	struct threads *t = self->threads;
 	enum settle_as as = SETTLE_STOPPED;
 	/* A job that was asked to stop while it waited need not begin. */
 	if (!asked_to_stop(j)) {
@@ -244,7 +244,7 @@ static void run_handler(struct seat *seat, struct handler_job *j)
 			_exit(EXIT_SUCCESS);
 	}
 	pthread_mutex_lock(&t->lock);
-	seat->now = NULL;
+	self->now = NULL;
 	bool timed_out = j->timed_out, later = as == HANDLER_LATER && !j->finished;
 	if (later)
 		add_later(t, j);
@@ -268,13 +268,13 @@ defib_err threads_start(const struct threads_options *o, struct threads **out, s
 	struct threads *t = mem_alloc(sizeof *t);
 	t->options = *o;
 	t->process = getpid();
-	t->seats = mem_alloc(sizeof *t->seats * (size_t)o->count);
+	t->handlers = mem_alloc(sizeof *t->handlers * (size_t)o->count);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
 	for (; t->running < o->count; t->running++) {
-		struct seat *seat = &t->seats[t->running];
-		seat->threads = t;
-		if (pthread_create(&seat->thread, NULL, threads_thread_main, seat) != 0)
+		struct handler_thread *self = &t->handlers[t->running];
+		self->threads = t;
+		if (pthread_create(&self->thread, NULL, threads_thread_main, self) != 0)
 			break;
 	}
 	if (t->running < o->count) {
@@ -365,8 +365,8 @@ bool threads_ask(struct threads *t, bool (*must)(void *ctx, const struct job *j)
 	for (struct handler_job *j = t->first; j; j = j->next)
 		any = threads_ask_to_stop(j, must, ctx) || any;
 	for (int i = 0; i < t->running; i++)
-		if (t->seats[i].now)
-			any = threads_ask_to_stop(t->seats[i].now, must, ctx) || any;
+		if (t->handlers[i].now)
+			any = threads_ask_to_stop(t->handlers[i].now, must, ctx) || any;
 	for (struct handler_job *j = t->laters; j; j = j->next)
 		any = threads_ask_to_stop(j, must, ctx) || any;
 	pthread_mutex_unlock(&t->lock);
@@ -397,9 +397,9 @@ int64_t threads_look(struct threads *t, int64_t now_ms)
 	int64_t due = INT64_MAX;
 	pthread_mutex_lock(&t->lock);
 	for (int i = 0; i < t->running; i++) {
-		if (!t->seats[i].now)
+		if (!t->handlers[i].now)
 			continue;
-		int64_t at = threads_look_at(t, t->seats[i].now, now_ms);
+		int64_t at = threads_look_at(t, t->handlers[i].now, now_ms);
 		due = at < due ? at : due;
 	}
 	for (struct handler_job *j = t->laters; j; j = j->next) {
@@ -419,13 +419,13 @@ void threads_stop(struct threads *t)
 	pthread_cond_broadcast(&t->changed);
 	pthread_mutex_unlock(&t->lock);
 	for (int i = 0; i < t->running; i++)
-		pthread_join(t->seats[i].thread, NULL);
+		pthread_join(t->handlers[i].thread, NULL);
 	pthread_mutex_lock(&t->lock);
 	while (t->finishing > 0)
 		pthread_cond_wait(&t->changed, &t->lock);
 	pthread_mutex_unlock(&t->lock);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
-	free(t->seats);
+	free(t->handlers);
 	free(t);
 }

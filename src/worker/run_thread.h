@@ -18,7 +18,7 @@ struct threads_options {
 	/* Called from a thread of the pool: a handler with a time limit begins. */
 	void (*began)(void *ctx);
 	/* Called from a thread of the pool: a job has reported progress. */
-	void (*said)(void *ctx);
+	void (*on_progress)(void *ctx);
 	/* Called by threads_look(), once per job: its handler does not stop. */
 	void (*stuck)(void *ctx, const struct job *j, int64_t asked_ms_ago);
 	void *ctx;

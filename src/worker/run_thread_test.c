@@ -38,7 +38,7 @@ static bool is_of_the_second(void *ctx, const struct job *j)
 static void only_those_that_must_are_asked_running_or_not(void **state)
 {
 	static const struct threads_options o = {
-		.count = 2, .ended = on_ended, .began = nothing, .said = nothing};
+		.count = 2, .ended = on_ended, .began = nothing, .on_progress = nothing};
 	static const struct worker_pool pool = {.handler = until_asked};
 	struct claimed claim = {.key = "1", .epoch = 1};
 	struct threads *t = NULL;
@@ -72,7 +72,7 @@ static void only_those_that_must_are_asked_running_or_not(void **state)
 static void a_host_without_room_for_threads_is_an_error(void **state)
 {
 	static const struct threads_options o = {
-		.count = 2, .ended = on_ended, .began = nothing, .said = nothing};
+		.count = 2, .ended = on_ended, .began = nothing, .on_progress = nothing};
 	struct threads *t = NULL;
 	struct failure f = {0};
 	pthread_attr_t attr, huge;

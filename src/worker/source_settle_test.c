@@ -66,10 +66,10 @@ static const char *expected(struct bench *b, const struct settle_facts *f)
 	return arena_printf(&b->arena,
 	                    "%s attempts %lld crashes %d over %d cause %s error %s owner -%s", r.state,
 	                    (long long)r.attempts, r.crashed, r.over,
-	                    r.kept    ? "lost"
-	                    : r.cause ? r.cause
-	                              : "-",
-	                    r.kept ? "before" : "after", waits);
+	                    r.keeps_cause ? "lost"
+	                    : r.cause     ? r.cause
+	                                  : "-",
+	                    r.keeps_cause ? "before" : "after", waits);
 }
 
 static void ends_are_written_as_the_rule_says(void **state)

@@ -152,11 +152,11 @@ static defib_err take_finished(const struct table_source *src, struct store *s,
 		int ndone = 0;
 		bool ran = false;
 		struct work_row *row = rows[i];
-		bool said = row->workflow && finished_elsewhere(row, a, &done, &ndone);
-		if (said && ndone) {
+		bool stated = row->workflow && finished_elsewhere(row, a, &done, &ndone);
+		if (stated && ndone) {
 			*recorded = true;
 			err = steps_put(s, src->watch->name, row->job, done, ndone, a, f);
-		} else if (row->workflow && !said && !row->steps && !row->leased) {
+		} else if (row->workflow && !stated && !row->steps && !row->leased) {
 			err = has_run(src, s, row, a, &ran, f);
 		}
 		if (ran)

@@ -42,7 +42,7 @@ struct offer {
 	struct settlement *ends;
 	const struct failure **why;
 	const char **refused;
-	int n, done, kept; /* done: processed, from the first on; kept: refused */
+	int n, done, nrefused; /* done: processed, from the first on */
 };
 
 /* The oldest ones of one incarnation in one database; a record that cannot be read is handled
@@ -77,7 +77,7 @@ static void spooling_take_answers(struct spools *s, const char *source, struct o
 		                      : o->all[o->done].whole ? NULL
 		                                              : "it was changed on disk, or is no result";
 		if (o->refused[o->done])
-			o->kept++;
+			o->nrefused++;
 		else
 			log_event(LOG_INFO,
 			          end->accepted ? "settled from the spool" : "refused from the spool: too late",
@@ -102,19 +102,19 @@ static int offer(struct spools *s, const char *source, enum spools_list list, in
 		       &a);
 	}
 	spooling_take_answers(s, source, &o);
-	if (o.kept > 0 && spools_aside(s, source) == 0)
+	if (o.nrefused > 0 && spools_aside(s, source) == 0)
 		for (int i = 0, logged = 0; i < o.done && !logged; i++)
 			if (o.refused[i]) {
 				tell_aside(source, o.ends[i].key, o.refused[i]);
 				logged = 1;
 			}
 	/* Refused again, and nothing is behind it: it stays where it is. */
-	bool stays = list == SPOOLS_ASIDE && o.kept == o.done && o.done == spools_aside(s, source);
+	bool stays = list == SPOOLS_ASIDE && o.nrefused == o.done && o.done == spools_aside(s, source);
 	if (o.done > 0 && !stays && spools_take_many(s, source, list, o.all, o.done, o.refused, &f)) {
 		log_event(LOG_ERROR, f.what, LOG_STR("source", source));
-		o.done = o.kept = 0;
+		o.done = o.nrefused = 0;
 	}
-	*answered += o.done - o.kept;
+	*answered += o.done - o.nrefused;
 	return o.done;
 }
 

@@ -477,7 +477,7 @@ defib_err stored_jobs_send(const struct stored_jobs *q, struct store *s, const s
 	defib_err err = sent->why.code;
 	assert((s == NULL) == (err != DEFIB_OK));
 	stored_token(sent->token);
-	sent->kept = false;
+	sent->stored = false;
 	if (s)
 		err = drain_before(q, s, &sent->why);
 	if (!err)
@@ -489,7 +489,7 @@ defib_err stored_jobs_send(const struct stored_jobs *q, struct store *s, const s
 		return err;
 	}
 	err = stored_jobs_put(q, sent->token, jobs, n, f);
-	sent->kept = !err;
+	sent->stored = !err;
 	if (err)
 		fail_prefix(f, "%s; the jobs were not stored either", sent->why.what);
 	return err;

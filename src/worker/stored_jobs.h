@@ -36,7 +36,7 @@ struct stored_jobs {
 /* The result of sending jobs. */
 struct stored_sent {
 	char token[STORED_TOKEN_SIZE];
-	bool kept;          /* they wait here, because of `why` … */
+	bool stored;        /* they wait here, because of `why` … */
 	struct failure why; /* … */
 	int64_t *ids;       /* … or these are their ids; the caller's memory */
 };

@@ -126,7 +126,7 @@ static void what_was_sent_and_may_be_committed_is_kept_and_goes_in_once(void **s
 		plan.code = DEFIB_UNKNOWN_OUTCOME;
 		struct store *s = fault_wrap(open_with((struct store_options){.url = b->rig.url}), &plan);
 		assert_int_equal(stored_jobs_send(&q, s, &job, 1, &sent, &f), DEFIB_OK);
-		assert_true(sent.kept && sent.why.code == DEFIB_UNKNOWN_OUTCOME);
+		assert_true(sent.stored && sent.why.code == DEFIB_UNKNOWN_OUTCOME);
 		store_close(s);
 		drained(&q, b->rig.other);
 	}
@@ -247,7 +247,7 @@ static void send(const struct stored_jobs *q, struct store *s, const char *kind)
 	struct failure f = {0};
 	if (stored_jobs_send(q, s, &job, 1, &sent, &f))
 		fail_msg("%s", f.what);
-	assert_false(sent.kept);
+	assert_false(sent.stored);
 }
 
 /* The database was created again: its address is the same, its id is not. */
@@ -366,7 +366,7 @@ static void what_is_sent_stands_behind_what_waits(void **state)
 	struct failure f = {0};
 	put(&q, "a");
 	assert_int_equal(stored_jobs_send(&q, b->rig.other, jobs, 2, &sent, &f), DEFIB_OK);
-	assert_false(sent.kept);
+	assert_false(sent.stored);
 	assert_true(ids[0] > 0 && ids[1] == ids[0] + 1);
 	assert_kinds(b, "abc");
 }

@@ -127,12 +127,12 @@ static defib_err sweeper_read_overrides(struct sweeper *s, struct failure *f)
 		err = override_read(s->session.store, &a, &words, &n, f);
 	for (int i = 0; i < s->options.nwatches && !err; i++) {
 		struct swept *x = &s->swept[i];
-		struct override_sum said = override_of(words, n, x->watch->name);
+		struct override_sum sum = override_of(words, n, x->watch->name);
 		if (x->watch->raise.n > 0 && !now_us)
 			err = census_now(s->session.store, &now_us, f);
 		double hour = x->watch->raise.n > 0 && !err ? watch_raise(x->watch, now_us) : 1;
-		set_paused(x, said.paused);
-		sweeper_set_factor(s, x, said.factor > hour ? said.factor : hour);
+		set_paused(x, sum.paused);
+		sweeper_set_factor(s, x, sum.factor > hour ? sum.factor : hour);
 	}
 	return err;
 }

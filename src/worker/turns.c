@@ -163,7 +163,7 @@ static defib_err turns_call(struct worker *w, struct turn_part *p, struct arena 
 }
 
 /* A job whose end is stored in a spool is not lost: the engine need not know about it. */
-static void leave_out_kept(struct worker *w, struct turn_part *p)
+static void leave_out_spooled(struct worker *w, struct turn_part *p)
 {
 	int n = 0;
 	for (int i = 0; i < p->nhas; i++)
@@ -195,7 +195,7 @@ static void do_part(struct worker *w, struct turn_part *p, struct arena *a)
 	if (!err && p->timeline && !p->gone)
 		turns_spool_forget(w, p);
 	if (!err)
-		leave_out_kept(w, p);
+		leave_out_spooled(w, p);
 	if (err) {
 		p->beat_err = err;
 		p->beat_f = p->f;
@@ -212,12 +212,12 @@ static void tell_progress(struct worker *w, struct turn_progress *p)
 	const struct job *j = p->job;
 	struct source *src = w->sources[j->pool];
 	struct failure f = {0};
-	struct job_said *said = job_take_said(p->job);
-	if (said && turns_ready(w, &f) == DEFIB_OK)
+	struct job_progress *progress = job_take_progress(p->job);
+	if (progress && turns_ready(w, &f) == DEFIB_OK)
 		p->lost = src->ops->progress(src, w->turn_thread.session.store, j->worker, j->claim.key,
-		                             j->claim.epoch, said->step[0] ? said->step : NULL, said->text,
-		                             &f) == DEFIB_LEASE_LOST;
-	free(said);
+		                             j->claim.epoch, progress->step[0] ? progress->step : NULL,
+		                             progress->text, &f) == DEFIB_LEASE_LOST;
+	free(progress);
 }
 
 void turns_do(struct worker *w, struct turn *t)

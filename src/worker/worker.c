@@ -427,7 +427,7 @@ static defib_err start_threads(struct worker *w, struct failure *f)
 	struct threads_options o = {.count = count,
 	                            .ended = jobs_on_handler_ended,
 	                            .began = on_handler_began,
-	                            .said = jobs_on_progress,
+	                            .on_progress = jobs_on_progress,
 	                            .stuck = jobs_on_stuck,
 	                            .ctx = w};
 	defib_err err = DEFIB_OK;
@@ -456,7 +456,7 @@ static defib_err start_lines(struct worker *w, struct failure *f)
 	                          .out = w->options.lines_out,
 	                          .client_timeout_ms = w->options.client_timeout_ms,
 	                          .ended = jobs_on_handler_ended,
-	                          .said = jobs_on_progress,
+	                          .on_progress = jobs_on_progress,
 	                          .stop = on_client_stop,
 	                          .stuck = jobs_on_stuck_client,
 	                          .began = on_handler_began,

@@ -21,8 +21,8 @@
 /* A job whose program got no session is not given up: this many tries, this far apart. */
 #define SESSION_TRIES 3
 #define SESSION_WAIT_MS 1000
-#define HOST_TOLD_MS 60000 /* what this host lacks is logged once, not for each job */
-#define BEGIN_MOST 4       /* most starts before ended children are checked */
+#define HOST_LOG_EVERY_MS 60000 /* what this host lacks is logged once, not for each job */
+#define BEGIN_MOST 4            /* most starts before ended children are checked */
 
 static void step_waiting(struct worker *w, struct child_run *r, int64_t now);
 
@@ -167,16 +167,16 @@ static void drop_run(struct worker *w, struct child_run *r)
 }
 
 /* The job's error names the step; an undo's error is in the step's own record. */
-static char *error_of(const struct job *j, const char *said)
+static char *error_of(const struct job *j, const char *text)
 {
 	struct buf out = BUF_INIT;
 	if (j->step_end.side == STEP_SIDE_RUN && j->step_end.name)
 		buf_addf(&out, "%s: ", j->step_end.name);
-	buf_add(&out, said);
+	buf_add(&out, text);
 	return buf_detach(&out);
 }
 
-static const char *error_said(const struct worker *w, const struct child_run *r, enum child_end end)
+static const char *error_text(const struct worker *w, const struct child_run *r, enum child_end end)
 {
 	const char *given = w->options.pools[r->job->pool].no_session_error;
 	if (end != CHILD_UNSERVED)
@@ -194,7 +194,7 @@ static void child_ended(struct worker *w, struct job *j, enum child_end end, int
 	if (end == CHILD_DONE && len > 0)
 		j->result = result_json(result);
 	if (end != CHILD_DONE)
-		j->error = error_of(j, error_said(w, r, end));
+		j->error = error_of(j, error_text(w, r, end));
 	drop_run(w, r);
 	turn_thread_over(w, j);
 }
@@ -291,11 +291,11 @@ int64_t jobs_step_children(struct worker *w, int64_t now, bool all)
 /* A handler need not say why it failed; the step that failed is always named. */
 static void name_step(struct job *j)
 {
-	char *said = j->error;
+	char *text = j->error;
 	if (j->as == SETTLE_DONE || !j->step_end.name)
 		return;
-	j->error = error_of(j, said ? said : settle_names[j->as]);
-	free(said);
+	j->error = error_of(j, text ? text : settle_names[j->as]);
+	free(text);
 }
 
 void jobs_on_handler_ended(void *ctx, struct job *j)
@@ -405,12 +405,12 @@ static void host_lacks(struct worker *w, struct job *j, const struct failure *f,
 {
 	job_off_step(j);
 	j->as = SETTLE_RELEASED;
-	if (now >= w->host_told_ms)
+	if (now >= w->host_logged_ms)
 		log_event(LOG_CRITICAL, "this host cannot start programs: jobs are released",
 		          LOG_STR("because", f->what),
 		          LOG_STR("next", "raise its limits (ulimit -n and -u, LimitNOFILE=, TasksMax=, "
 		                          "memory), or run fewer jobs at once"));
-	w->host_told_ms = now + HOST_TOLD_MS;
+	w->host_logged_ms = now + HOST_LOG_EVERY_MS;
 }
 
 static void tell_host(struct worker *w, bool lacks)

@@ -104,8 +104,8 @@ struct worker {
 	struct child_run **runs;
 	int nruns, cap_runs;
 	int epoll, event;
-	int64_t started_us;   /* wall clock */
-	int64_t host_told_ms; /* until then, what this host lacks is not logged again */
+	int64_t started_us;     /* wall clock */
+	int64_t host_logged_ms; /* until then, what this host lacks is not logged again */
 	atomic_bool finished;
 	/* shared */
 	pthread_mutex_t lock;

@@ -238,15 +238,15 @@ struct settle_result settle_after(const struct settle_facts *f)
 		.cancelling = f->cancelling,
 		.attempts_left = f->attempts < f->max_attempts,
 	};
-	bool kept = f->as == SETTLE_RELEASED || f->as == SETTLE_STOPPED;
+	bool keeps_cause = f->as == SETTLE_RELEASED || f->as == SETTLE_STOPPED;
 	enum step_after after = step_after(&facts);
 	return (struct settle_result){
 		.after = after,
 		.state = state_after(after),
-		.attempts = f->attempts - kept,
+		.attempts = f->attempts - keeps_cause,
 		.crashed = f->as == SETTLE_CRASHED,
 		.over = after != AFTER_RELEASED && after != AFTER_RETRY,
-		.kept = kept,
+		.keeps_cause = keeps_cause,
 		.cause = causes[f->as],
 		.wait_ms = after == AFTER_RETRY ? f->delay_ms : 0,
 	};

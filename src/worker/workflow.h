@@ -139,7 +139,7 @@ struct settle_result {
 	int64_t attempts;
 	bool crashed;      /* counts as a crash */
 	bool over;         /* permanently */
-	bool kept;         /* cause and error stay as they were before the claim */
+	bool keeps_cause;  /* cause and error stay as they were before the claim */
 	const char *cause; /* NULL: none */
 	int64_t wait_ms;   /* of RETRY; -1: the source's own backoff */
 };

@@ -13,11 +13,11 @@
 
 static void read_one(const char *text, struct arena *a)
 {
-	struct line_said said;
+	struct line_fields fields;
 	struct failure f = {0};
-	if (line_read(text, strlen(text), a, &said, &f) || !said.result)
+	if (line_read(text, strlen(text), a, &fields, &f) || !fields.result)
 		return;
-	json_t *result = json_read(said.result, FLAGS);
+	json_t *result = json_read(fields.result, FLAGS);
 	MUST(result);
 	json_decref(result);
 }

@@ -429,7 +429,7 @@ defib_err demo_judge(struct demo *d, struct demo_verdict *v, struct failure *f)
 	return err;
 }
 
-bool demo_kept(const struct demo_verdict *v)
+bool demo_passed(const struct demo_verdict *v)
 {
 	return v->lost == 0 && v->stuck == 0 && v->twice == 0;
 }
@@ -447,7 +447,7 @@ static void demo_verdict_show_json(const struct demo *d, const struct demo_verdi
 	       (long long)v->twice, (long long)v->recovered, (long long)d->late,
 	       (double)v->times.median_us / 1e3, (double)v->times.worst_us / 1e3,
 	       (double)v->page_times.median_us / 1e3, (double)v->page_times.worst_us / 1e3,
-	       demo_kept(v) ? "true" : "false");
+	       demo_passed(v) ? "true" : "false");
 }
 
 /* In the words and numbers of `defib report`. */
@@ -478,7 +478,7 @@ static void show_counts(const struct demo *d, const struct demo_verdict *v, stru
 void demo_show_verdict(struct demo *d, const struct demo_verdict *v)
 {
 	AUTO_BUF out = BUF_INIT, line = BUF_INIT;
-	bool kept = demo_kept(v);
+	bool kept = demo_passed(v);
 	demo_end_progress(d);
 	buf_add(&out, d->cli->quiet ? "" : "\n");
 	show_counts(d, v, &out);

@@ -12,7 +12,7 @@ MUST_CHECK defib_err demo_ledger_follow(struct demo *d, struct failure *f);
 
 /* verdict */
 MUST_CHECK defib_err demo_judge(struct demo *d, struct demo_verdict *v, struct failure *f);
-bool demo_kept(const struct demo_verdict *v);
+bool demo_passed(const struct demo_verdict *v);
 void demo_show_verdict(struct demo *d, const struct demo_verdict *v);
 
 #endif

@@ -430,12 +430,12 @@ static const char *nothing_here(const struct top_model *m, enum top_pane pane)
 	static const char *const words[] = {[TOP_WATCHES] = "no watches",
 	                                    [TOP_JOBS] = "nothing is stuck",
 	                                    [TOP_WORKERS] = "no workers are registered"};
-	bool heard = true, away = false;
+	bool answered = true, away = false;
 	for (int i = 0; i < m->nparts; i++) {
-		heard = heard && m->parts[i];
+		answered = answered && m->parts[i];
 		away = away || (m->parts[i] && m->parts[i]->error);
 	}
-	if (!heard)
+	if (!answered)
 		return "asking the database";
 	if (away && pane != TOP_WATCHES)
 		return "not known: a database is unavailable";

@@ -169,7 +169,8 @@ static const enum color watch_status_colors[] = {
 };
 
 /* Its state; a pause is shown beside it, because a worse state may hide it. */
-static void put_standing(struct top_reading *r, struct top_row *row, const struct watch_status *st)
+static void put_watch_status(struct top_reading *r, struct top_row *row,
+                             const struct watch_status *st)
 {
 	AUTO_BUF text = BUF_INIT;
 	for (int i = 0; i < st->noverrides; i++)
@@ -317,7 +318,7 @@ static defib_err watch_row(struct top_reading *r, int watch, struct failure *f)
 		put_count(r, row, WATCH_WORKERS, COLOR_NONE, workers_of(r, name), false);
 		put_hour(r, row, watch);
 		put_recovered(r, row, b->recovered);
-		put_standing(r, row, &st);
+		put_watch_status(r, row, &st);
 	} else {
 		b->bound.ready = false;
 		r->part->stuck_more = true;

@@ -184,15 +184,15 @@ static defib_err do_undo(struct top_view *v, struct top_action *e, struct failur
 static defib_err do_pause(struct top_view *v, struct top_action *e, struct failure *f)
 {
 	const char *watch = v->watches[e->watch].watch->name;
-	const struct override said = {.watch = watch,
-	                              .name = "pause",
-	                              .value = "on",
-	                              .actor = v->ctx->actor,
-	                              .reason = e->reason};
+	const struct override wanted = {.watch = watch,
+	                                .name = "pause",
+	                                .value = "on",
+	                                .actor = v->ctx->actor,
+	                                .reason = e->reason};
 	struct override_answer word;
 	defib_err err = session_ready(&v->writes, f);
 	if (!err)
-		err = override_set(v->writes.store, &said, 0, &e->arena, &word, f);
+		err = override_set(v->writes.store, &wanted, 0, &e->arena, &word, f);
 	if (!err)
 		buf_addf(&e->text, "%s/%s: recovery is paused\n", v->database->name, watch);
 	return err;

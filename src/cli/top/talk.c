@@ -265,7 +265,7 @@ static void came_back(struct top_talk *t, struct top_action *e)
 	}
 }
 
-void top_talk_hear(struct top_talk *t)
+void top_talk_read(struct top_talk *t)
 {
 	for (int i = 0; i < t->nplaces; i++) {
 		struct top_part *p = top_reader_reading(t->places[i].reader);

@@ -55,7 +55,7 @@ void top_talk_init(struct top_talk *t, struct top_place *places, int n);
 void top_talk_release(struct top_talk *t);
 void top_talk_key(struct top_talk *t, int key, const struct top_size *size);
 /* Take what the readers have finished. */
-void top_talk_hear(struct top_talk *t);
+void top_talk_read(struct top_talk *t);
 /* All lines of the screen, size->height of them; returns the input column, or -1. */
 int top_talk_lines(struct top_talk *t, const struct top_size *size, struct arena *a,
                    struct top_line *out);
