@@ -3,159 +3,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "insight/learn.h"
 #include "ledger/events.h"
 #include "ledger/orders.h"
-#include "lib/advice.h"
 #include "recover/evidence.h"
 #include "recover/startup.h"
 #include "view/output.h"
 #include "view/stats.h"
 
-#include <inttypes.h>
-
 #define PACED_MS 1000    /* between passes while jobs wait for the pace */
 #define AWAY_US 30000000 /* after an outage, a silent owner may still be heard */
 #define SOON_MS 100      /* shortest time between passes */
-
-/* ---- learning ---- */
-
-#define EVERY_MS 60000
-#define BRIEF_MS 500    /* per statement: a loop that waits longer loses leadership */
-#define SLOW_MS 3600000 /* between tries if that is not enough */
-
-static void tell_failure(const struct watch *w, const char *what, const struct failure *f)
-{
-	log_event(LOG_WARN, what, LOG_STR("watch", w->name), LOG_STR("because", f->what));
-}
-
-static void observe(struct learning *l, struct store *s, const struct watch *w, int64_t now)
-{
-	AUTO_ARENA a = ARENA_INIT;
-	struct learned learned;
-	struct failure f = {0};
-	if (w->learn == LEARN_OFF || !runs_known(w) || now < l->learn_ms)
-		return;
-	defib_err err = learn_observe(s, &l->bound.binding, true, &a, &learned, &f);
-	if (err)
-		tell_failure(w, "run times were not observed", &f);
-	else
-		log_event(LOG_DEBUG, "run times observed", LOG_STR("watch", w->name),
-		          LOG_INT("runs", learned.observed));
-	if (err == DEFIB_TIMEOUT)
-		l->learn_ms = now + SLOW_MS;
-}
-
-struct session learning_session(const struct session *session)
-{
-	struct session own = {.options = session->options, .open = session->open};
-	own.options.statement_ms = BRIEF_MS;
-	own.options.lock_ms = BRIEF_MS;
-	own.options.connect_ms = BRIEF_MS;
-	own.options.call_ms = 2 * (int64_t)BRIEF_MS;
-	return own;
-}
-
-/* The watch was reloaded: what was made from the old one is dropped, counts are kept. */
-static void learning_renew(struct learning *l)
-{
-	bound_release(&l->bound);
-	l->bound = (struct bound){0};
-}
-
-static void learning_take(struct learning *l, const struct session *session, const struct watch *w,
-                          bool ledger_off)
-{
-	struct failure f = {0};
-	int64_t now = clock_boot_ms();
-	if (ledger_off || now < l->due_ms)
-		return;
-	l->due_ms = now + EVERY_MS;
-	struct session own = learning_session(session);
-	defib_err err = bound_open(&l->bound, &own, w, LEDGER_FIND, &f);
-	if (!err && l->bound.ledger.ready) {
-		err = mistakes_count(own.store, w->name, &l->mistakes, &f);
-		l->counted = l->counted || !err;
-	}
-	if (err)
-		tell_failure(w, "false positives were not counted", &f);
-	else
-		observe(l, own.store, w, now);
-	/* Rebuilt once a minute: kept, it would be half of the memory of a watch. */
-	learning_renew(l);
-	session_close(&own);
-}
-
-/* ---- the log ---- */
-
-static int64_t guarded_total(const struct scan_result *r)
-{
-	int64_t total = 0;
-	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
-		total += r->guarded[i];
-	return total;
-}
-
-/* The shown columns that have a value, else the key. */
-static void watch_loop_add_name(struct buf *out, const struct watch *w, const struct facts *f)
-{
-	bool any = false;
-	for (int i = 0; i < w->show.n; i++) {
-		if (!f->show[i])
-			continue;
-		if (any)
-			buf_addch(out, ' ');
-		shown_value(w, w->show.items[i], f->show[i], out);
-		any = true;
-	}
-	if (!any)
-		buf_add(out, f->job);
-}
-
-void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job)
-{
-	bool done = job->outcome == OUTCOME_RECOVERED ||
-	            (job->outcome == OUTCOME_HELD && !hold_in_force(job->facts.hold));
-	if (!done)
-		return;
-	if (c->named == CYCLE_NAMED) {
-		c->more++;
-		return;
-	}
-	if (c->named++)
-		buf_add(&c->jobs, ", ");
-	watch_loop_add_name(&c->jobs, w, &job->facts);
-}
-
-static const char *called(const struct watch *w)
-{
-	return w->label ? w->label : w->name;
-}
-
-/* Logs a pass: a warning if it found something, otherwise a debug line. */
-static void cycle_tell(const struct cycle *c, const struct watch *w, const struct scan_result *r,
-                       int64_t next_ms)
-{
-	if (r->failure.code) {
-		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
-		          LOG_STR("because", r->failure.what), LOG_STR("next", failure_next(&r->failure)));
-		return;
-	}
-	/* What already waits for an operator is not logged at every pass. */
-	bool news = r->found > r->held_before || r->retried;
-	AUTO_BUF jobs = BUF_INIT;
-	buf_add(&jobs, buf_text(&c->jobs));
-	if (c->more)
-		buf_addf(&jobs, " and %" PRId64 " more", c->more);
-	log_event(news ? LOG_WARN : LOG_DEBUG, "scan", LOG_STR("watch", w->name),
-	          LOG_STR("label", called(w)), LOG_INT("running", r->running),
-	          LOG_INT("found", r->found), LOG_INT("recovered", r->outcomes[OUTCOME_RECOVERED]),
-	          LOG_INT("held", r->outcomes[OUTCOME_HELD]), LOG_INT("retried", r->retried),
-	          LOG_INT("guarded", guarded_total(r)), LOG_STR("jobs", buf_text(&jobs)),
-	          LOG_INT("took_ms", r->took_us / 1000), LOG_INT("next_check_s", next_ms / 1000));
-}
-
-/* ---- a watch ---- */
 
 struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool ledger_off)
 {
@@ -406,7 +263,7 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	p->unseen = false;
 	watch_loop_count_pass(p);
 	guard_log_changes(&p->guards_logged, p->guard, session, p->watch, &p->last, actor);
-	cycle_tell(&p->cycle, p->watch, &p->last, next);
+	cycle_log(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		learning_take(&p->learning, session, p->watch, p->options.ledger_off);
 	watch_loop_measure(p);
@@ -436,7 +293,7 @@ static void add_guard(const struct watch_loop *p, const struct guard_report *r, 
 {
 	AUTO_BUF sentence = BUF_INIT;
 	guard_sentence(p->guard, &sentence);
-	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)guarded_total(&p->last));
+	buf_addf(out, ",\"guarded\":{\"total\":%lld", (long long)cycle_guarded(&p->last));
 	for (int i = GUARD_PASS + 1; i < GUARD_COUNT; i++)
 		add_int(out, guard_names[i], p->last.guarded[i]);
 	buf_add(out, "}");

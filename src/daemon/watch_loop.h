@@ -4,42 +4,13 @@
 #ifndef DAEMON_WATCH_LOOP_H
 #define DAEMON_WATCH_LOOP_H
 
+#include "daemon/cycle.h"
 #include "daemon/daemon.h"
+#include "daemon/learning.h"
 #include "daemon/readings.h"
 #include "daemon/watch_metrics.h"
 #include "ledger/overrides.h"
 #include "recover/announce.h"
-
-/*
- * The log lines of a pass: one readable line, with jobs named by their shown columns; and one for
- * all watches of a group that were due together.
- */
-#define CYCLE_NAMED 5 /* jobs that a line names; the rest is counted */
-
-struct cycle {
-	struct buf jobs;
-	int64_t named, more;
-};
-
-/* The outcome of a job; jobs that were changed are named. */
-void cycle_job(struct cycle *c, const struct watch *w, const struct candidate *job);
-
-/*
- * ---- learning ----
- * How long the runs of a watch take, and how many of its recoveries were mistakes. At most once a
- * minute, after a pass; a failure here is not a failure of the pass.
- */
-struct learning {
-	struct bound bound;
-	bool counted;
-	struct mistakes mistakes;
-	int64_t due_ms, learn_ms; /* not before: CLOCK_BOOTTIME */
-};
-
-/* A short session with the options of the database loop's own, but much lower time limits. */
-struct session learning_session(const struct session *session);
-
-/* ---- a watch ---- */
 
 struct watch_loop_counts {
 	int64_t passes, failed, found, recovered, held, retried, near_misses, changed;

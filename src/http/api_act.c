@@ -10,7 +10,7 @@
 #include "http/api.h"
 #include "http/api_control.h"
 #include "http/api_values.h"
-#include "http/request_pool.h"
+#include "http/thread_sessions.h"
 #include "recover/browse.h"
 #include "recover/by_hand.h"
 #include "recover/carry.h"

@@ -9,7 +9,7 @@
 #include "http/api_act.h"
 #include "http/api_history.h"
 #include "http/api_values.h"
-#include "http/request_pool.h"
+#include "http/thread_sessions.h"
 #include "insight/story.h"
 #include "life/roster.h"
 #include "view/installation.h"

@@ -8,7 +8,7 @@
 #include "http/api.h"
 #include "http/api_act.h"
 #include "http/api_values.h"
-#include "http/request_pool.h"
+#include "http/thread_sessions.h"
 #include "insight/learn.h"
 #include "insight/tally.h"
 #include "recover/by_hand.h"

@@ -4,168 +4,10 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "http/api_values.h"
+#include "http/thread_sessions.h"
 
 #include <assert.h>
 #include <signal.h>
-
-/*
- * ---- what a thread keeps between calls ----
- * A session that reads, one that writes, and the watches that were bound to each. Sessions are
- * opened when first needed; a bound watch is valid for one session and one configuration.
- */
-
-#define BOUND_WATCHES_MAX 64
-
-/* One session and what was bound in it. */
-struct thread_sessions_side {
-	struct session session;
-	struct thread_sessions_watch *bound[BOUND_WATCHES_MAX];
-	int nbound;
-	int64_t opened; /* which opening of the session they belong to */
-};
-
-struct thread_sessions {
-	struct thread_sessions_side reads, writes;
-	struct live_settings_box *setups;
-	struct live_settings *setup; /* that the cache belongs to; held; NULL: nothing is cached */
-};
-
-struct thread_sessions_watch {
-	struct api_watch w;
-	struct arena arena;
-};
-
-static void side_init(struct thread_sessions_side *s, const char *url, const char *name,
-                      int64_t timeout_ms, bool read_only)
-{
-	*s = (struct thread_sessions_side){.session = {.open = store_open}};
-	s->session.options = (struct store_options){.url = url,
-	                                            .name = name,
-	                                            .read_only = read_only,
-	                                            .connect_ms = timeout_ms,
-	                                            .statement_ms = timeout_ms,
-	                                            .call_ms = timeout_ms + timeout_ms / 4,
-	                                            .lock_ms = timeout_ms};
-}
-
-static void thread_sessions_init(struct thread_sessions *s, struct live_settings_box *setups,
-                                 const char *url, const char *name, int64_t timeout_ms)
-{
-	*s = (struct thread_sessions){.setups = setups};
-	side_init(&s->reads, url, name, timeout_ms, true);
-	side_init(&s->writes, url, name, timeout_ms, false);
-}
-
-static void watch_free(struct thread_sessions_watch *w)
-{
-	arena_release(&w->arena);
-	free(w);
-}
-
-static void side_forget(struct thread_sessions_side *s)
-{
-	for (int i = 0; i < s->nbound; i++)
-		watch_free(s->bound[i]);
-	s->nbound = 0;
-}
-
-static void thread_sessions_forget(struct thread_sessions *s)
-{
-	side_forget(&s->reads);
-	side_forget(&s->writes);
-	if (s->setup)
-		live_settings_drop(s->setups, s->setup);
-	s->setup = NULL;
-}
-
-/* No call came for a while: drop everything. Also before a thread ends. */
-static void thread_sessions_rest(struct thread_sessions *s)
-{
-	thread_sessions_forget(s);
-	session_close(&s->reads.session);
-	session_close(&s->writes.session);
-}
-
-static struct thread_sessions_side *side_of(struct thread_sessions *s, const struct api_call *c)
-{
-	return c->route->write ? &s->writes : &s->reads;
-}
-
-/* Gives the call its session, open. */
-static MUST_CHECK defib_err thread_sessions_take(struct thread_sessions *s, struct api_call *c,
-                                                 struct failure *f)
-{
-	struct thread_sessions_side *side = side_of(s, c);
-	if (s->setup && s->setup->number != c->setup->number)
-		thread_sessions_forget(s);
-	if (!s->setup)
-		s->setup = live_settings_hold_same(s->setups, c->setup);
-	defib_err err = session_ready(&side->session, f);
-	if (side->opened != side->session.opened)
-		side_forget(side);
-	side->opened = side->session.opened;
-	c->session = &side->session;
-	c->sessions = s;
-	return err;
-}
-
-/* A ledger that was created later is found here. */
-static defib_err look_for_ledger(struct api_call *c, struct api_watch *w, struct failure *f)
-{
-	if (w->ledger.ready || c->setup->settings.ledger == LEDGER_OFF)
-		return DEFIB_OK;
-	return ledger_open(c->session->store, c->route->write, &w->ledger, f);
-}
-
-static defib_err bind_watch(struct api_call *c, struct thread_sessions_watch *own,
-                            struct failure *f)
-{
-	struct store *store = c->session->store;
-	bool builtin = !settings_watch(&c->setup->settings, c->watch->name);
-	own->w.watch = builtin ? builtin_watch(store->engine, &own->arena) : c->watch;
-	defib_err err = watch_bind(own->w.watch, store, &own->arena, &own->w.binding, f);
-	if (!err)
-		err = watch_compile(&own->w.binding, &own->arena, &own->w.sql, f);
-	if (err == DEFIB_CONFIG && builtin) {
-		err =
-			fail(f, DEFIB_NOT_FOUND, "the built-in queue is not in database %s", c->database->name);
-		fail_next(f, "defib init creates it");
-	}
-	return err;
-}
-
-static struct thread_sessions_watch *bound_watch(const struct thread_sessions_side *s,
-                                                 const char *name)
-{
-	for (int i = 0; i < s->nbound; i++)
-		if (text_eq(s->bound[i]->w.watch->name, name))
-			return s->bound[i];
-	return NULL;
-}
-
-bool api_bound(struct api_call *c, struct api_watch **out)
-{
-	assert(c->watch && c->sessions && c->session && c->session->store);
-	struct thread_sessions_side *side = side_of(c->sessions, c);
-	struct thread_sessions_watch *own = bound_watch(side, c->watch->name);
-	struct failure f = {0};
-	if (!own) {
-		own = mem_alloc(sizeof *own);
-		if (bind_watch(c, own, &f)) {
-			watch_free(own);
-			return api_failed(c, &f);
-		}
-		if (side->nbound == BOUND_WATCHES_MAX)
-			side_forget(side);
-		side->bound[side->nbound++] = own;
-	}
-	if (look_for_ledger(c, &own->w, &f))
-		return api_failed(c, &f);
-	*out = &own->w;
-	return true;
-}
-
-/* ---- the pools ---- */
 
 struct request_pool {
 	struct request_pools *all;
@@ -256,12 +98,12 @@ static void note_session(struct request_pool *k, bool failed)
 	pthread_mutex_unlock(&k->all->lock);
 }
 
-static bool is_kept(const struct api_call *c)
+static bool may_be_spooled(const struct api_call *c)
 {
 	return c->route->where == API_SPOOLED && settings_http(&c->setup->settings)->spool;
 }
 
-static void keep_call(struct api_call *c, const struct failure *why)
+static void spool_call(struct api_call *c, const struct failure *why)
 {
 	c->session = NULL;
 	c->away = why;
@@ -274,8 +116,8 @@ static bool try_call(struct request_pool *k, struct thread_sessions *sessions, s
 	struct failure f = {0};
 	defib_err err = thread_sessions_take(sessions, c, &f);
 	note_session(k, err == DEFIB_CONNECTION || err == DEFIB_TIMEOUT);
-	if (err && store_unavailable(err) && is_kept(c))
-		keep_call(c, &f);
+	if (err && store_unavailable(err) && may_be_spooled(c))
+		spool_call(c, &f);
 	else if (err)
 		api_failed(c, &f);
 	if (err)
@@ -300,13 +142,6 @@ static void do_call(struct request_pool *k, struct thread_sessions *sessions, st
 			return;
 	}
 	note_session(k, true);
-}
-
-static void keep_untried(const struct request_pool *k, struct api_call *c)
-{
-	struct failure why = {0};
-	fail(&why, DEFIB_CONNECTION, "database %s is unavailable", k->name);
-	keep_call(c, &why);
 }
 
 /* The next request; NULL: the pool closes, or none came for a while. */
@@ -341,10 +176,13 @@ static void *serve(void *arg)
 			request_refuse(t, "too many requests are ahead of this one");
 			continue;
 		}
-		if (t->away)
-			keep_untried(k, t->call);
-		else
+		if (t->away) {
+			struct failure why = {0};
+			fail(&why, DEFIB_CONNECTION, "database %s is unavailable", k->name);
+			spool_call(t->call, &why);
+		} else {
 			do_call(k, &sessions, t->call);
+		}
 		t->done(t->ctx);
 	}
 	thread_sessions_rest(&sessions);
@@ -434,7 +272,7 @@ static const char *admit(struct request_pools *d, struct pooled_request *t, bool
 		return "the daemon is stopping";
 	struct request_pool *k = find_pool(d, t->call);
 	t->away = (k->away || down) && now < k->next_ms;
-	if (t->away && !is_kept(t->call))
+	if (t->away && !may_be_spooled(t->call))
 		return "it is unavailable";
 	if ((k->away || down) && !t->away)
 		k->next_ms = now + REQUEST_RETRY_MS;

@@ -41,7 +41,4 @@ void request_pools_tick(struct request_pools *d);
 void request_pools_close(struct request_pools *d);
 void request_pools_free(struct request_pools *d);
 
-/* The watch of the call, bound and compiled; the request pool keeps it. False after a problem. */
-bool api_bound(struct api_call *c, struct api_watch **out);
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lost_job_test.c: the outcome for a job of a lost worker is logged once per change. */
-#include "worker/sweeper.h"
+#include "worker/lost_job.h"
 
 #include "base/test.h"
 

@@ -3,7 +3,6 @@
 #include "worker/sweeper.h"
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "ledger/overrides.h"
 #include "ledger/retention.h"
@@ -11,6 +10,7 @@
 #include "recover/announce.h"
 #include "recover/census.h"
 #include "recover/evidence.h"
+#include "worker/lost_job.h"
 #include "worker/queue.h"
 #include "worker/wake.h"
 
@@ -428,20 +428,16 @@ void sweeper_stop(struct sweeper *s)
 	s->running = false;
 }
 
-static void swept_release(struct swept *x)
-{
-	scanner_free(x->scanner);
-	guard_free(x->guard);
-	arena_release(&x->arena);
-}
-
 void sweeper_free(struct sweeper *s)
 {
 	if (!s)
 		return;
 	assert(!s->running);
-	for (int i = 0; i < s->options.nwatches; i++)
-		swept_release(&s->swept[i]);
+	for (int i = 0; i < s->options.nwatches; i++) {
+		scanner_free(s->swept[i].scanner);
+		guard_free(s->swept[i].guard);
+		arena_release(&s->swept[i].arena);
+	}
 	free(s->swept);
 	free(s->parts);
 	free(s->which);
@@ -449,49 +445,4 @@ void sweeper_free(struct sweeper *s)
 	pthread_cond_destroy(&s->asked);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
-}
-
-/* ---- the log line of a lost job ---- */
-
-/* A job, its owner, and its outcome. */
-static uint64_t sweeper_state_of(const struct watch *w, const struct candidate *c)
-{
-	enum sign sign = watch_first_sign(w);
-	char since[24];
-	snprintf(since, sizeof since, "%lld",
-	         (long long)(c->facts.has_sign[sign] ? c->facts.sign_us[sign] : 0));
-	const char *const parts[] = {w->name,
-	                             c->facts.job,
-	                             c->facts.owner,
-	                             since,
-	                             remedy_names[c->decision.remedy],
-	                             outcome_names[c->outcome]};
-	uint64_t hash = FNV_START;
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		hash = fnv1a(hash, parts[i] ? parts[i] : "", parts[i] ? strlen(parts[i]) + 1 : 1);
-	return hash ? hash : 1;
-}
-
-bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
-{
-	uint64_t state = sweeper_state_of(watch, c);
-	if (c->outcome == OUTCOME_HELD && !c->decision.act)
-		return false; /* it was held before, and logged then */
-	uint64_t *kept = &logged->states[state % LOST_JOBS_KEPT];
-	bool news = *kept != state;
-	*kept = state;
-	return news;
-}
-
-void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c)
-{
-	AUTO_BUF owner = BUF_INIT;
-	if (c->facts.owner)
-		shown_owner(watch, c->facts.owner, &owner);
-	log_event(lost_job_is_new(logged, watch, c) ? LOG_WARN : LOG_DEBUG, "job of a lost worker",
-	          LOG_STR("watch", watch->name), LOG_STR("job", c->facts.job),
-	          LOG_STR("owner", buf_text(&owner)),
-	          LOG_STR("verdict", verdict_names[c->judgement.verdict]),
-	          LOG_STR("remedy", remedy_names[c->decision.remedy]),
-	          LOG_STR("outcome", outcome_names[c->outcome]));
 }

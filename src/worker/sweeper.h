@@ -53,18 +53,4 @@ void sweeper_doubt(struct sweeper *s);
 void sweeper_stop(struct sweeper *s); /* ends the thread after its current batch */
 void sweeper_free(struct sweeper *s); /* after it was stopped, or never ran; NULL is allowed */
 
-/* ---- the log line of a lost job, with its owner as the watch lets it be shown ---- */
-
-/* What was logged about jobs, by hash; one that is displaced may be logged again. */
-#define LOST_JOBS_KEPT 8192
-struct lost_jobs {
-	uint64_t states[LOST_JOBS_KEPT];
-};
-
-/* Whether this is new: the outcome for the job, this owner and this run was not logged yet. */
-bool lost_job_is_new(struct lost_jobs *logged, const struct watch *watch,
-                     const struct candidate *c);
-/* Log it: as a warning if it is new, else at level debug. */
-void lost_job_log(struct lost_jobs *logged, const struct watch *watch, const struct candidate *c);
-
 #endif
