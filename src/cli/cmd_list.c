@@ -127,13 +127,6 @@ static void add_pause(struct store *s, const struct watch *w, struct buf *out)
 		pause_text(all, n, w->name, out);
 }
 
-static void print_pause(struct store *s, const struct watch *w)
-{
-	struct buf out = BUF_INIT;
-	add_pause(s, w, &out);
-	out_print(&out);
-}
-
 static void list_print_page(struct job_listing *l, const struct selected *g, struct store *s,
                             enum list_sort sort, const struct browsed *rows, int n)
 {
@@ -143,8 +136,11 @@ static void list_print_page(struct job_listing *l, const struct selected *g, str
 		print_ids(g->watch, rows, n);
 	else
 		print_table(l, g->watch, rows, n);
-	if (n > 0 && !l->cli->json && !l->ids)
-		print_pause(s, g->watch);
+	if (n > 0 && !l->cli->json && !l->ids) {
+		struct buf out = BUF_INIT;
+		add_pause(s, g->watch, &out);
+		out_print(&out);
+	}
 	if (n > 0)
 		remember(l, g->watch, sort, &rows[n - 1]);
 	l->shown += n;

@@ -39,13 +39,6 @@ struct scan_report {
 	bool undoable; /* of this watch, something that `defib undo` can take back was done */
 };
 
-static void report_begin(struct scan_report *r, struct cli *c, bool fix)
-{
-	*r = (struct scan_report){.cli = c, .rows = {.fix = fix}};
-	if (c->json)
-		fputs("{\"watches\":[", stdout);
-}
-
 static void report_watch_begin(struct scan_report *r, const struct watch *w,
                                const struct database *d)
 {
@@ -309,7 +302,9 @@ static int exit_code(const struct scan_run *run)
 static int scan_all(struct scan_run *run)
 {
 	const struct settings *s = &run->cli->settings;
-	report_begin(&run->report, run->cli, run->options.fix);
+	run->report = (struct scan_report){.cli = run->cli, .rows = {.fix = run->options.fix}};
+	if (run->cli->json)
+		fputs("{\"watches\":[", stdout);
 	for (int i = 0; i < s->nwatches; i++)
 		if (run->chosen[i])
 			scan_one(run, i);

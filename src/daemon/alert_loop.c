@@ -19,14 +19,6 @@
 
 /* ---- reports of the database loop ---- */
 
-static struct subject *subject_new(const char *watch)
-{
-	struct subject *s = mem_alloc(sizeof *s);
-	s->watch = mem_strdup(watch);
-	s->fresh = true;
-	return s;
-}
-
 static void subject_free(struct subject *s)
 {
 	free(s->watch);
@@ -39,8 +31,10 @@ static struct subject *subject_of(struct alert_loop *a, const char *watch)
 		if (text_eq(a->subjects[i]->watch, watch))
 			return a->subjects[i];
 	a->subjects = mem_grow(a->subjects, sizeof *a->subjects * (size_t)(a->nsubjects + 1));
-	a->subjects[a->nsubjects] = subject_new(watch);
-	return a->subjects[a->nsubjects++];
+	struct subject *s = mem_alloc(sizeof *s);
+	s->watch = mem_strdup(watch);
+	s->fresh = true;
+	return a->subjects[a->nsubjects++] = s;
 }
 
 /* Stuck jobs before any was recovered: if pace cut the pass short, including the rest. */

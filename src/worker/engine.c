@@ -1390,12 +1390,6 @@ static void compare_all(struct engine *e, bool timeline)
 	}
 }
 
-static void resize(struct engine_pool_state *state, const struct engine_event *ev)
-{
-	slots_resize(&state->slots, ev->concurrency);
-	state->poll_us = ev->poll_ms * 1000;
-}
-
 static void take_waiting(struct engine *e, const struct engine_event *ev)
 {
 	struct engine_pool_state *first = first_state(e, ev->pool);
@@ -1444,7 +1438,8 @@ void engine_step(struct engine *e, const struct engine_event *ev, int64_t now_us
 			e->stopped_us = e->now_us;
 		break;
 	case EVENT_RESIZE:
-		resize(&e->states[ev->pool], ev);
+		slots_resize(&e->states[ev->pool].slots, ev->concurrency);
+		e->states[ev->pool].poll_us = ev->poll_ms * 1000;
 		break;
 	case EVENT_TURN:
 		take_turn(e, ev->turn);

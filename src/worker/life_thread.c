@@ -414,13 +414,6 @@ static bool bounds_calls(const struct life_thread_options *o)
 	return store_engine_of(o->store.url, &engine, NULL) && !dialect_of(engine)->is_file;
 }
 
-static void bound_calls(struct store_options *o, int64_t ms)
-{
-	o->call_ms = o->statement_ms = ms;
-	o->lock_ms = ms / 2;
-	o->keeps_locks = true;
-}
-
 static struct life_thread *life_thread_new(const struct life_thread_options *o)
 {
 	struct life_thread *w = mem_alloc(sizeof *w);
@@ -430,8 +423,12 @@ static struct life_thread *life_thread_new(const struct life_thread_options *o)
 	assert(o->nwatches >= 1);
 	w->options = *o;
 	w->session = (struct session){.options = o->store, .open = store_open};
-	if (bounds_calls(o))
-		bound_calls(&w->session.options, lease_call_ms(&o->lease));
+	if (bounds_calls(o)) {
+		struct store_options *store = &w->session.options;
+		store->call_ms = store->statement_ms = lease_call_ms(&o->lease);
+		store->lock_ms = store->call_ms / 2;
+		store->keeps_locks = true;
+	}
 	w->poke = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	w->sweeper = sweeper_new(&(struct sweeper_options){
 		.store = o->store,
