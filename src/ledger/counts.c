@@ -277,18 +277,27 @@ defib_err mistakes_note(struct store *s, const struct ledger_context *ctx,
 	" FROM defib.ledger AS l WHERE l.watch = $1 AND l.at >= $2::timestamptz AND l.at < "           \
 	"$3::timestamptz"
 
-/* Run over the entries of a watch within a period; *more are further parameters. */
-static defib_err ask_period(struct store *s, const char *sql, const char *watch,
-                            const struct period *p, const struct store_param *more, int nmore,
-                            struct arena *a, struct store_rows *rows, struct failure *f)
+/* The entries of a watch within a period. */
+struct period_entries {
+	struct store *s;
+	const char *watch;
+	const struct period *period;
+	struct arena *a;
+};
+
+/* Run over them; *more is one further parameter, or NULL. */
+static defib_err ask_period(const struct period_entries *of, const char *sql,
+                            const struct store_param *more, struct store_rows *rows,
+                            struct failure *f)
 {
 	AUTO_BUF from = BUF_INIT, to = BUF_INIT;
-	time_iso(p->from_us, &from);
-	time_iso(p->to_us, &to);
-	struct store_param params[5] = {P_TEXT(watch), P_TEXT(buf_text(&from)), P_TEXT(buf_text(&to))};
-	for (int i = 0; i < nmore; i++)
-		params[3 + i] = more[i];
-	return dialect_exec(s, sql, params, 3 + nmore, a, rows, f);
+	time_iso(of->period->from_us, &from);
+	time_iso(of->period->to_us, &to);
+	struct store_param params[4] = {P_TEXT(of->watch), P_TEXT(buf_text(&from)),
+	                                P_TEXT(buf_text(&to))};
+	if (more)
+		params[3] = *more;
+	return dialect_exec(of->s, sql, params, more ? 4 : 3, of->a, rows, f);
 }
 
 /* ---- a trend ---- */
@@ -312,7 +321,8 @@ defib_err digest_trend(struct store *s, const char *watch, const struct period *
 	assert(part_s > 0 && part_s * buckets * US_PER_S == p->to_us - p->from_us);
 	*out = ARENA_ARRAY(a, struct digest_bucket, buckets);
 	trend_sql(&sql);
-	defib_err err = ask_period(s, buf_text(&sql), watch, p, &P_INT(part_s), 1, a, &rows, f);
+	defib_err err = ask_period(&(struct period_entries){s, watch, p, a}, buf_text(&sql),
+	                           &P_INT(part_s), &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int64_t at = row_int(&rows, i, 0, -1);
 		if (at >= 0 && at < buckets)
@@ -416,7 +426,8 @@ defib_err digest_mistakes(struct store *s, const char *watch, const struct perio
 	        "c.at >= $2::timestamptz) AND l.at >= $2::timestamptz AND l.at < $3::timestamptz "
 	        "AND NOT ");
 	event_by_person_sql(&sql, "l");
-	defib_err err = ask_period(s, buf_text(&sql), watch, p, NULL, 0, &a, &rows, f);
+	defib_err err =
+		ask_period(&(struct period_entries){s, watch, p, &a}, buf_text(&sql), NULL, &rows, f);
 	*mistakes = row_int(&rows, 0, 0, 0);
 	return err;
 }

@@ -77,12 +77,21 @@ static void add_newest(struct buf *out, unsigned marks)
 	buf_add(out, " ORDER BY l.id DESC LIMIT 1)");
 }
 
-static defib_err history_read_entries(struct store *s, struct relation *r, int64_t within_us,
-                                      const struct job_index *x, struct arena *a,
-                                      struct history *history, struct failure *f)
+/* What is read about some jobs, and where it goes. */
+struct history_reading {
+	struct store *s;
+	const char *table_key;
+	int64_t within_us;
+	struct job_index index;  /* of the jobs */
+	struct history *history; /* of each */
+	struct arena *a;
+};
+
+static defib_err history_read_entries(struct history_reading *h, struct relation *r,
+                                      struct failure *f)
 {
 	struct store_rows rows;
-	struct store_param within = P_INT(within_us);
+	struct store_param within = P_INT(h->within_us);
 	AUTO_BUF head = BUF_INIT;
 	buf_add(&head, "SELECT u.job, (SELECT count(*) ");
 	ledger_counted(&head, "u.watch", "u.job", relation_nparams(r) + 1);
@@ -91,46 +100,45 @@ static defib_err history_read_entries(struct store *s, struct relation *r, int64
 	buf_add(&head, ", ");
 	add_newest(&head, MARK_LETS_GO);
 	buf_add(&head, " FROM (");
-	defib_err err = run_over(s, r, buf_text(&head), ") AS u", &within, 1, a, &rows, f);
+	defib_err err = run_over(h->s, r, buf_text(&head), ") AS u", &within, 1, h->a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		int at = job_index_find(x, row_text(&rows, i, 0));
+		int at = job_index_find(&h->index, row_text(&rows, i, 0));
 		if (at < 0)
 			continue;
-		history[at].recoveries = row_int(&rows, i, 1, 0);
-		take_noted(&history[at].noted, row_text(&rows, i, 2), a);
-		take_noted(&history[at].released, row_text(&rows, i, 3), a);
+		h->history[at].recoveries = row_int(&rows, i, 1, 0);
+		take_noted(&h->history[at].noted, row_text(&rows, i, 2), h->a);
+		take_noted(&h->history[at].released, row_text(&rows, i, 3), h->a);
 	}
 	return err;
 }
 
-static defib_err history_read_holds(struct store *s, struct relation *r, const char *table_key,
-                                    const struct job_index *x, struct arena *a,
-                                    struct history *history, struct failure *f)
+static defib_err history_read_holds(struct history_reading *h, struct relation *r,
+                                    struct failure *f)
 {
 	struct store_rows rows;
-	struct store_param key = P_TEXT(table_key);
+	struct store_param key = P_TEXT(h->table_key);
 	AUTO_BUF tail = BUF_INIT;
 	buf_addf(&tail, ") AS u JOIN defib.hold AS h ON h.table_key = $%d::text AND h.job = u.job",
 	         relation_nparams(r) + 1);
 	defib_err err = run_over(
-		s, r,
+		h->s, r,
 		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, (SELECT l.after FROM "
 		"defib.ledger AS l WHERE l.watch = h.watch AND l.job = h.job AND l.batch = h.batch AND "
 		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1), h.watch, {iso h.at} FROM (",
-		buf_text(&tail), &key, 1, a, &rows, f);
+		buf_text(&tail), &key, 1, h->a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
-		int at = job_index_find(x, row_text(&rows, i, 0));
+		int at = job_index_find(&h->index, row_text(&rows, i, 0));
 		if (at < 0)
 			continue;
-		history[at].held = true;
-		history[at].hold_owner = row_text(&rows, i, 1);
-		history[at].hold_has_sign = row_text(&rows, i, 2) != NULL;
-		history[at].hold_sign_us = row_int(&rows, i, 2, 0);
-		history[at].hold_cause = row_text(&rows, i, 3);
-		history[at].hold_reason = row_text(&rows, i, 4);
-		history[at].hold_after = row_text(&rows, i, 5);
-		history[at].hold_watch = row_text(&rows, i, 6);
-		(void)time_parse(row_text(&rows, i, 7), &history[at].hold_at_us);
+		h->history[at].held = true;
+		h->history[at].hold_owner = row_text(&rows, i, 1);
+		h->history[at].hold_has_sign = row_text(&rows, i, 2) != NULL;
+		h->history[at].hold_sign_us = row_int(&rows, i, 2, 0);
+		h->history[at].hold_cause = row_text(&rows, i, 3);
+		h->history[at].hold_reason = row_text(&rows, i, 4);
+		h->history[at].hold_after = row_text(&rows, i, 5);
+		h->history[at].hold_watch = row_text(&rows, i, 6);
+		(void)time_parse(row_text(&rows, i, 7), &h->history[at].hold_at_us);
 	}
 	return err;
 }
@@ -157,12 +165,10 @@ static void add_summary(struct buf *out, int within)
 	             "u.watch AND l.job = u.job ORDER BY l.id) AS l)");
 }
 
-static defib_err history_read_known(struct store *s, struct relation *r, const char *table_key,
-                                    int64_t within_us, const struct job_index *x, struct arena *a,
-                                    struct history *history, struct known_jobs *out,
-                                    struct failure *f)
+static defib_err history_read_known(struct history_reading *h, struct relation *r,
+                                    struct known_jobs *out, struct failure *f)
 {
-	struct store_param more[] = {P_INT(within_us), P_TEXT(table_key)};
+	struct store_param more[] = {P_INT(h->within_us), P_TEXT(h->table_key)};
 	struct store_rows rows;
 	AUTO_BUF head = BUF_INIT;
 	buf_add(&head, "SELECT k.* FROM (SELECT u.job, ");
@@ -171,18 +177,18 @@ static defib_err history_read_known(struct store *s, struct relation *r, const c
 	         " AS entered, (SELECT 1 FROM defib.hold AS h WHERE h.table_key = $%d::text AND h.job "
 	         "= u.job) AS held FROM (",
 	         relation_nparams(r) + 2);
-	defib_err err = run_over(s, r, buf_text(&head),
+	defib_err err = run_over(h->s, r, buf_text(&head),
 	                         ") AS u) AS k WHERE k.entered IS NOT NULL OR k.held IS NOT NULL", more,
-	                         2, a, &rows, f);
+	                         2, h->a, &rows, f);
 	if (err)
 		return err;
-	*out = (struct known_jobs){ARENA_ARRAY(a, const char *, rows.nrows),
-	                           ARENA_ARRAY(a, const char *, rows.nrows), 0, 0};
+	*out = (struct known_jobs){ARENA_ARRAY(h->a, const char *, rows.nrows),
+	                           ARENA_ARRAY(h->a, const char *, rows.nrows), 0, 0};
 	for (int i = 0; i < rows.nrows; i++) {
 		const char *job = row_text(&rows, i, 0), *entered = row_text(&rows, i, 1);
-		int at = job_index_find(x, job);
+		int at = job_index_find(&h->index, job);
 		if (entered && at >= 0)
-			history[at].recoveries = strtoll(entered, NULL, 10);
+			h->history[at].recoveries = strtoll(entered, NULL, 10);
 		if (entered && text_eq(strchr(entered, ' '), " 1"))
 			out->spoken[out->nspoken++] = job;
 		if (row_text(&rows, i, 2))
@@ -195,24 +201,24 @@ defib_err ledger_history(struct store *s, const char *watch, const char *table_k
                          const char *const *jobs, int n, int64_t within_us, struct arena *a,
                          struct history *history, struct failure *f)
 {
-	struct job_index index;
+	struct history_reading h = {s, table_key, within_us, {0}, history, a};
 	struct relation r;
 	struct known_jobs known;
 	memset(history, 0, sizeof *history * (size_t)n);
 	if (n == 0)
 		return DEFIB_OK;
-	job_index_init(&index, jobs, n, a);
+	job_index_init(&h.index, jobs, n, a);
 	jobs_relation(&r, s->engine, watch, jobs, n);
-	defib_err err = history_read_known(s, &r, table_key, within_us, &index, a, history, &known, f);
+	defib_err err = history_read_known(&h, &r, &known, f);
 	relation_release(&r);
 	if (!err && known.nspoken) {
 		jobs_relation(&r, s->engine, watch, known.spoken, known.nspoken);
-		err = history_read_entries(s, &r, within_us, &index, a, history, f);
+		err = history_read_entries(&h, &r, f);
 		relation_release(&r);
 	}
 	if (!err && known.nheld) {
 		jobs_relation(&r, s->engine, watch, known.held, known.nheld);
-		err = history_read_holds(s, &r, table_key, &index, a, history, f);
+		err = history_read_holds(&h, &r, f);
 		relation_release(&r);
 	}
 	return err;

@@ -98,18 +98,22 @@ defib_err ledger_retries_drop(struct store *s, const char *watch, const char *co
 
 /* ---- steps ---- */
 
+/* A step of a job, or, without `step`, all of them. */
+struct job_step {
+	const char *watch, *job, *step;
+};
+
 /* Returns no rows if there is no table of steps. */
-static defib_err retries_run(struct store *s, const char *sql, const char *watch, const char *job,
-                             const char *step, struct arena *a, struct store_rows *rows,
-                             struct failure *f)
+static defib_err retries_run(struct store *s, const char *sql, const struct job_step *of,
+                             struct arena *a, struct store_rows *rows, struct failure *f)
 {
-	const struct store_param params[] = {P_TEXT(watch), P_TEXT(job), P_TEXT(step)};
+	const struct store_param params[] = {P_TEXT(of->watch), P_TEXT(of->job), P_TEXT(of->step)};
 	bool there = false;
 	*rows = (struct store_rows){0};
 	defib_err err = schema_has(s, "step", &there, f);
 	if (err || !there)
 		return err;
-	return dialect_exec(s, sql, params, step ? 3 : 2, a, rows, f);
+	return dialect_exec(s, sql, params, of->step ? 3 : 2, a, rows, f);
 }
 
 defib_err steps_has(struct store *s, const char *watch, const char *job, const char *step,
@@ -118,7 +122,7 @@ defib_err steps_has(struct store *s, const char *watch, const char *job, const c
 	struct store_rows rows;
 	defib_err err =
 		retries_run(s, "SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3",
-	                watch, job, step, a, &rows, f);
+	                &(struct job_step){watch, job, step}, a, &rows, f);
 	*found = rows.nrows > 0;
 	return err;
 }
@@ -131,7 +135,7 @@ defib_err steps_ours(struct store *s, const char *watch, const char *job, struct
 		s,
 		"SELECT 1 FROM defib.step WHERE watch = $1 AND job = $2 UNION ALL SELECT 1 FROM "
 		"defib.lease WHERE watch = $1 AND job = $2 LIMIT 1",
-		watch, job, NULL, a, &rows, f);
+		&(struct job_step){watch, job, NULL}, a, &rows, f);
 	*ours = rows.nrows > 0;
 	return err;
 }
@@ -141,7 +145,7 @@ defib_err steps_done_by(struct store *s, const char *watch, const char *job, str
 {
 	return retries_run(
 		s, "SELECT step, epoch FROM defib.step WHERE watch = $1 AND job = $2 AND state = 'done'",
-		watch, job, NULL, a, rows, f);
+		&(struct job_step){watch, job, NULL}, a, rows, f);
 }
 
 defib_err steps_put(struct store *s, const char *watch, const char *job,
@@ -166,7 +170,8 @@ static defib_err keep_finished(struct store *s, const char *watch, const char *j
                                const char *step, struct arena *a, struct failure *f)
 {
 	struct store_rows rows;
-	return retries_run(s, sql_steps_keep_finished, watch, job, step, a, &rows, f);
+	return retries_run(s, sql_steps_keep_finished, &(struct job_step){watch, job, step}, a, &rows,
+	                   f);
 }
 
 defib_err steps_again(struct store *s, const char *watch, const char *job, const char *step,
@@ -180,5 +185,5 @@ defib_err steps_again(struct store *s, const char *watch, const char *job, const
 		s,
 		"UPDATE defib.step SET state = 'again' WHERE watch = $1 AND job = $2 AND position >= "
 		"(SELECT position FROM defib.step WHERE watch = $1 AND job = $2 AND step = $3)",
-		watch, job, step, a, &rows, f);
+		&(struct job_step){watch, job, step}, a, &rows, f);
 }

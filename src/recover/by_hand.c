@@ -138,12 +138,17 @@ static defib_err guard_steps(struct hands *h, struct candidate *c, struct failur
 }
 
 /*
- * Whether the condition of the act holds for the job, and its state; *there is false if there is no
- * such row.
+ * Whether the condition of an act holds for a job, and the state that the job is in. `there` is
+ * false if there is no such row.
  */
-static defib_err may_act(struct session *session, const struct watch_sql *q, int act,
-                         const char *job, struct arena *keep, bool *there, bool *may,
-                         const char **in, struct failure *f)
+struct act_condition {
+	bool there, holds;
+	const char *state;
+};
+
+static defib_err act_condition_read(struct session *session, const struct watch_sql *q, int act,
+                                    const char *job, struct arena *keep, struct act_condition *out,
+                                    struct failure *f)
 {
 	const struct watch *w = q->binding->watch;
 	struct store_param params[WATCH_KEYS_MAX];
@@ -151,14 +156,15 @@ static defib_err may_act(struct session *session, const struct watch_sql *q, int
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_rows rows = {0};
 	defib_err err = DEFIB_OK;
-	*there = *may = false;
+	*out = (struct act_condition){0};
 	if (job_key(job, w->key.n, &a, key)) {
 		for (int k = 0; k < w->key.n; k++)
 			params[k] = P_TEXT(key[k]);
 		err = store_exec(session->store, q->may[act], params, w->key.n, &a, &rows, f);
-		*there = !err && rows.nrows > 0;
-		*may = *there && row_bool(&rows, 0, 0);
-		*in = *there && row_text(&rows, 0, 1) ? arena_strdup(keep, row_text(&rows, 0, 1)) : NULL;
+		const char *state = err ? NULL : row_text(&rows, 0, 1);
+		out->there = !err && rows.nrows > 0;
+		out->holds = out->there && row_bool(&rows, 0, 0);
+		out->state = out->there && state ? arena_strdup(keep, state) : NULL;
 	}
 	return err;
 }
@@ -193,12 +199,12 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 		refuse_job(c, REFUSAL_MAY_BE_CLAIMED, NULL);
 	/* end_job() has asked, and asks again after a race. */
 	if (h->bound->sql.may[h->act] && act_kinds[h->act].by_hand == BY_HAND_MANY) {
-		const char *in = NULL;
-		bool there = false;
-		err = may_act(h->session, &h->bound->sql, h->act, c->facts.job, &h->arena, &there, &good,
-		              &in, f);
+		struct act_condition is;
+		err =
+			act_condition_read(h->session, &h->bound->sql, h->act, c->facts.job, &h->arena, &is, f);
+		good = is.holds;
 		if (!err && !good)
-			refuse_job(c, REFUSAL_CANCEL_WHEN, in ? in : "past that");
+			refuse_job(c, REFUSAL_CANCEL_WHEN, is.state ? is.state : "past that");
 	}
 	if (!err && h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
 		refuse_job(c, REFUSAL_NOT_HELD, NULL);
@@ -452,12 +458,12 @@ static defib_err try_end(struct session *session, const struct watch *w,
 	                                    .job = note_end_outcome,
 	                                    .ctx = ended};
 	struct by_hand_result result;
-	bool there, may, refused = ended->outcome == OUTCOME_REFUSED;
+	struct act_condition is;
+	bool refused = ended->outcome == OUTCOME_REFUSED;
 	AUTO_ARENA a = ARENA_INIT;
-	const char *in = NULL;
-	defib_err err = may_act(session, &bound->sql, ACT_END, o->job, &a, &there, &may, &in, f);
-	if (err || !may) {
-		*out = there ? ENDING_PAST : ENDING_MISSING;
+	defib_err err = act_condition_read(session, &bound->sql, ACT_END, o->job, &a, &is, f);
+	if (err || !is.holds) {
+		*out = is.there ? ENDING_PAST : ENDING_MISSING;
 		return err;
 	}
 	/* Refused, and not because another request was faster. */

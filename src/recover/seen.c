@@ -59,23 +59,33 @@ static void seen_index_init(struct seen_index *x, const struct seen_memory *m, e
 	job_index_init(&x->jobs, jobs, x->n, a);
 }
 
-static void match_sign(const struct watch *w, const struct seen_memory *m, enum sign s,
-                       int64_t shift_us, struct facts *facts, int n, struct arena *a,
-                       struct seen_changes *changes)
+/* Jobs as they are now, and what is remembered of them. */
+struct seen_matching {
+	const struct watch *w;
+	const struct seen_memory *memory;
+	int64_t shift_us;
+	struct facts *facts;
+	int n;
+	struct arena *a;
+	struct seen_changes *changes; /* NULL: nothing is stored */
+};
+
+static void match_sign(const struct seen_matching *m, enum sign s)
 {
+	struct seen_changes *changes = m->changes;
 	struct seen_index x;
-	seen_index_init(&x, m, s, a);
-	for (int i = 0; i < n; i++) {
-		struct facts *f = &facts[i];
-		const char *value = seen_value_of(w, f, s);
+	seen_index_init(&x, m->memory, s, m->a);
+	for (int i = 0; i < m->n; i++) {
+		struct facts *f = &m->facts[i];
+		const char *value = seen_value_of(m->w, f, s);
 		int at = value ? job_index_find(&x.jobs, f->job) : -1;
-		const char *run = value ? seen_run_of(f, a) : NULL;
+		const char *run = value ? seen_run_of(f, m->a) : NULL;
 		bool same =
 			at >= 0 && text_eq(x.entries[at]->value, value) && text_eq(x.entries[at]->run, run);
 		if (at >= 0)
 			x.met[at] = true;
 		if (same) {
-			int64_t since_us = x.entries[at]->since_us + shift_us;
+			int64_t since_us = x.entries[at]->since_us + m->shift_us;
 			f->has_sign[s] = true;
 			f->sign_us[s] = since_us < f->now_us ? since_us : f->now_us;
 		}
@@ -98,7 +108,7 @@ void seen_match(const struct watch *w, const struct seen_memory *m, int64_t shif
 		                                 .drop = ARENA_ARRAY(a, struct seen, m->n + 1)};
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (watch_remembers(w, (enum sign)s))
-			match_sign(w, m, (enum sign)s, shift_us, facts, n, a, changes);
+			match_sign(&(struct seen_matching){w, m, shift_us, facts, n, a, changes}, (enum sign)s);
 }
 
 int64_t seen_uncounted(const struct watch *w, const struct seen_look *last, int64_t now_us,

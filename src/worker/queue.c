@@ -61,38 +61,42 @@ static const char *const batch_inserts[] = {
 	[BATCH_UNIQUE] = sql_postgres_enqueue_unique,
 };
 
-/* `wake`: also wake the workers, in the same round trip. */
-static defib_err queue_insert(struct store *s, bool wake, const char *sql,
-                              const struct store_param *params, int nparams, struct arena *a,
+struct enqueueing {
+	struct store *s;
+	bool wake; /* also wake the workers, in the same round trip */
+	struct arena *a;
+};
+
+static defib_err queue_insert(const struct enqueueing *x, const char *sql,
+                              const struct store_param *params, int nparams,
                               struct store_rows *rows, struct failure *f)
 {
-	return wake ? store_exec_then(s, sql, params, nparams, wake_statement, a, rows, f)
-	            : store_exec(s, sql, params, nparams, a, rows, f);
+	return x->wake ? store_exec_then(x->s, sql, params, nparams, wake_statement, x->a, rows, f)
+	               : store_exec(x->s, sql, params, nparams, x->a, rows, f);
 }
 
-static defib_err queue_insert_batch(struct store *s, enum enqueue_shape is, bool wake,
-                                    const struct enqueue *jobs, int n, struct arena *a,
-                                    int64_t *ids, struct failure *f)
+static defib_err queue_insert_batch(const struct enqueueing *x, enum enqueue_shape is,
+                                    const struct enqueue *jobs, int n, int64_t *ids,
+                                    struct failure *f)
 {
 	struct store_param params[RELATION_COLUMNS_MAX];
 	struct store_rows rows;
 	AUTO_RELATION r = {0};
 	AUTO_BUF sql = BUF_INIT, rows_sql = BUF_INIT;
-	jobs_relation(&r, s->engine, is, jobs, n);
+	jobs_relation(&r, x->s->engine, is, jobs, n);
 	relation_select(&r, 1, &rows_sql);
 	const struct sql_piece pieces[] = {{"rows", buf_text(&rows_sql)}, {0}};
 	sql_fill(&sql, batch_inserts[is], pieces);
 	relation_params(&r, params);
-	defib_err err =
-		queue_insert(s, wake, buf_text(&sql), params, relation_nparams(&r), a, &rows, f);
+	defib_err err = queue_insert(x, buf_text(&sql), params, relation_nparams(&r), &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++)
 		ids[row_int(&rows, i, 0, 0)] = row_int(&rows, i, 1, 0);
 	return err;
 }
 
 /* A job with defaults only: no list to unpack, no id to draw. */
-static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j, struct arena *a,
-                            int64_t *id, struct failure *f)
+static defib_err insert_one(const struct enqueueing *x, const struct enqueue *j, int64_t *id,
+                            struct failure *f)
 {
 	static const char bare[] = "INSERT INTO defib.job (queue, kind) VALUES ($1, $2) RETURNING id";
 	static const char with_payload[] =
@@ -100,8 +104,8 @@ static defib_err insert_one(struct store *s, bool wake, const struct enqueue *j,
 		"defib.job_data (job, payload) SELECT u.id, $3::jsonb FROM u RETURNING job";
 	struct store_param params[] = {P_TEXT(j->queue), P_TEXT(j->kind), P_TEXT(j->payload)};
 	struct store_rows rows;
-	defib_err err = queue_insert(s, wake, j->payload ? with_payload : bare, params,
-	                             j->payload ? 3 : 2, a, &rows, f);
+	defib_err err =
+		queue_insert(x, j->payload ? with_payload : bare, params, j->payload ? 3 : 2, &rows, f);
 	if (!err && rows.nrows == 1)
 		*id = row_int(&rows, 0, 0, 0);
 	return err;
@@ -147,15 +151,15 @@ static defib_err queue_put(struct store *s, const struct enqueue *jobs, int n, i
 	enum enqueue_shape is = batch_of(jobs, n);
 	bool alone = store_dialect(s)->has_functions && is != BATCH_UNIQUE;
 	bool own = !s->in_tx && !alone;
-	bool wake = woke && alone;
+	const struct enqueueing x = {.s = s, .wake = woke && alone, .a = &a};
 	memset(ids, 0, (size_t)n * sizeof *ids);
 	for (int i = 0; i < n; i++)
 		if (enqueue_check(&jobs[i], f))
 			return DEFIB_USAGE;
 	defib_err err = own ? store_begin(s, TX_WRITE, f) : DEFIB_OK;
 	if (!err && store_dialect(s)->has_functions)
-		err = is == BATCH_PLAIN && n == 1 ? insert_one(s, wake, jobs, &a, ids, f)
-		                                  : queue_insert_batch(s, is, wake, jobs, n, &a, ids, f);
+		err = is == BATCH_PLAIN && n == 1 ? insert_one(&x, jobs, ids, f)
+		                                  : queue_insert_batch(&x, is, jobs, n, ids, f);
 	for (int i = 0; !err && !store_dialect(s)->has_functions && i < n; i++)
 		err = queue_statements_enqueue(s, &jobs[i], &a, &ids[i], f);
 	if (!err)
@@ -163,7 +167,7 @@ static defib_err queue_put(struct store *s, const struct enqueue *jobs, int n, i
 	if (own)
 		err = store_end(s, err, f);
 	if (woke)
-		*woke = wake;
+		*woke = x.wake;
 	return err;
 }
 

@@ -448,20 +448,29 @@ static void add_given(struct relation *r, const struct beat *all, int n)
 	}
 }
 
+/* The heartbeats of one call. */
+struct table_beating {
+	const struct table_source *src;
+	struct store *s;
+	int64_t worker;
+	struct beat *all;
+	int n;
+	struct arena *a;
+};
+
 /* Lock the rows of jobs whose lease is ours. */
-static defib_err lock_own(const struct table_source *src, struct store *s, int64_t worker,
-                          const struct beat *all, int n, struct work_row **rows, int *nrows,
-                          struct arena *a, struct failure *f)
+static defib_err lock_own(const struct table_beating *x, struct work_row **rows, int *nrows,
+                          struct failure *f)
 {
 	struct store_rows back;
 	struct relation r;
 	*nrows = 0;
-	own_relation(ROWS_GIVEN, s->engine, &r);
-	add_given(&r, all, n);
-	defib_err err = work_over(s, src->sql.beat_leases, worker, &r, a, &back, f);
+	own_relation(ROWS_GIVEN, x->s->engine, &r);
+	add_given(&r, x->all, x->n);
+	defib_err err = work_over(x->s, x->src->sql.beat_leases, x->worker, &r, x->a, &back, f);
 	for (int i = 0; !err && i < back.nrows; i++) {
-		const struct beat *b = &all[row_int(&back, i, LEASE_POS, 0)];
-		struct work_row *row = ARENA_NEW(a, struct work_row);
+		const struct beat *b = &x->all[row_int(&back, i, LEASE_POS, 0)];
+		struct work_row *row = ARENA_NEW(x->a, struct work_row);
 		*row = (struct work_row){
 			.job = b->key,
 			.epoch = b->epoch,
@@ -470,38 +479,36 @@ static defib_err lock_own(const struct table_source *src, struct store *s, int64
 			.worker = row_text(&back, i, LEASE_WORKER),
 			.now_us = row_int(&back, i, LEASE_NOW, 0),
 		};
-		if (job_key(row->job, src->watch->key.n, a, row->key))
+		if (job_key(row->job, x->src->watch->key.n, x->a, row->key))
 			rows[(*nrows)++] = row;
 	}
 	return err;
 }
 
 /* Which of them are lost, and not only locked. */
-static defib_err find_lost(const struct table_source *src, struct store *s, int64_t worker,
-                           struct beat *all, int n, struct arena *a, struct failure *f)
+static defib_err find_lost(const struct table_beating *x, struct failure *f)
 {
 	struct store_rows back;
 	struct relation r;
-	own_relation(ROWS_GIVEN, s->engine, &r);
-	add_given(&r, all, n);
-	defib_err err = work_over(s, src->sql.now_held, 0, &r, a, &back, f);
+	own_relation(ROWS_GIVEN, x->s->engine, &r);
+	add_given(&r, x->all, x->n);
+	defib_err err = work_over(x->s, x->src->sql.now_held, 0, &r, x->a, &back, f);
 	for (int i = 0; !err && i < back.nrows; i++) {
-		struct beat *b = &all[row_int(&back, i, 0, 0)];
-		b->lost = row_int(&back, i, 1, 0) != b->epoch || row_int(&back, i, 2, 0) != worker;
+		struct beat *b = &x->all[row_int(&back, i, 0, 0)];
+		b->lost = row_int(&back, i, 1, 0) != b->epoch || row_int(&back, i, 2, 0) != x->worker;
 	}
 	return err;
 }
 
-static defib_err beat_in_tx(const struct table_source *src, struct store *s, int64_t worker,
-                            struct beat *all, int n, struct arena *a, struct failure *f)
+static defib_err beat_in_tx(const struct table_beating *x, struct failure *f)
 {
-	const struct table_sql *q = &src->sql;
-	struct work_row **rows = ARENA_ARRAY(a, struct work_row *, n);
+	const struct table_sql *q = &x->src->sql;
+	struct work_row **rows = ARENA_ARRAY(x->a, struct work_row *, x->n);
 	int nrows = 0;
-	defib_err err = lock_own(src, s, worker, all, n, rows, &nrows, a, f);
-	if (!err && nrows < n)
-		err = find_lost(src, s, worker, all, n, a, f);
-	return err ? err : work_run(q, s, q->beat, q->nbeat, rows, nrows, a, f);
+	defib_err err = lock_own(x, rows, &nrows, f);
+	if (!err && nrows < x->n)
+		err = find_lost(x, f);
+	return err ? err : work_run(q, x->s, q->beat, q->nbeat, rows, nrows, x->a, f);
 }
 
 static defib_err table_beat(struct source *src, struct store *s, int64_t worker, struct beat *all,
@@ -511,7 +518,7 @@ static defib_err table_beat(struct source *src, struct store *s, int64_t worker,
 	defib_err err = store_begin(s, TX_WRITE, f);
 	if (err)
 		return err;
-	err = beat_in_tx((struct table_source *)src, s, worker, all, n, a, f);
+	err = beat_in_tx(&(struct table_beating){table_of(src), s, worker, all, n, a}, f);
 	return store_end(s, err, f);
 }
 

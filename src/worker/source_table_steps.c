@@ -140,47 +140,58 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 	return err || n == 0 ? err : ledger_append(s, &ctx, entries, n, a, f);
 }
 
+/* The claimed rows of one call. */
+struct planning {
+	const struct table_source *src;
+	struct store *s;
+	struct arena *a;
+	struct work_row **rows;
+	int n;
+	struct work_row **unknown; /* taken out of `rows`: which steps they have finished is unknown */
+	int nunknown;
+	bool recorded; /* what rows say was recorded */
+};
+
 /* Record what rows say, and separate those about which nothing is known. */
-static defib_err take_finished(const struct table_source *src, struct store *s,
-                               struct work_row **rows, int *n, struct work_row **unknown,
-                               int *nunknown, bool *recorded, struct arena *a, struct failure *f)
+static defib_err take_finished(struct planning *p, struct failure *f)
 {
 	int kept = 0;
 	defib_err err = DEFIB_OK;
-	for (int i = 0; i < *n && !err; i++) {
+	for (int i = 0; i < p->n && !err; i++) {
 		struct step_known *done;
 		int ndone = 0;
 		bool ran = false;
-		struct work_row *row = rows[i];
-		bool stated = row->workflow && finished_elsewhere(row, a, &done, &ndone);
+		struct work_row *row = p->rows[i];
+		bool stated = row->workflow && finished_elsewhere(row, p->a, &done, &ndone);
 		if (stated && ndone) {
-			*recorded = true;
-			err = steps_put(s, src->watch->name, row->job, done, ndone, a, f);
+			p->recorded = true;
+			err = steps_put(p->s, p->src->watch->name, row->job, done, ndone, p->a, f);
 		} else if (row->workflow && !stated && !row->steps && !row->leased) {
-			err = has_run(src, s, row, a, &ran, f);
+			err = has_run(p->src, p->s, row, p->a, &ran, f);
 		}
 		if (ran)
-			unknown[(*nunknown)++] = row;
+			p->unknown[p->nunknown++] = row;
 		else
-			rows[kept++] = row;
+			p->rows[kept++] = row;
 	}
-	*n = kept;
+	p->n = kept;
 	return err;
 }
 
-static defib_err read_into(const struct table_source *src, struct store *s,
-                           struct work_row *const *rows, int n, struct arena *a, struct failure *f)
+static defib_err read_into(const struct planning *p, struct failure *f)
 {
-	const char **jobs = ARENA_ARRAY(a, const char *, n + 1);
+	const char **jobs = ARENA_ARRAY(p->a, const char *, p->n + 1);
 	struct store_rows back;
 	struct job_index index;
-	for (int i = 0; i < n; i++)
-		jobs[i] = rows[i]->job;
-	defib_err err = n ? table_steps_read_steps(&src->sql, s, jobs, n, a, &back, f) : DEFIB_OK;
-	if (err || n == 0)
+	for (int i = 0; i < p->n; i++)
+		jobs[i] = p->rows[i]->job;
+	if (p->n == 0)
+		return DEFIB_OK;
+	defib_err err = table_steps_read_steps(&p->src->sql, p->s, jobs, p->n, p->a, &back, f);
+	if (err)
 		return err;
-	job_index_init(&index, jobs, n, a);
-	keep_steps(rows, &index, &back, a);
+	job_index_init(&index, jobs, p->n, p->a);
+	keep_steps(p->rows, &index, &back, p->a);
 	return DEFIB_OK;
 }
 
@@ -188,21 +199,25 @@ defib_err steps_plan_rows(const struct table_source *src, struct store *s, int64
                           struct work_row **rows, int *n, struct arena *a, struct failure *f)
 {
 	const struct work *work = &src->watch->work;
-	struct work_row **unknown = ARENA_ARRAY(a, struct work_row *, *n + 1);
-	int nunknown = 0;
-	bool recorded = false;
+	struct planning p = {.src = src,
+	                     .s = s,
+	                     .a = a,
+	                     .rows = rows,
+	                     .n = *n,
+	                     .unknown = ARENA_ARRAY(a, struct work_row *, *n + 1)};
 	if (work->workflows.n == 0)
 		return DEFIB_OK;
 	for (int i = 0; i < *n; i++)
 		rows[i]->workflow = work_workflow(work, rows[i]->kind);
-	defib_err err = read_into(src, s, rows, *n, a, f);
+	defib_err err = read_into(&p, f);
 	if (!err)
-		err = take_finished(src, s, rows, n, unknown, &nunknown, &recorded, a, f);
-	if (!err && recorded)
-		err = read_into(src, s, rows, *n, a, f);
+		err = take_finished(&p, f);
+	if (!err && p.recorded)
+		err = read_into(&p, f);
+	*n = p.n;
 	for (int i = 0; i < *n && !err; i++)
 		table_steps_choose(rows[i], a);
-	return err ? err : hold_rows(src, s, worker, unknown, nunknown, a, f);
+	return err ? err : hold_rows(src, s, worker, p.unknown, p.nunknown, a, f);
 }
 
 /* ---- changes by a settlement ---- */
