@@ -94,6 +94,11 @@ static int64_t room_of(size_t n)
 
 /* ---- what is in the file ---- */
 
+static sqlite3_stmt *sql(struct spool *s, enum spool_sql which)
+{
+	return spool_file_statement(&s->file, which);
+}
+
 static void bind_text(sqlite3_stmt *st, int at, const char *text)
 {
 	/* Without memory the value is NULL, which the table refuses. */
@@ -159,8 +164,8 @@ static defib_err spool_load(struct spool *s, struct failure *f)
 	lanes_drop(s, 0);
 	ids_release(&s->ids);
 	s->bytes = 0;
-	defib_err err = load_rows(s, s->file.lanes, load_lane, f);
-	return err ? err : load_rows(s, s->file.records, load_record, f);
+	defib_err err = load_rows(s, sql(s, SPOOL_SQL_LANES), load_lane, f);
+	return err ? err : load_rows(s, sql(s, SPOOL_SQL_RECORDS), load_record, f);
 }
 
 /* ---- opening ---- */
@@ -248,22 +253,22 @@ void spool_close(struct spool *s)
 /* Several statements are one transaction; a single one is its own. */
 static defib_err spool_begin(struct spool *s, bool several, struct failure *f)
 {
-	return several ? spool_file_run(&s->file, s->file.begin, f) : DEFIB_OK;
+	return several ? spool_file_run(&s->file, sql(s, SPOOL_SQL_BEGIN), f) : DEFIB_OK;
 }
 
 static defib_err spool_end(struct spool *s, bool several, defib_err err, struct failure *f)
 {
 	if (!err && several)
-		err = spool_file_run(&s->file, s->file.commit, f);
+		err = spool_file_run(&s->file, sql(s, SPOOL_SQL_COMMIT), f);
 	if (err && !sqlite3_get_autocommit(s->file.db))
-		(void)!spool_file_run(&s->file, s->file.rollback, NULL);
+		(void)!spool_file_run(&s->file, sql(s, SPOOL_SQL_ROLLBACK), NULL);
 	return err;
 }
 
 /* Whether the record with this number has this id. */
 static bool is_record(struct spool *s, int64_t number, const char *id)
 {
-	sqlite3_stmt *st = s->file.is;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_IS);
 	(void)sqlite3_bind_int64(st, 1, number);
 	bind_text(st, 2, id);
 	bool found = sqlite3_step(st) == SQLITE_ROW;
@@ -305,7 +310,7 @@ static defib_err lane_for(struct spool *s, const char *name, struct lane **out, 
 		number = s->lanes[i]->number >= number ? s->lanes[i]->number + 1 : number;
 	if (number > SPOOL_LANES_MOST)
 		return fail(f, DEFIB_FULL, "spool %s: it has records of too many sources", s->file.folder);
-	sqlite3_stmt *st = s->file.add_lane;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_ADD_LANE);
 	(void)sqlite3_bind_int64(st, 1, number);
 	bind_text(st, 2, name);
 	defib_err err = spool_file_run(&s->file, st, f);
@@ -329,7 +334,7 @@ static defib_err spool_insert(struct spool *s, struct adding *to, const struct s
 {
 	char why[SPOOL_WHY_MOST + 1];
 	bool aside = r->why != NULL;
-	sqlite3_stmt *st = s->file.append;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_APPEND);
 	as->hash = id_hash(to->lane, r->id);
 	if (has_id(s, as->hash, r->id))
 		return DEFIB_OK;
@@ -443,7 +448,7 @@ int spool_peek(struct spool *s, const char *lane, bool aside, struct spool_recor
 	const struct lane *from = lane_named(s, lane);
 	if (!from) /* the file was mended */
 		return 0;
-	sqlite3_stmt *st = s->file.peek;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_PEEK);
 	(void)sqlite3_bind_int64(st, 1, number_of(from, aside, 0));
 	(void)sqlite3_bind_int64(st, 2, number_of(from, aside, SPOOL_PLACES));
 	(void)sqlite3_bind_int(st, 3, most);
@@ -477,7 +482,7 @@ static defib_err run_on(struct spool *s, sqlite3_stmt *st, int n, struct failure
 static defib_err remove_run(struct spool *s, const struct spool_record *all, int n,
                             struct failure *f)
 {
-	sqlite3_stmt *st = s->file.remove;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_REMOVE);
 	(void)sqlite3_bind_int64(st, 1, all[0].number);
 	(void)sqlite3_bind_int64(st, 2, all[n - 1].number);
 	return run_on(s, st, n, f);
@@ -488,7 +493,7 @@ static defib_err spool_set_aside(struct spool *s, const struct lane *lane,
                                  struct failure *f)
 {
 	char line[SPOOL_WHY_MOST + 1];
-	sqlite3_stmt *st = s->file.set_aside;
+	sqlite3_stmt *st = sql(s, SPOOL_SQL_SET_ASIDE);
 	int64_t to = number_of(lane, true, place);
 	int64_t hash = spool_hash(to, lane->name, r->id, r->database, r->bytes, r->n);
 	(void)sqlite3_bind_int64(st, 1, r->number);

@@ -31,7 +31,7 @@
 #define PAGE 2048
 #define LOG_PAGES 1024 /* then they are copied to the file */
 /* Each brief open reads the log: a longer one is copied at the close. */
-#define BRIEF_LOG_BYTES (1 << 18)
+#define BRIEF_LOG_BYTES (1 << 17)
 /* The file may have to grow by what is in the log, and the log by what is taken meanwhile. */
 #define RESERVE_BYTES (INT64_C(2) * LOG_PAGES * PAGE)
 #define ROW_LEAST 16     /* bytes */
@@ -73,12 +73,29 @@ defib_err spool_file_failed(struct spool_file *d, int rc, struct failure *f)
 	return fail(f, known ? class : DEFIB_IO, "spool %s: %s", d->folder, what);
 }
 
+sqlite3_stmt *spool_file_statement(struct spool_file *d, enum spool_sql which)
+{
+	static const char *const sql[] = {
+#define X(name, text) [SPOOL_SQL_##name] = (text),
+		SPOOL_STATEMENTS(X)
+#undef X
+	};
+	sqlite3_stmt **st = &d->prepared[which];
+	int rc = SQLITE_OK;
+	if (!*st)
+		rc = sqlite3_prepare_v3(d->db, sql[which], -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
+	if (rc != SQLITE_OK)
+		(void)!spool_file_failed(d, rc, NULL);
+	return *st;
+}
+
 defib_err spool_file_run(struct spool_file *d, sqlite3_stmt *st, struct failure *f)
 {
 	int rc = sqlite3_step(st);
 	defib_err err = rc == SQLITE_DONE || rc == SQLITE_ROW ? DEFIB_OK : spool_file_failed(d, rc, f);
 	sqlite3_reset(st);
-	sqlite3_clear_bindings(st);
+	if (st)
+		sqlite3_clear_bindings(st);
 	return err;
 }
 
@@ -134,9 +151,9 @@ bool spool_file_give_up_reserve(struct spool_file *d)
 void spool_file_emptied(struct spool_file *d)
 {
 	spool_file_reserve(d);
-	bool large =
-		sqlite3_step(d->pages) == SQLITE_ROW && sqlite3_column_int64(d->pages, 0) > SHRINK_PAGES;
-	sqlite3_reset(d->pages);
+	sqlite3_stmt *pages = spool_file_statement(d, SPOOL_SQL_PAGES);
+	bool large = sqlite3_step(pages) == SQLITE_ROW && sqlite3_column_int64(pages, 0) > SHRINK_PAGES;
+	sqlite3_reset(pages);
 	/* If it cannot be done now, its free pages are used again. */
 	if (large && sqlite3_exec(d->db, "VACUUM", NULL, NULL, NULL) == SQLITE_OK)
 		(void)sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
@@ -193,7 +210,7 @@ static defib_err spool_file_make_private(struct spool_file *d, const char *name,
 	}
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		err = fail(f, DEFIB_CONFIG, "spool %s: %s is no file of this user", d->folder, name);
-	else if (fchmod(fd, 0600) != 0)
+	else if ((st.st_mode & 0777) != 0600 && fchmod(fd, 0600) != 0)
 		err = spool_file_failure(d, "make its file private", f);
 	close(fd); /* before SQLite has locks on it, which would go with it */
 	return err;
@@ -215,66 +232,56 @@ static defib_err spool_file_open_file(struct spool_file *d, const char *name, bo
 		err = spool_file_path_of(d, name, &path, f);
 	if (err)
 		return err;
-	/* By name: a program that we are part of may have made another VFS the default. */
-	int rc = sqlite3_open_v2(buf_text(&path), &d->db, flags, "unix");
+	int rc = sqlite3_open_v2(buf_text(&path), &d->db, flags, spool_log_vfs());
 	if (rc != SQLITE_OK)
 		return spool_file_failed(d, rc, f);
 	(void)sqlite3_busy_timeout(d->db, BUSY_MS);
 	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, !damaged, NULL);
 	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_WRITABLE_SCHEMA, damaged, NULL);
 	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, damaged, NULL);
-	(void)sqlite3_wal_autocheckpoint(d->db, LOG_PAGES);
+	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	d->log = (struct spool_log){.page = PAGE, .most = LOG_PAGES};
+	spool_log_follow(&d->log, d->db);
 	/* One process and no index in shared memory. */
 	return execute(d,
-	               "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; "
-	               "PRAGMA locking_mode = EXCLUSIVE; PRAGMA temp_store = MEMORY; "
-	               "PRAGMA secure_delete = FAST; PRAGMA page_size = " TEXT(PAGE),
+	               "PRAGMA cell_size_check = ON; PRAGMA locking_mode = EXCLUSIVE; "
+	               "PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST; "
+	               "PRAGMA page_size = " TEXT(PAGE),
 	               f);
+}
+
+/* In a new file. */
+static defib_err make_tables(struct spool_file *d, struct failure *f)
+{
+	defib_err err = execute(d, "BEGIN IMMEDIATE", f);
+	if (!err)
+		err = execute(d, schema, f);
+	return err ? err : execute(d, "COMMIT", f);
 }
 
 /* Sound, and exactly our tables: no trigger and no view of another user. */
 static defib_err spool_file_check(struct spool_file *d, struct failure *f)
 {
 	AUTO_BUF says = BUF_INIT, has = BUF_INIT;
-	defib_err err = spool_file_ask(d, "PRAGMA quick_check(1)", &says, f);
+	defib_err err = spool_file_ask(
+		d, "SELECT iif(count(*), group_concat(sql, '; '), 'no tables') FROM sqlite_master", &has,
+		f);
+	if (!err && text_eq(buf_text(&has), "no tables"))
+		err = make_tables(d, f);
+	else if (!err && !text_eq(buf_text(&has), schema))
+		err = spool_file_damaged(d, "its tables are not those of a spool", f);
+	if (!err)
+		err = spool_file_ask(d, "PRAGMA quick_check(1)", &says, f);
 	if (!err && !text_eq(buf_text(&says), "ok"))
 		err = spool_file_damaged(d, buf_text(&says), f);
-	if (!err)
-		err = spool_file_ask(d, "SELECT group_concat(sql, '; ') FROM sqlite_master", &has, f);
-	if (!err && !text_eq(buf_text(&has), schema))
-		err = spool_file_damaged(d, "its tables are not those of a spool", f);
 	return err;
-}
-
-/* In a new file. */
-static defib_err make_tables(struct spool_file *d, struct failure *f)
-{
-	AUTO_BUF n = BUF_INIT;
-	defib_err err = spool_file_ask(d, "SELECT count(*) FROM sqlite_master", &n, f);
-	if (err || !text_eq(buf_text(&n), "0"))
-		return err;
-	err = execute(d, "BEGIN IMMEDIATE", f);
-	if (!err)
-		err = execute(d, schema, f);
-	return err ? err : execute(d, "COMMIT", f);
-}
-
-static defib_err prepare_all(struct spool_file *d, struct failure *f)
-{
-	int rc = SQLITE_OK;
-#define X(name, sql)                                                                               \
-	if (rc == SQLITE_OK)                                                                           \
-		rc = sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &d->name, NULL);
-	SPOOL_STATEMENTS(X)
-#undef X
-	return rc == SQLITE_OK ? DEFIB_OK : spool_file_failed(d, rc, f);
 }
 
 static defib_err open_spool(struct spool_file *d, struct failure *f)
 {
 	AUTO_BUF mode = BUF_INIT;
-	bool made = !exists(d, FILE_NAME) || !exists(d, LOG_NAME);
-	if (!exists(d, FILE_NAME))
+	bool has_file = exists(d, FILE_NAME), made = !has_file || !exists(d, LOG_NAME);
+	if (!has_file)
 		(void)unlinkat(d->folder_fd, LOG_NAME, 0); /* of one that was removed */
 	defib_err err = spool_file_open_file(d, FILE_NAME, false, f);
 	if (!err)
@@ -284,11 +291,7 @@ static defib_err open_spool(struct spool_file *d, struct failure *f)
 	if (!err)
 		err = execute(d, "PRAGMA synchronous = FULL", f);
 	if (!err)
-		err = make_tables(d, f);
-	if (!err)
 		err = spool_file_check(d, f);
-	if (!err)
-		err = prepare_all(d, f);
 	/* A log that is made by a later call would need a descriptor then, to sync its name. */
 	if (!err && made)
 		err = sync_names(d, f);
@@ -297,11 +300,10 @@ static defib_err open_spool(struct spool_file *d, struct failure *f)
 
 static void close_db(struct spool_file *d)
 {
-#define X(name, sql)                                                                               \
-	sqlite3_finalize(d->name);                                                                     \
-	d->name = NULL;
-	SPOOL_STATEMENTS(X)
-#undef X
+	for (int i = 0; i < SPOOL_SQL_N; i++) {
+		sqlite3_finalize(d->prepared[i]);
+		d->prepared[i] = NULL;
+	}
 	sqlite3_close(d->db);
 	d->db = NULL;
 }
@@ -309,7 +311,7 @@ static void close_db(struct spool_file *d)
 void spool_file_close(struct spool_file *d, bool empty)
 {
 	static const char *const all[] = {FILE_NAME, LOG_NAME, RESERVE_NAME};
-	bool keep_log = empty || (d->brief && bytes_of(d, LOG_NAME) < BRIEF_LOG_BYTES);
+	bool keep_log = empty || (d->brief && d->log.end < BRIEF_LOG_BYTES);
 	if (d->db)
 		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep_log, NULL);
 	close_db(d);
@@ -397,14 +399,14 @@ static defib_err copy_all(struct spool_file *d, struct spool_file *from, int64_t
 	int64_t most = (bytes_of(d, DAMAGED_NAME) + bytes_of(d, DAMAGED_LOG_NAME)) / ROW_LEAST;
 	struct spool_copy lane = {.is_good = lane_is_good, .most = most};
 	struct spool_copy record = {.is_good = record_is_good, .most = most};
-	defib_err err = spool_file_run(d, d->begin, f);
+	defib_err err = spool_file_run(d, spool_file_statement(d, SPOOL_SQL_BEGIN), f);
 	if (!err)
 		err = copy_both_ways(d, from, &lane, lanes, "INSERT OR IGNORE INTO lane VALUES (?, ?)", f);
 	if (!err)
 		err = copy_both_ways(d, from, &record, records,
 		                     "INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?, ?)", f);
 	if (!err)
-		err = spool_file_run(d, d->commit, f);
+		err = spool_file_run(d, spool_file_statement(d, SPOOL_SQL_COMMIT), f);
 	*n = record.n;
 	return err;
 }

@@ -6,34 +6,39 @@
 #define STORE_SPOOL_FILE_H
 
 #include "base/text.h"
+#include "store/spool_log.h"
 
-#include <sqlite3.h>
-
-/* X(name, SQL): everything that is run while it is open. */
+/* X(name, SQL): everything that is run while it is open, prepared when it is first run. */
 #define SPOOL_STATEMENTS(X)                                                                        \
-	X(begin, "BEGIN IMMEDIATE")                                                                    \
-	X(commit, "COMMIT")                                                                            \
-	X(rollback, "ROLLBACK")                                                                        \
-	X(lanes, "SELECT number, name FROM lane")                                                      \
-	X(records, "SELECT number, id, length(bytes) FROM record ORDER BY number")                     \
-	X(add_lane, "INSERT INTO lane VALUES (?1, ?2)")                                                \
-	X(append, "INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                \
-	X(is, "SELECT 1 FROM record WHERE number = ?1 AND id = ?2")                                    \
-	X(peek,                                                                                        \
+	X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
+	X(COMMIT, "COMMIT")                                                                            \
+	X(ROLLBACK, "ROLLBACK")                                                                        \
+	X(LANES, "SELECT number, name FROM lane")                                                      \
+	X(RECORDS, "SELECT number, id, length(bytes) FROM record ORDER BY number")                     \
+	X(ADD_LANE, "INSERT INTO lane VALUES (?1, ?2)")                                                \
+	X(APPEND, "INSERT INTO record VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                \
+	X(IS, "SELECT 1 FROM record WHERE number = ?1 AND id = ?2")                                    \
+	X(PEEK,                                                                                        \
 	  "SELECT number, id, database, why, hash, bytes FROM record WHERE number BETWEEN ?1 AND ?2 "  \
 	  "ORDER BY number LIMIT ?3")                                                                  \
-	X(remove, "DELETE FROM record WHERE number BETWEEN ?1 AND ?2")                                 \
-	X(set_aside, "UPDATE record SET number = ?2, why = ?3, hash = ?4 WHERE number = ?1")           \
-	X(pages, "PRAGMA page_count")
+	X(REMOVE, "DELETE FROM record WHERE number BETWEEN ?1 AND ?2")                                 \
+	X(SET_ASIDE, "UPDATE record SET number = ?2, why = ?3, hash = ?4 WHERE number = ?1")           \
+	X(PAGES, "PRAGMA page_count")
+
+enum spool_sql {
+#define X(name, sql) SPOOL_SQL_##name,
+	SPOOL_STATEMENTS(X)
+#undef X
+		SPOOL_SQL_N
+};
 
 struct spool_file {
 	char *folder;
 	int folder_fd, reserve_fd;
 	bool brief; /* as in struct spool_options */
 	sqlite3 *db;
-#define X(name, sql) sqlite3_stmt *name;
-	SPOOL_STATEMENTS(X)
-#undef X
+	struct spool_log log;
+	sqlite3_stmt *prepared[SPOOL_SQL_N];
 	char damage[128]; /* why it must be mended; "": it need not */
 	bool full_logged; /* that nothing can be reserved */
 };
@@ -60,6 +65,8 @@ int64_t spool_hash(int64_t number, const char *lane, const char *id, const char 
 MUST_CHECK defib_err spool_file_open(struct spool_file *d, struct failure *f);
 /* Its files are removed if it is `empty`. */
 void spool_file_close(struct spool_file *d, bool empty);
+/* NULL, which every call of SQLite refuses: it cannot be prepared. */
+sqlite3_stmt *spool_file_statement(struct spool_file *d, enum spool_sql which);
 /* Run a statement that returns nothing, and unbind it. */
 MUST_CHECK defib_err spool_file_run(struct spool_file *d, sqlite3_stmt *st, struct failure *f);
 /* The failure of a call to SQLite. */

@@ -32,6 +32,7 @@ enum fault {
 static struct {
 	enum fault kind;
 	int nth, seen, syncs, code;
+	int names;        /* syncs of a directory */
 	long file_system; /* its type; 0: as it is */
 } plan;
 
@@ -70,7 +71,9 @@ __attribute__((visibility("default"))) ssize_t pwrite64(int fd, const void *byte
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
 	bool now = fault_now();
+	struct stat st;
 	plan.syncs++;
+	plan.names += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 	if (now && plan.kind == FAULT_ERRNO) {
 		errno = plan.code;
 		return -1;
