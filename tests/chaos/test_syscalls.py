@@ -43,7 +43,7 @@ class Work(Scene):
 class Recover(Scene):
     """Three jobs of a worker that was killed before."""
 
-    epochs_most = 3  # its own, the victim's, and the one after
+    runs_most = 3  # its own, the victim's, and the one after
 
     def set_up(self):
         assert self.put(3).returncode == 0
@@ -76,7 +76,7 @@ class Drain(Scene):
     They are results: whoever dies over them, no job is run again.
     """
 
-    epochs_most = 1
+    runs_most = 1
 
     def set_up(self):
         assert self.put(3).returncode == 0
