@@ -30,7 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from ranks import RANK  # noqa: E402
 
 PURE = [
-    "guard/guard", "guard/brake", "guard/doubt", "guard/pace",
+    "guard/guard", "guard/brake", "guard/doubt", "guard/pace", "guard/starts",
     "life/life", "life/part", "life/silence", "life/locks", "life/lease",
     "recover/judge", "recover/decide", "worker/engine",
     "worker/job", "worker/claim_limits",

@@ -31,11 +31,11 @@ static const struct cli_option scan_options[] = {
  */
 struct scan_report {
 	struct cli *cli;
-	int nwatches;                                                 /* started so far */
-	int64_t njobs;                                                /* of this watch */
-	struct scan_rows rows;                                        /* of this watch */
-	int64_t found, running, held_before, outcomes[OUTCOME_COUNT]; /* over all watches */
-	struct progress progress;                                     /* of this watch */
+	int nwatches;                                                            /* started so far */
+	int64_t njobs;                                                           /* of this watch */
+	struct scan_rows rows;                                                   /* of this watch */
+	int64_t found, running, held_before, unstarted, outcomes[OUTCOME_COUNT]; /* over all watches */
+	struct progress progress;                                                /* of this watch */
 	bool undoable; /* of this watch, something that `defib undo` can take back was done */
 };
 
@@ -132,6 +132,7 @@ static void report_watch_end(struct scan_report *r, const struct watch *w, const
 	r->running += s->running;
 	r->found += s->found;
 	r->held_before += s->held_before;
+	r->unstarted += s->waiting.unstarted;
 	for (int i = 0; i < OUTCOME_COUNT; i++)
 		r->outcomes[i] += s->outcomes[i];
 }
@@ -294,7 +295,7 @@ static int exit_code(const struct scan_run *run)
 	/* Jobs that were already on hold are shown, but are not news. */
 	int64_t held_before = run->report.held_before;
 	if (!run->options.fix)
-		return run->report.found > held_before ? EXIT_STUCK : EXIT_CLEAN;
+		return run->report.found > held_before || run->report.unstarted ? EXIT_STUCK : EXIT_CLEAN;
 	bool left = n[OUTCOME_LEFT] || n[OUTCOME_HELD] > held_before || n[OUTCOME_LOCKED];
 	return left ? EXIT_STUCK : EXIT_CLEAN;
 }

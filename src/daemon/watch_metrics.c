@@ -128,7 +128,7 @@ void watch_metrics_job(struct watch_metrics *m, const struct candidate *c, int64
 	/* A row that could not be judged is only counted by its outcome. */
 	if (!m->metrics || c->judgement.verdict == VERDICT_NONE)
 		return;
-	if (!on_hold && age > m->oldest_us)
+	if (!on_hold && !c->judgement.waited && age > m->oldest_us)
 		m->oldest_us = age;
 	if (!decided(c))
 		return;

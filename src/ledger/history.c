@@ -18,11 +18,12 @@
 
 /*
  * What counts against the job: not recoveries from a mass event, nor from a program that ended
- * normally, nor from a lost instance that its successor found at its start.
+ * normally, nor from a lost instance that its successor found at its start, nor that nobody started
+ * it.
  */
 #define COUNTS                                                                                     \
 	"{not_true l.evidence|mass} AND {not_true l.evidence|clean} AND {differs "                     \
-	"l.rule|'" RULE_STARTUP "'}"
+	"l.rule|'" RULE_STARTUP "'} AND {differs l.verdict|'unstarted'}"
 
 /* An operator's act on a job resets its count: earlier recoveries do not count. */
 void ledger_counted(struct buf *out, const char *watch, const char *job, int within)

@@ -71,7 +71,7 @@ static bool is_to_be_written(const struct candidate *c)
 static bool to_be_noted(const struct batch_under_way *b, const struct candidate *c)
 {
 	return b->ap->ledger->ready && !c->decision.act && c->does == REMEDY_REPORT &&
-	       c->judgement.verdict != VERDICT_NONE && !c->facts.noted;
+	       c->judgement.verdict != VERDICT_NONE && !c->judgement.waited && !c->facts.noted;
 }
 
 static void batch_add_keys(const struct batch_under_way *b, const struct candidate *c,
@@ -393,7 +393,7 @@ static bool must_be_read(const struct batch_under_way *b, const struct candidate
 	const struct watch_sql *q = b->ap->sql;
 	bool known = c->after_known && q->nwrites[c->does] == 1 && !q->binding->triggers;
 	return is_to_be_written(c) && q->nwrites[c->does] > 0 &&
-	       (!known || act_has(c->does, ACT_KEEPS_HELD));
+	       (!known || c->judgement.waited || act_has(c->does, ACT_KEEPS_HELD));
 }
 
 static bool has_unknown_row(const struct candidate *c)
@@ -427,6 +427,20 @@ static bool may_run_on(const struct watch *w, const struct candidate *c, const s
 	       judge(w, now).verdict == VERDICT_NONE;
 }
 
+/* A row that waited must not wait as before, or the next scan would find it again. */
+static bool waits_on(const struct watch *w, const struct candidate *c, const struct facts *now)
+{
+	const struct facts *was = &c->facts;
+	struct facts again = *now;
+	if (!c->judgement.waited || c->judgement.verdict == VERDICT_NONE ||
+	    act_has(c->does, ACT_KEEPS_HELD) || act_has(c->does, ACT_BY_COLUMNS))
+		return false;
+	again.starts = was->starts;
+	if (was->moved_on && now->due_us == was->next_us)
+		again.due_us = was->due_us;
+	return again.due_us == was->due_us && judge(w, &again).verdict != VERDICT_NONE;
+}
+
 static const char *why_not(struct batch_under_way *b, const struct candidate *c)
 {
 	if (batch_watch(b)->stays_running)
@@ -449,6 +463,10 @@ static defib_err check_written(struct batch_under_way *b, struct failure *f)
 			continue;
 		if (now->running && act_has(c->does, ACT_ENDS_RUN) && !may_run_on(w, c, now))
 			bar(b, c, why_not(b, c));
+		else if (waits_on(w, c, now))
+			bar(b, c,
+			    arena_printf(b->arena, "%s leaves it as it was: it waits, and due_at is the same",
+			                 act_name(c->does)));
 		/* The row's columns do not undo what the user's own statements did. */
 		if (c->written)
 			c->after = now->before;
@@ -815,7 +833,8 @@ static bool fits_whole(const struct batch_under_way *b, const struct candidate *
 {
 	return c->does >= 0 && b->ap->sql->whole[c->does] && c->outcome == OUTCOME_LEFT &&
 	       !c->decision.exhausted && !c->expected && !c->event && !c->nknown && !c->step &&
-	       c->facts.hold == HOLD_STATE_NONE && !c->facts.restart && c->evidence;
+	       c->facts.hold == HOLD_STATE_NONE && !c->facts.restart && !c->judgement.waited &&
+	       c->evidence;
 }
 
 /* The act that all of them have in common, or -1. Candidates without an act do not matter. */

@@ -155,7 +155,8 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		d.act = false;
 	} else {
 		d = by_rules(w, f, j);
-		if (gives_back(d.remedy) && o->ledger && budget_counts(w, f) &&
+		/* A job that nobody started has killed no worker. */
+		if (gives_back(d.remedy) && o->ledger && budget_counts(w, f) && !j->waited &&
 		    decide_crashes(f) >= w->crash_budget.max) {
 			d = by_default(POISON, REMEDY_HOLD);
 			d.cause = HOLD_POISON;
@@ -188,6 +189,9 @@ bool facts_mass(const struct watch *w, const struct facts *facts, int n)
 {
 	const char *owners[MASS_OWNERS];
 	int known = 0;
+	/* Nobody had taken them. */
+	if (n > 0 && facts[0].waiting)
+		return false;
 	if (!w->owner.text && n > MASS_ROWS)
 		return true;
 	for (int i = 0; i < n; i++) {

@@ -91,6 +91,11 @@ static int stalled_else_rest(const struct combination *c)
 	return c->verdict == VERDICT_STALLED ? 1 : 2;
 }
 
+static int unstarted_else_rest(const struct combination *c)
+{
+	return c->verdict == VERDICT_UNSTARTED ? 1 : 2;
+}
+
 static const struct list lists[] = {
 	{.n = 0},
 	{.n = 0, .cannot_requeue = true},
@@ -133,6 +138,11 @@ static const struct list lists[] = {
      stalled_else_rest,
      false,
      false},
+	{{{.verdict = VERDICT_UNSTARTED, .remedy = REMEDY_REQUEUE}, {.remedy = REMEDY_FAIL}},
+     2,
+     unstarted_else_rest,
+     true,
+     false},
 };
 #define LISTS (sizeof lists / sizeof *lists)
 
@@ -162,8 +172,10 @@ static bool gives_back(enum remedy r)
 static struct answer by_watch(const struct combination *c)
 {
 	char rule[24];
-	/* Nothing but a rule that names it acts on a stalled job. */
-	if (c->verdict == VERDICT_STALLED && c->list->speaks != stalled_else_rest)
+	/* Nothing but a rule that names them acts on a stalled job, or on one that waits. */
+	bool named = (c->verdict == VERDICT_STALLED && c->list->speaks == stalled_else_rest) ||
+	             (c->verdict == VERDICT_UNSTARTED && c->list->speaks == unstarted_else_rest);
+	if (verdict_has(c->verdict, VERDICT_NAMED) && !named)
 		return answer(REMEDY_REPORT, "no-rule", NULL);
 	if (c->list->n == 0 && c->list->cannot_requeue)
 		return answer(REMEDY_REPORT, "no-rule", NULL);
@@ -200,7 +212,9 @@ static struct answer due(const struct combination *c)
 	                            : by_watch(c);
 	if (c->held && !by_hand)
 		a.act = false;
-	if (!by_hand && gives_back(a.remedy) && budget_counts(c) && crash_number(c) >= BUDGET)
+	/* A job that nobody started has killed no worker. */
+	if (!by_hand && c->verdict != VERDICT_UNSTARTED && gives_back(a.remedy) && budget_counts(c) &&
+	    crash_number(c) >= BUDGET)
 		a = answer(REMEDY_HOLD, "crash-budget", "poison");
 	/* A job that an operator released is requeued if possible, whatever would hold it. */
 	if (!by_hand && !c->held && a.remedy == REMEDY_HOLD && c->released)
@@ -287,7 +301,7 @@ static struct decision decide_on(const struct combination *c)
 {
 	struct watch w = watch_of(c);
 	struct facts f = facts_of(c);
-	struct judgement j = {.verdict = c->verdict};
+	struct judgement j = {.verdict = c->verdict, .waited = c->verdict == VERDICT_UNSTARTED};
 	struct decide_options o = {.ledger = c->ledger, .forced = c->by_hand != NO_ONE};
 	o.remedy = o.forced ? c->by_hand : REMEDY_REQUEUE;
 	return decide(&w, &f, &j, &o);
@@ -351,6 +365,8 @@ static void is_bounded(const struct combination *c, const struct decision *d)
 	if (!gives_back(d->remedy) || c->by_hand != NO_ONE || !unbounded || c->budget == BUDGET_OFF)
 		return;
 	if (c->released) /* once: then its facts differ */
+		return;
+	if (c->verdict == VERDICT_UNSTARTED) /* once in late_after: its due_at must differ then */
 		return;
 	struct watch w = watch_of(c);
 	struct decide_options o = {.ledger = c->ledger};

@@ -101,6 +101,9 @@ bool lost_since(const struct facts *f, const struct judgement *j, int64_t *us)
 	bool of_run = verdict_has(j->verdict, VERDICT_OF_RUN);
 	bool expired = f->has_sign[SIGN_EXPIRES] && f->sign_us[SIGN_EXPIRES] <= f->now_us;
 	bool known = true;
+	/* It had no worker. */
+	if (j->waited)
+		return false;
 	if (of_run && j->measured)
 		*us = f->sign_us[j->sign];
 	else if (f->has_lost && !of_run)
@@ -128,6 +131,10 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 	for (int s = 0; s < SIGN_COUNT; s++)
 		if (f->has_sign[s])
 			add_time(out, sign_kinds[s].option, f->sign_us[s]);
+	if (f->has_due)
+		add_time(out, "due_at", f->due_us);
+	if (f->has_last_run)
+		add_time(out, "last_run_at", f->last_run_us);
 	int64_t lost;
 	if (lost_since(f, j, &lost))
 		add_time(out, "lost_at", lost);
@@ -162,10 +169,26 @@ void evidence_json(const struct watch *w, const struct facts *f, const struct ju
 	buf_add(out, "}");
 }
 
+static void waited_sentence(const struct judgement *j, struct buf *out)
+{
+	bool ahead = j->measured_us < 0;
+	buf_add(out, ahead ? "is due in " : "has waited ");
+	duration_text(ahead ? -j->measured_us : j->measured_us, out);
+	buf_add(out, " (limit ");
+	limit_text(j->limit_us, &j->limit_from, out);
+	buf_add(out, ")");
+	if (text_eq(j->rule->id, "moved-on"))
+		buf_add(out, " and its schedule moved on without a run");
+}
+
 void evidence_sentence(const struct judgement *j, struct buf *out)
 {
 	if (!j->measured) {
 		buf_add(out, j->rule->why);
+		return;
+	}
+	if (j->waited) {
+		waited_sentence(j, out);
 		return;
 	}
 	if (j->measured_us < 0 && sign_kinds[j->sign].deadline) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/explain.h"
 
+#include "recover/waiting.h"
+
 /* What the ledger has: a hold, a pending retry. */
 static defib_err read_guards(struct store *s, const char *watch, const char *job, struct arena *a,
                              struct explained *x, struct failure *f)
@@ -32,6 +34,8 @@ defib_err explain_read(const struct look *l, const struct watch *w, const char *
 		err = read_guards(l->store, w->name, facts[0].job, l->arena, out, f);
 	if (*found && !err)
 		err = claim_of(l->store, w, facts[0].job, l->arena, &out->claim, &out->has_claim, f);
+	if (*found && !err)
+		err = waiting_recall(l, &facts[0], f);
 	if (*found && !err)
 		judged_candidate(w, &facts[0], l->ledger->ready || will_have, l->arena, &out->cand);
 	return err;

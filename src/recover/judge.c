@@ -85,10 +85,67 @@ static bool has_any_sign(const struct watch *w, const struct facts *f)
 	return false;
 }
 
+/* ---- rows that wait ---- */
+
+enum waiting_rule { NOT_DUE, HAS_RUN, QUEUED, WAITS, MOVED_ON, NO_RUN, UNSTARTED };
+
+const struct judge_rule waiting_rules[] = {
+	[NOT_DUE] = {"not-due", VERDICT_NONE, "it waits, and is not due for longer than late_after"},
+	[HAS_RUN] = {"has-run", VERDICT_NONE, "it waits, and had a run since it was last due"},
+	[QUEUED] = {"queued", VERDICT_NONE,
+                "it waits behind others: jobs of its kind are being started"},
+	[WAITS] = {"waits", VERDICT_NONE,
+               "it waits for longer than late_after, and whether jobs of its kind are being "
+               "started is not known"},
+	[MOVED_ON] = {"moved-on", VERDICT_UNSTARTED,
+                  "its schedule moved on, and no run began since it was last due"},
+	[NO_RUN] = {"no-run", VERDICT_UNSTARTED,
+                "it is due for longer than late_after, and no run began since"},
+	[UNSTARTED] = {"unstarted", VERDICT_UNSTARTED,
+                   "it is due for longer than late_after, and no job of its kind is being started"},
+	{NULL, VERDICT_NONE, NULL},
+};
+
+/* The rule of a row that is due for longer than late_after. */
+static enum waiting_rule judge_late(const struct watch *w, const struct facts *f)
+{
+	bool schedule = w->last_run_at.text;
+	if (schedule && f->has_last_run && f->last_run_us >= f->due_us)
+		return HAS_RUN;
+	if (f->starts == STARTS_SEEN)
+		return QUEUED;
+	if (f->starts == STARTS_UNKNOWN)
+		return WAITS;
+	if (schedule)
+		return f->moved_on ? MOVED_ON : NO_RUN;
+	return UNSTARTED;
+}
+
+/* Since when it is due, and whether anything is being started. */
+static struct judgement judge_waiting(const struct watch *w, const struct facts *f)
+{
+	int64_t limit_us;
+	if (!f->has_due || !threshold_for(&w->late_after, f->kind, &limit_us))
+		return by(RULE_NOT_RUNNING);
+	int64_t waited_us = f->now_us - f->due_us;
+	const struct judge_rule *rule =
+		&waiting_rules[waited_us > limit_us ? judge_late(w, f) : NOT_DUE];
+	return (struct judgement){.verdict = rule->verdict,
+	                          .rule = rule,
+	                          .waited = true,
+	                          .measured = true,
+	                          .measured_us = waited_us,
+	                          .limit_us = limit_us};
+}
+
+/* ---- all rows ---- */
+
 struct judgement judge(const struct watch *w, const struct facts *f)
 {
 	struct judgement j;
 	assert(w != NULL && f != NULL);
+	if (!f->running && f->waiting)
+		return judge_waiting(w, f);
 	if (!f->running)
 		return by(RULE_NOT_RUNNING);
 	if (f->owner_alive == KNOWN_NO)

@@ -8,6 +8,8 @@
 
 /* All rules of judge(), in the order in which they are tried; ends with id NULL. */
 extern const struct judge_rule judge_rules[];
+/* Those of rows that wait; likewise. */
+extern const struct judge_rule waiting_rules[];
 /* The rule of a sign that is older than its limit. */
 const struct judge_rule *judge_sign_rule(enum sign s);
 

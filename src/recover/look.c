@@ -119,6 +119,11 @@ void facts_decode(const struct watch_sql *q, const struct store_rows *rows, int 
 		out->key[k] = row_text(rows, row, c->key + k);
 	if (c->state >= 0)
 		out->state = row_text(rows, row, c->state);
+	if (c->waiting >= 0) {
+		out->waiting = row_bool(rows, row, c->waiting) && !out->running;
+		out->has_due = read_number(rows, row, c->due, &out->due_us);
+		out->has_last_run = read_number(rows, row, c->last_run, &out->last_run_us);
+	}
 	if (c->progress >= 0)
 		out->progress = look_seen_value(row_text(rows, row, c->progress), a);
 	out->job = job_text(out->key, w->key.n, a);
@@ -255,6 +260,14 @@ defib_err look_seen(const struct look *l, int64_t limit, struct facts **out, int
 	struct store_param param = P_INT(limit);
 	assert(l->sql->look_seen != NULL);
 	return read_facts_only(l, l->sql->look_seen, &param, 1, false, out, n, f);
+}
+
+defib_err look_waiting(const struct look *l, int64_t limit, struct facts **out, int *n,
+                       struct failure *f)
+{
+	struct store_param param = P_INT(limit);
+	assert(l->sql->look_waiting != NULL);
+	return read_facts_only(l, l->sql->look_waiting, &param, 1, false, out, n, f);
 }
 
 defib_err look_history(const struct look *l, struct facts *facts, int n, struct failure *f)

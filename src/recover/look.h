@@ -40,6 +40,9 @@ MUST_CHECK defib_err look_page(const struct look *l, const char *owner, int64_t 
  */
 MUST_CHECK defib_err look_seen(const struct look *l, int64_t limit, struct facts **out, int *n,
                                struct failure *f);
+/* Rows that wait: those that are late, or all schedules; otherwise as look_seen(). */
+MUST_CHECK defib_err look_waiting(const struct look *l, int64_t limit, struct facts **out, int *n,
+                                  struct failure *f);
 MUST_CHECK defib_err look_history(const struct look *l, struct facts *facts, int n,
                                   struct failure *f);
 /* One job by its key, stuck or not; *found is false if there is no such row. */

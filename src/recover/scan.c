@@ -20,6 +20,7 @@
 #include "recover/masked.h"
 #include "recover/mistakes.h"
 #include "recover/seen.h"
+#include "recover/waiting.h"
 #include "store/dialect.h"
 #include "watch/compile_write.h"
 #include "watch/lexer.h"
@@ -43,6 +44,7 @@ struct scanner {
 	struct unseen unseen;
 	int64_t unseen_ms; /* when to check again */
 	bool by_memory;    /* these jobs were found by what was seen of them before */
+	int64_t ended_ms;  /* not before: when claims of ended runs are read again */
 	bool barred;       /* a lock keeps workers from writing */
 	bool paced;        /* the pace, or an operator, lets nothing more through in this pass */
 };
@@ -129,15 +131,23 @@ static void count_outcome(struct scan_result *r, const struct candidate *c)
 	bool before = c->outcome == OUTCOME_HELD && !c->decision.act;
 	r->outcomes[c->outcome]++;
 	r->held_before += before;
-	if (!before && c->judgement.measured && c->judgement.measured_us > r->oldest_sign_us)
+	if (!before && c->judgement.measured && !c->judgement.waited &&
+	    c->judgement.measured_us > r->oldest_sign_us)
 		r->oldest_sign_us = c->judgement.measured_us;
+}
+
+/* Reported with its watch (struct waiting_result): it counts as no job that is stuck. */
+static bool is_only_reported(const struct candidate *c)
+{
+	return verdict_has(c->judgement.verdict, VERDICT_WAITS) && c->decision.remedy == REMEDY_REPORT;
 }
 
 static void report(struct scanner *p, const struct candidate *batch, int n)
 {
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
-		count_outcome(p->result, &batch[i]);
+		if (!is_only_reported(&batch[i]))
+			count_outcome(p->result, &batch[i]);
 		if (ob->job)
 			ob->job(ob->ctx, p->watch, &batch[i]);
 	}
@@ -195,7 +205,7 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 	if (!o->guard)
 		return DEFIB_OK;
 	defib_err err = census_read(p->session->store, &p->census, &p->page, &census, f);
-	if (!err && p->watch->beat_us)
+	if (!err && (p->watch->beat_us || (o->starts && watch_waits(p->watch))))
 		err = census_barred(p->session->store, p->bound.binding.watch, &barred, f);
 	if (err)
 		return err;
@@ -204,7 +214,7 @@ static defib_err begin_guard(struct scanner *p, struct failure *f)
 	guard_begin(o->guard, &o->absence->doubt, census.now_us, clock_boot_us(), census.rows, census.n,
 	            o->override_guard);
 	p->barred = barred;
-	if (barred)
+	if (barred && p->watch->beat_us)
 		guard_barred(o->guard);
 	return DEFIB_OK;
 }
@@ -247,7 +257,7 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
                          struct candidate **out)
 {
 	struct candidate *batch = *out = ARENA_ARRAY(a, struct candidate, n);
-	int stuck = 0;
+	int stuck = 0, reported = 0;
 	for (int i = 0; i < n; i++) {
 		struct judgement j = judge(p->watch, &facts[i]);
 		bool doubtful = p->options->dead_only && !verdict_has(j.verdict, VERDICT_AGELESS);
@@ -257,12 +267,17 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 			continue;
 		struct candidate *c = &batch[stuck++];
 		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p), a, c);
+		if (is_only_reported(c) && p->options->guard) {
+			stuck--;
+			continue;
+		}
+		reported += is_only_reported(c);
 		if (act_has((int)c->decision.remedy, ACT_WAITS))
 			c->retry_us = facts[i].now_us + backoff_us(&p->watch->backoff, facts[i].attempts,
 			                                           chance_draw(&p->carrier.chance));
 		ask_guard(p, c);
 	}
-	p->result->found += stuck;
+	p->result->found += stuck - reported;
 	return stuck;
 }
 
@@ -415,6 +430,35 @@ static defib_err scan_seen(struct scanner *p, struct failure *f)
 	return err;
 }
 
+/* Rows that wait, and are not started. */
+static defib_err scan_waiting(struct scanner *p, struct failure *f)
+{
+	const struct scan_options *o = p->options;
+	struct guard_report g = {0};
+	if (!p->bound.sql.look_waiting || o->owner || o->dead_only || o->forced || p->result->stopped ||
+	    (o->guard && !o->starts))
+		return DEFIB_OK;
+	if (o->guard)
+		guard_report(o->guard, &g);
+	struct waiting_pass pass = {.memory = o->starts,
+	                            .doubt = o->guard ? &o->absence->doubt : NULL,
+	                            .barred = p->barred || g.paused,
+	                            .keep = o->fix,
+	                            .ended_ms = o->guard ? &p->ended_ms : NULL};
+	arena_clear(&p->page);
+	defib_err err = waiting_look(
+		&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page}, &pass, f);
+	p->result->waiting = pass.result;
+	int64_t limit = o->limit ? o->limit : p->watch->limit;
+	int64_t room = limit ? limit - p->result->found : pass.n;
+	int n = (int)(room < pass.n ? room : pass.n);
+	if (!err && n > 0)
+		err = scan_do_page(p, pass.unstarted, n, f);
+	err = take_done(p, true, err, f);
+	arena_clear(&p->page);
+	return err;
+}
+
 static defib_err scan_all_pages(struct scanner *p, struct failure *f)
 {
 	const struct scan_options *o = p->options;
@@ -447,6 +491,8 @@ static defib_err scan_all_pages(struct scanner *p, struct failure *f)
 	err = take_done(p, true, err, f);
 	if (!err)
 		err = scan_seen(p, f);
+	if (!err)
+		err = scan_waiting(p, f);
 	lanes_close(p->lanes);
 	p->lanes = NULL;
 	if (p->result->stuck < p->result->found || !limit)

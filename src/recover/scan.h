@@ -12,6 +12,7 @@
 #define RECOVER_SCAN_H
 
 #include "recover/candidate.h"
+#include "recover/late.h"
 #include "watch/settings.h"
 
 #define PAGE_ROWS 10000 /* read by one look */
@@ -50,6 +51,7 @@ struct scan_result {
 		bool bounded;       /* more jobs than can be remembered are running */
 		int64_t remembered; /* values that are remembered */
 	} seen;
+	struct waiting_result waiting;
 	struct failure failure; /* code DEFIB_OK if all went well */
 };
 
@@ -72,8 +74,10 @@ struct scan_options {
 	/* What delays a remedy; NULL: a one-shot scan, which acts after one look. */
 	struct guard *guard;
 	struct absence *absence; /* from the database; used with `guard` */
-	bool expects;            /* find out `goal` first, for an observer that shows progress */
-	bool override_guard;     /* an operator overrides doubt, brake and second look */
+	/* With `guard`: what earlier looks saw of rows that wait; NULL: they are not looked at. */
+	struct starts_memory *starts;
+	bool expects;        /* find out `goal` first, for an observer that shows progress */
+	bool override_guard; /* an operator overrides doubt, brake and second look */
 	/* Asked between batches whether to go on, with the observer's ctx; NULL: always. */
 	bool (*go_on)(void *ctx);
 	bool mass;      /* the caller knows that many workers were lost at once: not the jobs' fault */

@@ -112,7 +112,7 @@ static const struct field browsed_fields[] = {
 	{"verdict", FIELD_WORD, AT(judgement.verdict), .names = verdict_names, .zero_null = true,
      .about = "null: it is not stuck"},
 	{"measured_s", FIELD_SECONDS, AT(judgement.measured_us), HAS(judgement.measured),
-     .about = "silence, or run time"},
+     .about = "silence, run time, or time since it was due"},
 	{"limit_s", FIELD_SECONDS, AT(judgement.limit_us), HAS(judgement.measured),
      .about = "what it was compared with"},
 	{"owner", FIELD_TEXT, MASK_OWNER, AT(facts.owner), .null = true, .title = "OWNER"},
@@ -212,6 +212,19 @@ const struct record claim_record = {
 	.fields = claim_fields,
 	.size = sizeof(struct claim),
 };
+
+void waits_words(const struct judgement *j, struct buf *out)
+{
+	bool stuck = j->verdict != VERDICT_NONE;
+	buf_add(out, stuck ? "is not started: it " : "waits to be started: it ");
+	evidence_sentence(j, out);
+	if (text_eq(j->rule->id, "unstarted"))
+		buf_add(out, ", and no job of its kind is being started");
+	else if (stuck)
+		buf_add(out, ", and no run began since it was due");
+	else if (j->measured_us > j->limit_us)
+		buf_addf(out, "; %s", j->rule->why);
+}
 
 void verdict_words(const struct judgement *j, struct buf *out)
 {
@@ -346,11 +359,40 @@ static void owner_lines(struct fact_sheet *s, const struct watch *w, const struc
 		fact_line(s, "owner_alive", "%s", known[f->owner_alive - KNOWN_NOT]);
 }
 
+static void time_line(struct fact_sheet *s, const char *option, bool has, int64_t us,
+                      int64_t now_us)
+{
+	AUTO_BUF iso = BUF_INIT, age = BUF_INIT;
+	int64_t since_us = now_us - us;
+	if (!has) {
+		fact_line(s, option, "none");
+		return;
+	}
+	time_iso(us, &iso);
+	duration_text(since_us < 0 ? -since_us : since_us, &age);
+	fact_line(s, option, "%s, %s %s", buf_text(&iso), buf_text(&age),
+	          since_us < 0 ? "ahead" : "ago");
+}
+
+static void waiting_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f)
+{
+	fact_line(s, "waiting", "%s (%s)", f->waiting ? "yes" : "no", w->waiting.text);
+	time_line(s, "due_at", f->has_due, f->moved_on ? f->next_us : f->due_us, f->now_us);
+	if (f->moved_on)
+		time_line(s, "was due", true, f->due_us, f->now_us);
+	if (w->last_run_at.text)
+		time_line(s, "last_run_at", f->has_last_run, f->last_run_us, f->now_us);
+}
+
 void fact_lines(struct fact_sheet *s, const struct watch *w, const struct facts *f)
 {
 	AUTO_BUF value = BUF_INIT;
-	fact_line(s, "running", "%s (%s)", f->running ? "yes" : "no", w->running.text);
-	job_sign_lines(s, w, f);
+	if (!w->only_waits) {
+		fact_line(s, "running", "%s (%s)", f->running ? "yes" : "no", w->running.text);
+		job_sign_lines(s, w, f);
+	}
+	if (watch_waits(w))
+		waiting_lines(s, w, f);
 	owner_lines(s, w, f);
 	if (w->kind.text)
 		fact_line(s, "kind", "%s", f->kind ? f->kind : "none");
@@ -665,12 +707,16 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	AUTO_BUF because = BUF_INIT, title = BUF_INIT;
 	struct fact_sheet sheet = {.arena = a};
 	AUTO_SECRETS secrets = {0};
-	evidence_sentence(j, &because);
+	if (j->waited) {
+		waits_words(j, &because);
+	} else {
+		buf_add(&because, j->verdict == VERDICT_NONE ? "is not stuck: " : "is stuck: ");
+		evidence_sentence(j, &because);
+	}
 	buf_addf(&title, "%s/%s ", d->name, w->name);
 	out_padded(&title, x->cand.facts.job, 0);
 	out_color(out, color, COLOR_BOLD, buf_text(&title));
-	buf_add(out, j->verdict == VERDICT_NONE ? " is not stuck: " : " is stuck: ");
-	buf_addf(out, "%s.\n", buf_text(&because));
+	buf_addf(out, " %s.\n", buf_text(&because));
 	fact_lines(&sheet, w, &x->cand.facts);
 	if (x->has_claim)
 		fact_claim(&sheet, &x->claim, x->cand.facts.now_us);

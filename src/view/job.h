@@ -25,6 +25,8 @@ extern const struct record job_record;
 /* A struct claim: the session that claimed the job. */
 extern const struct record claim_record;
 
+/* Of a row that waits: "is not started: it has waited 3h (limit 10m), and …". */
+void waits_words(const struct judgement *j, struct buf *out);
 /* "silent 2h 5m (limit 1h)"; "" if it is not stuck. */
 void verdict_words(const struct judgement *j, struct buf *out);
 /* "1 of 3" */

@@ -27,6 +27,7 @@ const struct record *const view_records[] = {
 	&incident_record,
 	&candidate_record,
 	&scan_record,
+	&waiting_record,
 	&acted_record,
 	&background_record,
 	&watch_status_record,

@@ -89,6 +89,55 @@ static const char *scan_error_class(const void *row)
 	return f->code ? defib_err_name(f->code) : NULL;
 }
 
+/* ---- rows that wait ---- */
+
+static bool waiting_says(const void *row, const struct viewer *v, struct buf *out)
+{
+	(void)v;
+	late_sentence(row, out);
+	return out->len > 0;
+}
+
+static bool waiting_workers(const void *row, int64_t *out)
+{
+	*out = ((const struct waiting_result *)row)->workers;
+	return *out >= 0;
+}
+
+#define AT(member) FIELD_AT(struct waiting_result, member)
+#define HAS(member) FIELD_HAS(struct waiting_result, member)
+static const struct field waiting_fields[] = {
+	{"late", FIELD_NUMBER, AT(late), .about = "rows that are due for longer than late_after"},
+	{"unstarted", FIELD_NUMBER, AT(unstarted), .about = "of them, those that nobody starts"},
+	{"unknown", FIELD_NUMBER, AT(unknown), .about = "of them, those of which that is not known"},
+	{"at_least", FIELD_BOOL, AT(capped), .about = "the counts are lower bounds"},
+	{"waited_s", FIELD_SECONDS, AT(waited_us), .about = "how long the oldest has waited"},
+	{"limit_s", FIELD_SECONDS, AT(limit_us)},
+	{"kind", FIELD_CHARS, AT(kind), .null = true, .about = "of the oldest"},
+	{"last_claim", FIELD_TIME, AT(last_us), .zero_null = true,
+     .about = "when a job of this kind was last claimed, as far as it is known"},
+	{"running", FIELD_NUMBER, AT(running), .about = "jobs of this kind that run and are not stuck"},
+	{"owners", FIELD_NUMBER, AT(owners), .about = "the workers that have them"},
+	{"workers", FIELD_NUMBER, .number = waiting_workers, .null = true,
+     .about = "live workers of defib that serve the watch"},
+	{"moved_on", FIELD_NUMBER, AT(moved_on), .about = "schedules that moved on without a run"},
+	{"per_minute", FIELD_REAL, AT(trend.per_minute), HAS(trend.known),
+     .about = "how the number of late rows changes; known to a daemon"},
+	{"drain_s", FIELD_SECONDS, AT(trend.drain_us), .zero_null = true,
+     .about = "until none is left, if it goes on like this"},
+	{"says", .words = waiting_says, .null = true, .about = "all of it in a sentence"},
+	{0},
+};
+#undef AT
+#undef HAS
+
+const struct record waiting_record = {
+	.name = "WaitingRows",
+	.about = "rows of a watch that wait to be started",
+	.fields = waiting_fields,
+	.size = sizeof(struct waiting_result),
+};
+
 #define AT(member) FIELD_AT(struct scan_result, member)
 static const struct field scan_fields[] = {
 	{"running", FIELD_NUMBER, AT(running)},
@@ -102,6 +151,8 @@ static const struct field scan_fields[] = {
 	{"limited", FIELD_BOOL, AT(limited), .about = "it stopped at the limit"},
 	{"remembered", FIELD_NUMBER, AT(seen.remembered), FIELD_HAS(struct scan_result, seen.asked),
      .about = "values since when they are the same; null: the watch does not ask for that"},
+	{"waiting", FIELD_RECORD, AT(waiting), FIELD_HAS(struct scan_result, waiting.asked),
+     .of = &waiting_record, .about = "null: the watch does not say which rows wait"},
 	{"batch", FIELD_CHARS, AT(batch), .null = true, .about = "to undo it; null: nothing was done"},
 	{"ledger_off", .text = scan_ledger_off, .null = true,
      .about = "why the ledger was not written"},
@@ -231,31 +282,33 @@ void scan_job_row(struct scan_rows *r, const struct watch *w, const struct candi
 	}
 }
 
-static void rows_header(int job, int because, bool color, struct buf *out)
+static void rows_header(int job, int verdict, int because, bool color, struct buf *out)
 {
 	AUTO_BUF titles = BUF_INIT;
-	buf_addf(&titles, "  %-*s  VERDICT  %-*s  REMEDY", job, "JOB", because, "WHY");
+	buf_addf(&titles, "  %-*s  %-*s  %-*s  REMEDY", job, "JOB", verdict, "VERDICT", because, "WHY");
 	out_color(out, color, COLOR_DIM, buf_text(&titles));
 	buf_add(out, "\n");
 }
 
 void scan_rows_text(const struct scan_rows *r, bool color, struct buf *out)
 {
-	int job = (int)strlen("JOB"), because = (int)strlen("WHY");
+	int job = (int)strlen("JOB"), because = (int)strlen("WHY"), verdict = (int)strlen("VERDICT");
 	for (int i = 0; i < r->n; i++) {
 		int width = out_width(r->items[i].job);
 		job = width > job ? width : job;
 		width = out_width(r->items[i].because);
 		because = width > because ? width : because;
+		width = out_width(r->items[i].verdict);
+		verdict = width > verdict ? width : verdict;
 	}
 	if (r->n)
-		rows_header(job, because, color, out);
+		rows_header(job, verdict, because, color, out);
 	for (int i = 0; i < r->n; i++) {
 		const struct scan_row *row = &r->items[i];
 		AUTO_BUF word = BUF_INIT;
 		buf_add(out, "  ");
 		out_padded(out, row->job, job);
-		out_padded(&word, row->verdict, 7);
+		out_padded(&word, row->verdict, verdict);
 		buf_add(out, "  ");
 		out_color(out, color, COLOR_RED, buf_text(&word));
 		buf_add(out, "  ");
@@ -279,13 +332,17 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 	out_title(out, color, d->name, w->name);
 	buf_add(out, ": ");
 	int64_t stuck = s->stuck > s->found ? s->stuck : s->found;
-	if (stuck == 0 && !s->failure.code)
+	if (stuck == 0 && !s->failure.code && s->waiting.unstarted)
+		buf_add(out, "nothing of what runs is stuck");
+	else if (stuck == 0 && !s->failure.code)
 		buf_add(out, "nothing stuck");
 	else
 		buf_add_count(out, stuck),
 			buf_addf(out, "%s stuck",
 		             stuck > s->found && stuck >= ROWS_COUNT_MAX ? " or more" : "");
-	if (s->running_known && s->running == 0 && stuck == 0) {
+	if (w->only_waits) {
+		buf_addf(out, "; only rows that wait are watched");
+	} else if (s->running_known && s->running == 0 && stuck == 0) {
 		buf_addf(out, "; no row of %s is running", w->table);
 	} else {
 		buf_add(out, stuck ? " of " : ", ");
@@ -311,6 +368,13 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 		buf_add(out, " already on hold");
 	}
 	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
+	if (s->waiting.late) {
+		AUTO_BUF late = BUF_INIT;
+		late_sentence(&s->waiting, &late);
+		buf_add(out, "  ");
+		out_color(out, color && s->waiting.unstarted, COLOR_YELLOW, buf_text(&late));
+		buf_add(out, "\n");
+	}
 }
 
 /* ---- acts by hand ---- */

@@ -19,7 +19,7 @@ void scan_end_json(const struct scan_result *r, struct buf *out);
 /* ,"running":…,"found":…, and each outcome */
 void scan_counts_json(int64_t running, int64_t found, const int64_t *outcomes, struct buf *out);
 /* A struct candidate; and what a scan did in all. */
-extern const struct record candidate_record, scan_record;
+extern const struct record candidate_record, scan_record, waiting_record;
 
 /* The first rows of a watch, as text; the rest is only counted. */
 #define SCAN_ROWS_MAX 20

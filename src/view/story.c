@@ -65,8 +65,16 @@ static void retry_sentence(const struct story *s, struct buf *out)
 static void stuck_sentence(const struct candidate *cand, struct buf *out)
 {
 	const struct decision *d = &cand->decision;
-	buf_add(out, "is stuck: ");
-	evidence_sentence(&cand->judgement, out);
+	if (cand->judgement.waited) {
+		waits_words(&cand->judgement, out);
+	} else {
+		buf_add(out, "is stuck: ");
+		evidence_sentence(&cand->judgement, out);
+	}
+	if (cand->judgement.waited && !d->act) {
+		buf_addf(out, "; that is reported for its watch, by %s", d->rule);
+		return;
+	}
 	buf_addf(out, "; it will be %s at the next scan with --fix, by %s",
 	         act_kinds[d->remedy].becomes, d->rule);
 }
@@ -162,6 +170,8 @@ static void whole_sentence(const struct watch *w, const struct story *s,
 		stuck_sentence(cand, out);
 	else if (cand->facts.running)
 		running_sentence(w, cand, out);
+	else if (cand->judgement.waited && !s->failed && !s->has[MOMENT_FINISHED])
+		waits_words(&cand->judgement, out);
 	else if (s->failed && s->ready && !s->has[MOMENT_FINISHED])
 		waiting_sentence(w, s, out);
 	else

@@ -30,7 +30,7 @@ struct expression {
 #define OWN_OVERDUE "overdue_after.sql"
 #define OWN_STALLED "stalled_after.sql"
 
-#define EXPRESSIONS_MAX (20 + WATCH_RULES_MAX)
+#define EXPRESSIONS_MAX (24 + WATCH_RULES_MAX)
 static int bind_collect(const struct watch *w, struct expression *out)
 {
 	int n = 0;
@@ -40,7 +40,10 @@ static int bind_collect(const struct watch *w, struct expression *out)
 		SIGN_LIST(X)
 #undef X
 			{"lost_at", &w->lost_at},
+		{"due_at", &w->due_at},
+		{"last_run_at", &w->last_run_at},
 		{"running", &w->running},
+		{"waiting", &w->waiting},
 		{"kind", &w->kind},
 		{"owner", &w->owner},
 		{"owner_alive", &w->owner_alive},
@@ -198,7 +201,16 @@ static bool can_hold(const char *base, enum time_type form)
 
 static const struct sql_text *time_expression(const struct watch *w, int time)
 {
-	return time == TIME_LOST ? &w->lost_at : watch_sign(w, (enum sign)time);
+	switch (time) {
+	case TIME_LOST:
+		return &w->lost_at;
+	case TIME_DUE:
+		return &w->due_at;
+	case TIME_LAST_RUN:
+		return &w->last_run_at;
+	default:
+		return watch_sign(w, (enum sign)time);
+	}
 }
 
 /*
@@ -244,6 +256,8 @@ static const char *const time_options[TIME_COUNT] = {
 	SIGN_LIST(X)
 #undef X
 		"lost_at",
+	"due_at",
+	"last_run_at",
 };
 
 static defib_err bind_time(struct store *s, struct arena *a, struct binding *b, int sign,

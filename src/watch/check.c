@@ -87,6 +87,54 @@ static void check_signs(struct watch_checks *c)
 		problem(c, w->at, "missing: orphan needs a sign of life that can be null");
 }
 
+/* Which rows wait, since when, and how long they may: each needs the others. */
+static void check_waiting(struct watch_checks *c)
+{
+	const struct watch *w = c->w;
+	const struct threshold *late = &w->late_after;
+	bool limited = late->given || late->off;
+	if (w->due_at.text && !w->waiting.text)
+		problem(c, w->due_at.at, "due_at needs waiting, which selects the rows that wait");
+	if (w->waiting.text && !w->due_at.text)
+		problem(c, w->waiting.at,
+		        "waiting needs due_at, which says since when a row could have been started");
+	if (w->waiting.text && w->due_at.text && !limited)
+		problem(c, w->due_at.at, "due_at needs late_after, such as late_after: 10m, or off");
+	if (limited && !w->waiting.text)
+		problem(c, w->at, "late_after needs waiting and due_at");
+	if (w->last_run_at.text && !w->waiting.text)
+		problem(c, w->last_run_at.at, "last_run_at needs waiting, due_at and late_after");
+	if (late->given && threshold_least(late) == 0)
+		problem(c, w->at, "late_after 0s would report every row at the moment when it is due");
+	if (late->states.n || late->own.text)
+		problem(c, w->at, "late_after is a duration, or durations by kind with a default");
+	if (late->n && !w->kind.text)
+		problem(c, w->at, "late_after by kind needs kind:, the expression that tells a row's kind");
+	if (w->waiting.text && !w->only_waits && text_eq(w->waiting.text, w->running.text))
+		problem(c, w->waiting.at, "waiting and running select the same rows");
+	if (w->only_waits && w->stays_running)
+		problem(c, w->waiting.at, "stays_running needs running");
+}
+
+/* Rules that name `unstarted` are about rows that wait. */
+static void check_waiting_rules(struct watch_checks *c)
+{
+	const struct watch *w = c->w;
+	for (int i = 0; i < w->nrules; i++) {
+		const struct rule *rule = &w->rules[i];
+		bool waits = rule->verdict != VERDICT_NONE && verdict_has(rule->verdict, VERDICT_WAITS);
+		if (waits && !watch_waits(w))
+			cfg_problem(c->r, rule->at,
+			            "watch %s: rule %d names %s, which needs waiting, due_at and late_after",
+			            w->name, i + 1, verdict_names[rule->verdict]);
+		if (waits && (rule->remedy == REMEDY_RETRY || rule->remedy == REMEDY_ROLLBACK))
+			cfg_problem(c->r, rule->at,
+			            "watch %s: rule %d does %s to a row that was never started; it can be "
+			            "requeued, put on hold, failed or reported",
+			            w->name, i + 1, remedy_names[rule->remedy]);
+	}
+}
+
 /*
  * If defib's own workers beat into the table, stuck_after is the lease by which others recognise a
  * row as theirs; a lease is renewed three times before it ends.
@@ -175,7 +223,7 @@ static void check_rules(struct watch_checks *c)
 			cfg_problem(c->r, rule->at, "watch %s: rule %d asks for a kind, but kind: is not given",
 			            w->name, i + 1);
 	}
-	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE)
+	if (w->nrules == 0 && w->actions[REMEDY_REQUEUE].form == ACTION_NONE && !w->only_waits)
 		cfg_warning(c->r, w->at,
 		            "watch %s: neither requeue: nor remedies: is given: the watch only reports",
 		            w->name);
@@ -462,6 +510,8 @@ static void check_mask(struct watch_checks *c, const char *option, const struct 
 		SIGN_LIST(X)
 #undef X
 			{"lost_at", w->lost_at.text},
+		{"due_at", w->due_at.text},
+		{"last_run_at", w->last_run_at.text},
 		{"attempts", w->attempts.text},
 		{"max_attempts", w->max_attempts.text},
 		{"epoch", w->epoch.text},
@@ -487,7 +537,10 @@ void watch_check(struct cfg_reader *r, const struct watch *w, enum store_engine 
 	watch_check_key(&c);
 	if (w->show.n > WATCH_SHOW_MAX)
 		problem(&c, w->at, "show takes at most 8 columns");
-	check_signs(&c);
+	if (!w->only_waits)
+		check_signs(&c);
+	check_waiting(&c);
+	check_waiting_rules(&c);
 	watch_check_beat(&c);
 	check_guard(&c);
 	check_rules(&c);

@@ -14,6 +14,7 @@
 #include "watch/lexer.h"
 #include "watch/limit_sql.h"
 #include "watch/timesql.h"
+#include "watch/waiting_sql.h"
 
 /* Which rows are candidates, one condition per reason. */
 struct conditions {
@@ -166,6 +167,14 @@ static void optional(const struct binding *b, const char *name, const struct sql
 	buf_addf(out, " AS defib_%s", name);
 }
 
+void text_column(const struct binding *b, const struct sql_text *sql, struct buf *out)
+{
+	if (sql->text)
+		dialect_cast(dialect_of(b->engine), out, sql->text, "text");
+	else
+		buf_add(out, "NULL");
+}
+
 /* Longer values are not recognised in free text, where only a part of them would be. */
 #define MASKED_BYTES_MAX 1000
 
@@ -179,6 +188,25 @@ static void masked_columns(const struct binding *b, struct buf *out)
 		buf_addf(out, ",\n  CASE WHEN length(%s) <= %d THEN %s END", buf_text(&text),
 		         MASKED_BYTES_MAX, buf_text(&text));
 	}
+}
+
+/* What is judged of rows that wait; NULL where the watch does not say. */
+static void waiting_facts(const struct binding *b, struct buf *out)
+{
+	const struct watch *w = b->watch;
+	if (!w->waiting.text)
+		return;
+	buf_addf(out, ",\n  (%s) IS TRUE AS defib_waiting,\n  ", w->waiting.text);
+	if (w->due_at.text)
+		sql_time_us(b, b->sign_time[TIME_DUE], w->due_at.text, out);
+	else
+		buf_add(out, "NULL");
+	buf_add(out, " AS defib_due_us,\n  ");
+	if (w->last_run_at.text)
+		sql_time_us(b, b->sign_time[TIME_LAST_RUN], w->last_run_at.text, out);
+	else
+		buf_add(out, "NULL");
+	buf_add(out, " AS defib_last_run_us");
 }
 
 /* Everything that judge and decide use, in the order of struct fact_columns. */
@@ -210,6 +238,7 @@ void fact_list(const struct binding *b, const struct watch_sql *q, bool reread, 
 	for (int sign = 0; sign < SIGN_COUNT; sign++)
 		if (b->own[sign])
 			buf_addf(out, ",\n  %s AS defib_%s_own_us", b->own[sign], sign_kinds[sign].name);
+	waiting_facts(b, out);
 	buf_addf(out, ",\n  %s AS defib_lost_us", b->lost_us ? b->lost_us : "NULL");
 	buf_addf(out, ",\n  %s AS defib_now_us,\n  (%s) IS TRUE AS defib_running,\n  (",
 	         sql_now_us(b->engine), w->running.text);
@@ -255,6 +284,9 @@ static struct fact_columns fact_layout(const struct binding *b)
 	c.progress = b->progress ? at++ : -1;
 	for (int s = 0; s < SIGN_COUNT; s++)
 		c.own[s] = b->own[s] ? at++ : -1;
+	c.waiting = w->waiting.text ? at++ : -1;
+	c.due = w->waiting.text ? at++ : -1;
+	c.last_run = w->waiting.text ? at++ : -1;
 	c.lost = at;
 	c.now = c.lost + 1;
 	c.running = c.now + 1;
@@ -501,6 +533,7 @@ int watch_states(const struct watch *w, struct state_sql out[STATES_MAX])
 {
 	int n = 0;
 	out[n++] = (struct state_sql){"running", w->running.text};
+	out[n++] = (struct state_sql){"waiting", w->waiting.text};
 	out[n++] = (struct state_sql){"attempts", w->attempts.text};
 	out[n++] = (struct state_sql){"epoch", w->epoch.text};
 	out[n++] = (struct state_sql){"state", watch_uses_state(w) ? w->state.text : NULL};
@@ -530,6 +563,8 @@ static void lock_life(const struct binding *b, struct locked_rows *l)
 	                                      &w->overdue_after.own,
 	                                      &w->stalled_after.own,
 	                                      watch_remembers(w, SIGN_PROGRESS) ? &w->progress : &none,
+	                                      &w->due_at,
+	                                      &w->last_run_at,
 #define X(id, name, option, ...) &w->option,
 	                                      SIGN_LIST(X)
 #undef X
@@ -630,6 +665,7 @@ defib_err watch_compile(const struct binding *b, struct arena *a, struct watch_s
 		out->look_owner = compile_look(b, out, LOOK_OWNER, a);
 	out->look_seen = compile_look_seen(b, out, a);
 	out->look_one = compile_look_one(b, out, a);
+	compile_waiting(b, a, out);
 	out->count_running = compile_count(b, false, a);
 	out->count_stuck = compile_count(b, true, a);
 	out->reread = compile_reread(b, out, a);

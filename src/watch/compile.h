@@ -67,8 +67,8 @@ struct write_sql {
 /* The columns of look and reread, in this order; -1: the watch does not use it. */
 struct fact_columns {
 	int key, owner, owner_alive, kind, attempts, max_attempts, epoch, sign, state, progress,
-		own[SIGN_COUNT], lost, now, running, position, when, show, masked, steps_done, late, before,
-		count;
+		own[SIGN_COUNT], waiting, due, last_run, lost, now, running, position, when, show, masked,
+		steps_done, late, before, count;
 };
 
 struct watch_sql {
@@ -82,6 +82,14 @@ struct watch_sql {
 	 * not; NULL: nothing is remembered.
 	 */
 	const char *look_seen;
+	/*
+	 * Of rows that wait; NULL: the watch does not say which. Those that are late, the oldest first;
+	 * or all of them, if they are schedules. $1 limit.
+	 */
+	const char *look_waiting;
+	const char *late_kinds; /* by kind: how many are late, and the earliest time at which one was
+	                           due */
+	const char *claims; /* by kind: jobs that run and are not stuck, their workers, newest claim */
 	const char *look_one; /* $1… key; no condition, includes the columns that remedies write */
 	const char *may[ACT_COUNT]; /* $1… key: whether its condition (end_when) holds, and its state */
 	/*
@@ -155,7 +163,7 @@ bool watch_index(const struct binding *b, bool concurrently, struct buf *out);
 struct state_sql {
 	const char *option, *text; /* text NULL: not given */
 };
-#define STATES_MAX (6 + WATCH_RULES_MAX)
+#define STATES_MAX (7 + WATCH_RULES_MAX)
 int watch_states(const struct watch *w, struct state_sql out[STATES_MAX]);
 
 /* ---- the parts that statements are made of ---- */
@@ -179,5 +187,7 @@ void key_column(const struct binding *b, int k, struct buf *out);
 void parameter(const struct binding *b, int number, const char *type, struct buf *out);
 /* Running, and past a limit: the rows that look returns for judge to decide. */
 void stuck_condition(const struct binding *b, struct buf *out);
+/* The expression as a column of text; NULL: of null. */
+void text_column(const struct binding *b, const struct sql_text *sql, struct buf *out);
 
 #endif

@@ -416,7 +416,8 @@ static defib_err collect_before(const struct binding *b, struct arena *a, struct
 static bool names_claim(const struct binding *b, const char *column)
 {
 	const struct watch *w = b->watch;
-	const struct sql_text *const all[] = {&w->running, &w->owner, &w->attempts,
+	const struct sql_text *const all[] = {&w->running, &w->owner,  &w->attempts,
+	                                      &w->waiting, &w->due_at,
 #define X(id, name, option, ...) &w->option,
 	                                      SIGN_LIST(X)
 #undef X

@@ -60,6 +60,12 @@ void limit_text(int64_t us, const struct limit_from *from, struct buf *out)
 
 /* ---- the second reading ---- */
 
+/* What its due_at says. */
+static int64_t own_due_us(const struct facts *f)
+{
+	return f->moved_on ? f->next_us : f->due_us;
+}
+
 bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now)
 {
 	if (judged->running != now->running || judged->when != now->when ||
@@ -70,6 +76,11 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 	if (!text_eq(judged->state, now->state))
 		return false;
 	if (!text_eq(judged->progress, now->progress))
+		return false;
+	if (judged->waiting != now->waiting || judged->has_due != now->has_due ||
+	    own_due_us(judged) != own_due_us(now))
+		return false;
+	if (judged->has_last_run != now->has_last_run || judged->last_run_us != now->last_run_us)
 		return false;
 	if (judged->has_attempts != now->has_attempts || judged->attempts != now->attempts)
 		return false;

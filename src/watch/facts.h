@@ -112,6 +112,9 @@ void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct
 
 enum known { KNOWN_NOT = -1, KNOWN_NO = 0, KNOWN_YES = 1 };
 
+/* What is known of the jobs that wait, beyond the single row (guard/starts.h). */
+enum starts { STARTS_UNKNOWN, STARTS_SEEN, STARTS_NONE };
+
 struct facts {
 	const char *job; /* the key as one text; a composite key as a JSON array */
 	const char *key[WATCH_KEYS_MAX];
@@ -131,11 +134,18 @@ struct facts {
 	int64_t lost_us;
 	int64_t now_us; /* the database's clock when the facts were read */
 	bool running;
-	uint32_t when;   /* bit i: the condition of rule i holds */
-	int64_t crashes; /* recoveries before this one, within the crash budget's time */
-	bool mass;       /* many workers were lost at once, which is not this job's fault */
-	bool restart;    /* left by an instance that is gone, found at the next start; not a crash */
-	bool clean;      /* its program ended normally: the job is lost, but it is not a crash */
+	bool waiting; /* it waits to be started … */
+	bool has_due, has_last_run;
+	int64_t due_us; /* … since this time: its due_at, or an earlier one that had no run */
+	int64_t last_run_us;
+	bool moved_on;      /* its due_at is later than due_us … */
+	int64_t next_us;    /* … namely this */
+	enum starts starts; /* whether jobs of its kind are being started */
+	uint32_t when;      /* bit i: the condition of rule i holds */
+	int64_t crashes;    /* recoveries before this one, within the crash budget's time */
+	bool mass;          /* many workers were lost at once, which is not this job's fault */
+	bool restart;       /* left by an instance that is gone, found at the next start; not a crash */
+	bool clean;         /* its program ended normally: the job is lost, but it is not a crash */
 	enum hold_state hold;                 /* whether it is on hold … */
 	const char *hold_cause, *hold_reason; /* … and why, while the hold is in force */
 	bool released; /* an operator ended a hold of it, with this owner, sign of life and attempts */
@@ -179,7 +189,8 @@ struct judgement {
 	const struct judge_rule *rule;
 	enum sign sign; /* what was measured, if anything */
 	bool measured;
-	int64_t measured_us; /* silence, run time or time past the deadline */
+	bool waited;         /* it was measured since when the job has been due, and no sign */
+	int64_t measured_us; /* silence, run time, time past the deadline, or time since it was due */
 	int64_t limit_us;    /* what it was compared with */
 	struct limit_from limit_from;
 	const char *value; /* which did not change for so long; NULL: a time was measured */

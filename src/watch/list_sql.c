@@ -61,7 +61,7 @@ bool state_sql(const struct binding *b, struct buf *out)
 		buf_addf(out, "(%s)", w->state.text);
 		return true;
 	}
-	sql_lexer_init(&lx, w->running.text, b->engine);
+	sql_lexer_init(&lx, w->only_waits ? w->waiting.text : w->running.text, b->engine);
 	const char *column = first_column(b, &lx);
 	if (!column)
 		return false;

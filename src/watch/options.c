@@ -4,6 +4,7 @@
 
 #include "watch/options.h"
 
+#include "config/report.h"
 #include "watch/options_values.h"
 
 #include <assert.h>
@@ -48,7 +49,8 @@ const struct opt_row watch_rows[] = {
 	KEY(FIRST, TEXT, "table", table, "the table, with its schema if necessary", .required = true),
 	KEY(FIRST, TEXT_LIST, "key", key, "the column, or list of columns, that names a row",
         .required = true),
-	KEY(FIRST, SQL, "running", running, "which rows are running", .required = true),
+	KEY(FIRST, SQL, "running", running,
+        "which rows are running; required, unless the watch has waiting"),
 	KEY(FIRST, SQL, "alive_at", alive_at, "last sign of life"),
 	KEY(HANGS, SQL, "expires_at", expires_at, "a deadline; stuck_after is then the slack after it"),
 	KEY(NEVER_ENDS, SQL, "started_at", started_at, "start of the run, for overdue_after"),
@@ -90,6 +92,17 @@ const struct opt_row watch_rows[] = {
 	KEY(HANGS, TEXT, "time_zone", time_zone,
         "the zone of columns whose type has none, such as America/New_York: times are read and "
         "written in it; not given: UTC. On PostgreSQL"),
+	KEY(NEVER_STARTS, SQL, "waiting", waiting,
+        "which rows wait to be started; a watch may consist of these alone, without running"),
+	KEY(NEVER_STARTS, SQL, "due_at", due_at,
+        "since when a row could have been started. Null: it is not due"),
+	KEY(NEVER_STARTS, CUSTOM, "late_after", late_after,
+        "a row that is due for longer than this is `unstarted` if no job of its kind is being "
+        "started: reported, unless a rule names the verdict; or by kind, with a default; or off",
+        .read = read_optional_threshold),
+	KEY(NEVER_STARTS, SQL, "last_run_at", last_run_at,
+        "for rows that are schedules: when the last run of a row began. A row is `unstarted` if no "
+        "run began since due_at, whatever the other rows do"),
 	KEY(DONE, CUSTOM, "remedies", nrules,
         "a list of rules; the first that matches applies; if not given: requeue while "
         "attempts are left, then hold",
@@ -220,11 +233,29 @@ static void code_states(struct cfg_reader *r, struct watch *w)
 			w->rules[i].state = state_code(&w->states, w->rules[i].state);
 }
 
+/*
+ * A watch about waiting rows alone, such as a table of schedules. Lists and ages use the time at
+ * which a row was due; nothing of it is ever judged as running.
+ */
+static void take_waiting_alone(struct cfg_reader *r, struct watch *w)
+{
+	if (!w->waiting.text) {
+		report_missing(r, "running", w->at);
+		return;
+	}
+	w->only_waits = w->may_be_unused = true;
+	w->running = (struct sql_text){"false", w->waiting.at};
+	w->alive_at = w->due_at;
+	w->stuck_after = w->late_after;
+}
+
 void watch_read(struct cfg_reader *r, const struct cfg_node *map, struct watch *w)
 {
 	assert(map != NULL);
 	*w = (struct watch){.at = map->at};
 	cfg_read(r, watch_rows, map, w);
+	if (!w->running.text)
+		take_waiting_alone(r, w);
 	code_states(r, w);
 	if (!w->enabled)
 		w->off_because =

@@ -17,6 +17,8 @@ extern const struct opt_row watch_rows[];
 	  "How a row shows that its worker is alive, if `alive_at` alone does not.") \
 	X(NEVER_ENDS, "It never ends", \
 	  "How long a run may take, even if its worker is alive; by kind.") \
+	X(NEVER_STARTS, "It never starts", \
+	  "Which rows wait for a worker, and how long they may. The verdict is `unstarted`.") \
 	X(DONE, "What is done", \
 	  "Which remedy a stuck job gets ([rules](#rules-remedies)), and what each remedy writes.") \
 	X(BY_HAND, "What an operator can do", \

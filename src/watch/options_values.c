@@ -594,5 +594,6 @@ struct watch *watch_raised(const struct watch *w, double factor, struct arena *a
 	for (enum sign s = 0; s < SIGN_COUNT; s++)
 		if (sign_brings_limit(s))
 			make_longer(watch_limit_to_change(raised, s), factor, a);
+	make_longer(&raised->late_after, factor, a);
 	return raised;
 }

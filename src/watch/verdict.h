@@ -16,6 +16,7 @@ enum verdict_mark {
 	VERDICT_OF_WORKER = 16, /* what is wrong is wrong with the worker, and with all its jobs */
 	VERDICT_OF_RUN = 32,    /* what is wrong began with the run: its worker may be alive */
 	VERDICT_NAMED = 64,     /* only rules that name it apply to it; without one it is reported */
+	VERDICT_WAITS = 128,    /* the job is not running: reported for its watch, not by job */
 };
 
 /* X(id, name, marks, why, what happened to its jobs, tone, picture and tone of charts) */
@@ -32,7 +33,9 @@ enum verdict_mark {
 	X(ORPHAN, "orphan", VERDICT_AGELESS | VERDICT_PACED, \
 	  "its worker is unknown", "had no known worker", "warn", "question", "idle") \
 	X(STALLED, "stalled", VERDICT_DOUBTED | VERDICT_PACED | VERDICT_OF_RUN | VERDICT_NAMED, \
-	  "its progress has not changed for too long", "made no progress", "warn", "clock", "held")
+	  "its progress has not changed for too long", "made no progress", "warn", "clock", "held") \
+	X(UNSTARTED, "unstarted", VERDICT_PACED | VERDICT_NAMED | VERDICT_WAITS, \
+	  "it is due and nobody starts it", "were not started", "warn", "clock", "idle")
 
 /*
  * The signs of life, in the order in which they are measured.

@@ -69,6 +69,11 @@ struct threshold *watch_limit_to_change(struct watch *w, enum sign s)
 	return (struct threshold *)watch_limit(w, s);
 }
 
+bool watch_waits(const struct watch *w)
+{
+	return w->waiting.text && w->due_at.text && w->late_after.given;
+}
+
 bool watch_remembers(const struct watch *w, enum sign s)
 {
 	if (watch_sign(w, s)->text)

@@ -36,8 +36,11 @@ extern const char *const time_type_names[];
 #define WATCH_RULES_MAX 16
 #define WATCH_SHOW_MAX 8
 
-/* Times that are read from a row: the signs, then one that decides nothing. */
-enum { TIME_LOST = SIGN_COUNT, TIME_COUNT };
+/*
+ * Times that are read from a row: the signs, then one that decides nothing, then those of rows that
+ * wait.
+ */
+enum { TIME_LOST = SIGN_COUNT, TIME_DUE, TIME_LAST_RUN, TIME_COUNT };
 
 /* Limits of some states. */
 struct state_limits {
@@ -195,6 +198,11 @@ struct watch {
 	struct sql_text progress;    /* a value that must change … */
 	struct sql_text progress_at; /* … or when it last did */
 	struct sql_text lost_at; /* when its worker was last known to be alive, if no sign says it */
+	struct sql_text waiting; /* which rows wait for a worker … */
+	struct sql_text due_at;  /* … since when each could have been started … */
+	struct sql_text last_run_at; /* … and, if a row is a schedule, when its last run began */
+	struct threshold late_after; /* of due_at; by kind */
+	bool only_waits; /* nothing of it ever runs: the watch is about waiting rows alone */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text steps_done; /* which steps of its workflow a row has finished */
 	struct sql_text epoch;      /* a number that rises with every claim */
@@ -248,6 +256,8 @@ enum sign watch_first_sign(const struct watch *w);
  */
 bool watch_remembers(const struct watch *w, enum sign s);
 bool watch_remembers_any(const struct watch *w);
+/* Whether the watch says which rows wait, and when that is too long. */
+bool watch_waits(const struct watch *w);
 /* Whether the sign is measured at all. */
 bool watch_measures(const struct watch *w, enum sign s);
 /* The limit for a kind (NULL: not known), by that alone. False if the watch has none. */

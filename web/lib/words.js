@@ -222,7 +222,7 @@ const GLOSSARY = {
 	"sign of life": "The time at which a worker last proved that it is alive, for example a heartbeat column or updated_at.",
 	scan: "One pass over a watch: find stuck jobs and, with --fix, recover them.",
 	stuck: "A job that is marked as running although its worker is gone, silent or overdue.",
-	verdict: "Why a job is stuck: dead (the worker's end was seen), silent (no sign of life for stuck_after), overdue (running, or in its state, longer than overdue_after), orphan (its owner does not exist) or stalled (its progress is the same for stalled_after).",
+	verdict: "Why a job is stuck: dead (the worker's end was seen), silent (no sign of life for stuck_after), overdue (running, or in its state, longer than overdue_after), orphan (its owner does not exist), stalled (its progress is the same for stalled_after) or unstarted (it is due for late_after, and nobody starts it).",
 	remedy: "What is done to a stuck job, for example requeue or hold. The rules of the watch choose it.",
 	requeue: "Make the job available to any worker at once. retry does the same after a wait.",
 	hold: "Leave the job to an operator. No scan changes it until it is released, or until its owner or sign of life changes.",
