@@ -72,7 +72,8 @@ enum alert_unit {
 	X(BRAKE_HELD, "brake_held")                                                                    \
 	X(SCAN_OVERDUE, "scan_overdue")                                                                \
 	X(DATABASE_AWAY, "database_away")                                                              \
-	X(RESULTS_SET_ASIDE, "results_set_aside")
+	X(RESULTS_SET_ASIDE, "results_set_aside")                                                      \
+	X(UNSTARTED, "unstarted")
 
 enum alert_id {
 #define X(id, name) ALERT_##id,

@@ -88,6 +88,11 @@ const struct alert_rule alert_defaults[] = {
          "right, table or constraint is the cause (defib status names it)",
          "results that workers keep because the database refused to record them", .whole = true,
          .limit = 0),
+	RULE(UNSTARTED, CRITICAL, JOBS,
+         "{value} {jobs have} waited too long and nobody starts them (defib status says why)",
+         "jobs that are due for longer than late_after, of kinds of which none is being started; "
+         "one alert for the watch",
+         .limit = 0),
 };
 _Static_assert(sizeof alert_defaults / sizeof *alert_defaults == ALERT_COUNT, "one rule per name");
 
@@ -181,6 +186,13 @@ static bool measure_failures(const struct measuring *m, double *value)
 	return measure_ratio(m, value) && (!few || window_full(m->bottom, m->now_us));
 }
 
+/* After an outage, or a change of the leader, the next scans tell. */
+static bool measure_unstarted(const struct measuring *m, double *value)
+{
+	*value = m->subject->now.unstarted;
+	return m->subject->now.scanned && !m->subject->now.starts_unknown;
+}
+
 /* A current fact, or a function; what is counted for it. */
 #define FACT(member) .fact = offsetof(struct alert_facts, member)
 static const struct {
@@ -212,6 +224,7 @@ static const struct {
 	[ALERT_SCAN_OVERDUE] = {FACT(late_s)},
 	[ALERT_DATABASE_AWAY] = {FACT(away_s)},
 	[ALERT_RESULTS_SET_ASIDE] = {FACT(set_aside)},
+	[ALERT_UNSTARTED] = {.measure = measure_unstarted},
 };
 _Static_assert(sizeof measures / sizeof *measures == ALERT_COUNT, "one measure per rule");
 

@@ -59,13 +59,15 @@ enum alert_counter {
 
 /* The current state. */
 struct alert_facts {
-	bool scanned;     /* a scan has finished, so that the next two are known */
-	double stuck;     /* jobs, before any was recovered; the maximum since the last evaluation */
-	double oldest_s;  /* age of the oldest sign of life of a stuck job */
-	double braking;   /* 1: the brake holds */
-	double late_s;    /* since a scan should have finished; 0 or less: it is on time */
-	double away_s;    /* since the database last answered */
-	double set_aside; /* results that workers keep on disk because the database refuses them */
+	bool scanned;        /* a scan has finished, so that the next two are known */
+	double stuck;        /* jobs, before any was recovered; the maximum since the last evaluation */
+	double oldest_s;     /* age of the oldest sign of life of a stuck job */
+	bool starts_unknown; /* whether jobs that are due are being started */
+	double unstarted;    /* jobs that are due and that nobody starts, at the last scan */
+	double braking;      /* 1: the brake holds */
+	double late_s;       /* since a scan should have finished; 0 or less: it is on time */
+	double away_s;       /* since the database last answered */
+	double set_aside;    /* results that workers keep on disk because the database refuses them */
 };
 
 struct alert_subject {

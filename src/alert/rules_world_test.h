@@ -108,6 +108,12 @@ static void aside(struct world *w, double n)
 	w->subject.now.set_aside = n;
 }
 
+static void unstarted(struct world *w, double n)
+{
+	w->subject.now.scanned = true;
+	w->subject.now.unstarted = n;
+}
+
 /* Quiet below and at the limit (of stuck_doubled: below), firing above it (there: at it). */
 static const struct {
 	enum alert_id id;
@@ -147,6 +153,8 @@ static const struct {
 	{ALERT_RESULTS_SET_ASIDE, aside, 0, 0, 1,
      "1 job has ended and the database refuses to record it: a missing right, table or constraint "
      "is the cause (defib status names it)"},
+	{ALERT_UNSTARTED, unstarted, 0, 0, 12,
+     "12 jobs have waited too long and nobody starts them (defib status says why)"},
 };
 _Static_assert(sizeof lives / sizeof *lives == ALERT_COUNT, "each rule has its life");
 

@@ -71,6 +71,11 @@ static void see_pass(struct watch_report *x, const struct watch_loop *p)
 	x->scanned = true;
 	x->stuck = stuck_of(&p->last);
 	x->oldest_s = (double)p->last.oldest_sign_us / (double)US_PER_S;
+	x->unstarted = (double)p->last.waiting.unstarted;
+	x->starts_unknown = x->unstarted == 0 && p->last.waiting.unknown > 0;
+	AUTO_BUF because = BUF_INIT;
+	late_sentence(&p->last.waiting, &because);
+	snprintf(x->because, sizeof x->because, "%s", buf_text(&because));
 	struct pass_extremes this = {true, x->stuck, x->stuck, x->oldest_s};
 	extremes_add(&x->since, &this);
 }
@@ -169,10 +174,13 @@ static void put_facts(struct subject *s, const struct watch_report *x, int64_t n
 {
 	int64_t last_ms = x->passed_ms > x->led_ms ? x->passed_ms : x->led_ms;
 	int64_t late_ms = now_ms - last_ms - LATE_INTERVALS * x->every_ms;
+	memcpy(s->because, x->because, sizeof s->because);
 	s->counts.now = (struct alert_facts){
 		.scanned = x->scanned,
 		.stuck = larger(x->stuck, x->since.most_stuck),
 		.oldest_s = larger(x->oldest_s, x->since.oldest_s),
+		.starts_unknown = x->starts_unknown,
+		.unstarted = x->unstarted,
 		.braking = x->braking,
 		.late_s = (double)late_ms / 1000,
 	};
@@ -214,13 +222,23 @@ void alert_loop_gather(struct alert_loop *a, int64_t now_us)
 	alert_count(whole, COUNT_FAILURES, now_us, failures);
 }
 
+/* The rule for a subject: some know more than a number. */
+static struct alert_rule rule_for(const struct subject *s, const struct alert_rule *r)
+{
+	struct alert_rule own = *r;
+	if (r->id == ALERT_UNSTARTED && s->because[0])
+		own.says = s->because;
+	return own;
+}
+
 int alert_loop_messages(struct alert_loop *a, const struct subject *s, const struct alert_rule *r,
                         const struct alert *alert, enum alert_change change, int64_t at_us,
                         struct outgoing *out)
 {
 	const struct text_list *sinks = alert_rule_sinks(settings_alerts(&a->setup->settings), r);
+	const struct alert_rule own = rule_for(s, r);
 	struct alert_message m = {
-		r,     message_source(&a->setup->settings),       a->database, s->watch, alert, change,
+		&own,  message_source(&a->setup->settings),       a->database, s->watch, alert, change,
 		at_us, settings_alerts(&a->setup->settings)->link};
 	struct buf text[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
 	message_id(&m, &text[0]);
@@ -242,13 +260,14 @@ int alert_loop_messages(struct alert_loop *a, const struct subject *s, const str
 struct alert_row alert_loop_row(struct alert_loop *a, const struct subject *s,
                                 const struct alert_rule *r, const struct alert *alert)
 {
-	struct alert_message m = {.rule = r,
+	const struct alert_rule own = rule_for(s, r);
+	struct alert_message m = {.rule = &own,
 	                          .source = message_source(&a->setup->settings),
 	                          .database = a->database,
 	                          .watch = s->watch};
 	AUTO_BUF text = BUF_INIT, topic = BUF_INIT;
 	if (alert->state != STATE_RESOLVED) {
-		alert_sentence(r, alert->value, &text);
+		alert_sentence(&own, alert->value, &text);
 	} else if (alert->fired_us) {
 		buf_add(&text, "it fired for ");
 		duration_text(alert->since_us - alert->fired_us, &text);

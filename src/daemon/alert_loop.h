@@ -70,6 +70,9 @@ struct watch_report {
 	bool there, leads, scanned, braking;
 	int64_t passes, every_ms, led_ms, passed_ms;
 	double stuck, oldest_s; /* at the last pass */
+	bool starts_unknown;
+	double unstarted;
+	char because[512]; /* why, in words */
 	struct pass_extremes since;
 };
 
@@ -81,6 +84,7 @@ struct subject {
 	struct alert_rule rules[ALERT_COUNT];
 	struct alert
 		alerts[ALERT_COUNT]; /* from the database, or from memory while it is unavailable */
+	char because[512];       /* why jobs are not started */
 	bool fresh;              /* the past entries of the ledger are not counted yet */
 	bool over;               /* no longer watched, and its alerts are resolved */
 };

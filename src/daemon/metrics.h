@@ -74,6 +74,13 @@
 	  "Of these, false positives: the worker was alive and finished the job after all.") \
 	X(ON_HOLD, GAUGE, "defib_jobs_on_hold", BY_WATCH, NONE, \
 	  "Jobs on hold, waiting for an operator.") \
+	X(LATE, GAUGE, "defib_jobs_late", BY_WATCH, NONE, \
+	  "Waiting jobs that are due for longer than late_after, whether or not others are being " \
+	  "started; at most the first 100,000 are counted.") \
+	X(UNSTARTED, GAUGE, "defib_jobs_unstarted", BY_WATCH, NONE, \
+	  "Of these, the jobs of kinds of which nobody starts any.") \
+	X(LATE_OLDEST, GAUGE, "defib_jobs_late_oldest_seconds", BY_WATCH, NONE, \
+	  "How long the oldest late job has waited; of unstarted ones, if there are any.") \
 	X(RETRIES_FIRED, COUNTER, "defib_retries_fired_total", BY_WATCH, NONE, \
 	  "Retries whose wait ended and whose jobs were made available again.") \
 	X(RETRIES_PENDING, GAUGE, "defib_retries_pending", BY_WATCH, NONE, \

@@ -22,8 +22,12 @@ struct watch_loop *watch_loop_new(const struct watch *w, const char *actor, bool
 	p->unseen = true;
 	p->reading.waiting = p->reading.oldest_ms = SERIES_UNKNOWN;
 	p->guard = guard_new(w);
-	p->options = (struct scan_options){
-		.fix = true, .actor = actor, .ledger_off = ledger_off, .guard = p->guard};
+	p->starts = starts_new();
+	p->options = (struct scan_options){.fix = true,
+	                                   .actor = actor,
+	                                   .ledger_off = ledger_off,
+	                                   .guard = p->guard,
+	                                   .starts = p->starts};
 	return p;
 }
 
@@ -31,6 +35,7 @@ void watch_loop_free(struct watch_loop *p)
 {
 	scanner_free(p->scanner);
 	guard_free(p->guard);
+	starts_free(p->starts);
 	bound_release(&p->learning.bound);
 	watch_metrics_release(&p->meter);
 	reading_release(&p->reading);
@@ -48,7 +53,8 @@ static bool same_rows(const struct watch *a, const struct watch *b)
 		same = text_eq(a->key.items[i], b->key.items[i]);
 	for (int i = 0; same && i < SIGN_COUNT; i++)
 		same = text_eq(watch_sign(a, i)->text, watch_sign(b, i)->text);
-	return same;
+	return same && text_eq(a->waiting.text, b->waiting.text) &&
+	       text_eq(a->due_at.text, b->due_at.text) && text_eq(a->kind.text, b->kind.text);
 }
 
 void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_off)
@@ -56,6 +62,7 @@ void watch_loop_renew(struct watch_loop *p, const struct watch *w, bool ledger_o
 	if (!same_rows(p->watch, w)) {
 		guard_free(p->guard);
 		p->guard = guard_new(w);
+		starts_clear(p->starts);
 		guard_pause(p->guard, p->paused);
 		p->options.guard = p->guard;
 		p->unseen = true;
@@ -263,6 +270,7 @@ void watch_loop_pass(struct watch_loop *p, struct session *session, const char *
 	p->unseen = false;
 	watch_loop_count_pass(p);
 	guard_log_changes(&p->guards_logged, p->guard, session, p->watch, &p->last, actor);
+	late_log_changes(&p->late_logged, session, p->watch, &p->last, actor);
 	cycle_log(&p->cycle, p->watch, &p->last, next);
 	if (!p->last.failure.code)
 		learning_take(&p->learning, session, p->watch, p->options.ledger_off);
@@ -287,6 +295,18 @@ static void watch_loop_add_time(struct buf *out, const char *name, int64_t us)
 {
 	if (us)
 		json_time(out, name, true, us);
+}
+
+/* Rows that wait: a number of their own, and why. */
+static void add_late(const struct waiting_result *r, struct buf *out)
+{
+	AUTO_BUF sentence = BUF_INIT;
+	if (!r->asked)
+		return;
+	late_sentence(r, &sentence);
+	add_int(out, "late", r->late);
+	add_int(out, "unstarted", r->unstarted);
+	watch_loop_add_text(out, "late_says", buf_text(&sentence));
 }
 
 static void add_guard(const struct watch_loop *p, const struct guard_report *r, struct buf *out)
@@ -328,6 +348,7 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	add_int(out, "left_stuck",
 	        r->outcomes[OUTCOME_LEFT] + r->outcomes[OUTCOME_LOCKED] + r->outcomes[OUTCOME_REFUSED]);
 	add_int(out, "on_hold", r->on_hold);
+	add_late(&r->waiting, out);
 	add_int(out, "recovered_total", p->counts.recovered);
 	add_int(out, "held_total", p->counts.held);
 	add_int(out, "retried_total", p->counts.retried);

@@ -24,6 +24,8 @@ struct watch_loop {
 	struct scan_options options;
 	struct scanner *scanner;
 	struct guard *guard;
+	struct starts_memory *starts; /* what was seen of rows that wait */
+	struct late_logged late_logged;
 	bool paused;         /* by an operator */
 	int64_t override_us; /* when an operator requested a pass without guards; 0: never */
 	int64_t overrode_us; /* the last such override that a pass used */

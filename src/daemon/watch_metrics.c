@@ -237,6 +237,11 @@ static void show_pass(struct watch_metrics *m, const struct watch_metrics_pass *
 	metrics_set(all, METRIC_STUCK, (double)(all_stuck > r->found ? all_stuck : r->found),
 	            OF_WATCH(m));
 	metrics_set(all, METRIC_STUCK_OLDEST, S(m->oldest_us), OF_WATCH(m));
+	if (r->waiting.asked) {
+		metrics_set(all, METRIC_LATE, (double)r->waiting.late, OF_WATCH(m));
+		metrics_set(all, METRIC_UNSTARTED, (double)r->waiting.unstarted, OF_WATCH(m));
+		metrics_set(all, METRIC_LATE_OLDEST, S(r->waiting.waited_us), OF_WATCH(m));
+	}
 	if (r->ledger)
 		metrics_set(all, METRIC_ON_HOLD, (double)r->on_hold, OF_WATCH(m));
 	for (int i = 0; i < OUTCOME_COUNT; i++)
@@ -310,7 +315,8 @@ void watch_metrics_leads(struct watch_metrics *m, bool leads)
 		METRIC_PACE_RATE,       METRIC_PACE_WAITING, METRIC_RECENT_RECOVERIES,
 		METRIC_RECENT_MISTAKES, METRIC_ON_HOLD,      METRIC_RETRIES_PENDING,
 		METRIC_QUEUE,           METRIC_QUEUE_OLDEST, METRIC_READ,
-		METRIC_WORKERS,
+		METRIC_WORKERS,         METRIC_LATE,         METRIC_UNSTARTED,
+		METRIC_LATE_OLDEST,
 	};
 	if (leads == m->leads && (leads || !m->has_gauges))
 		return;

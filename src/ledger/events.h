@@ -38,6 +38,8 @@
 #define ENTRY_RELEASED "RELEASED"
 #define ENTRY_CHANGED_MEANWHILE "CHANGED_MEANWHILE"
 #define ENTRY_GUARD_HELD "GUARD_HELD"
+#define ENTRY_UNSTARTED "UNSTARTED"
+#define ENTRY_STARTED_AGAIN "STARTED_AGAIN"
 #define ENTRY_GUARD_OVERRIDDEN "GUARD_OVERRIDDEN"
 #define ENTRY_LATE_COMPLETION "LATE_COMPLETION"
 #define ENTRY_WORKER_RETURNED "WORKER_RETURNED"
@@ -132,6 +134,14 @@ enum event_mark {
 	  "a guard kept a remedy from being applied", \
 	  "held back by a guard", "was held back by a guard, so nothing was done", \
 	  "held", "shield") \
+	X(UNSTARTED, NOTES, 0, NULL, \
+	  "jobs of the watch are due and nobody starts them; the entry is about all of them", \
+	  "not started", "is due and nobody starts it", \
+	  "warn", "clock") \
+	X(STARTED_AGAIN, NOTES, 0, NULL, \
+	  "jobs of the watch that were due are being started again", \
+	  "started again", "is being started again", \
+	  "good", "play") \
 	X(GUARD_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "an operator let the next scan skip doubt, brake and second look", \
 	  "guard overridden", "may be recovered without the guards, as an operator ordered", \

@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "recover/announce.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "ledger/events.h"
 
+#define ANNOUNCED "*" /* the job of entries that are about a watch */
+
 /* Not about a single job. */
-static void announce_record(struct session *session, const struct watch *w,
-                            const struct scan_result *last, const char *rule, const char *sentence,
-                            const char *actor)
+static void announce_entry(struct session *session, const struct watch *w, int64_t now_us,
+                           struct ledger_entry *entry, const char *actor)
 {
 	AUTO_ARENA a = ARENA_INIT;
 	struct failure f = {0};
 	char batch[64];
-	struct ledger_entry entry = {
-		.job = "*", .event = ENTRY_GUARD_HELD, .rule = rule, .reason = sentence};
 	struct ledger_context ctx = {w->name, batch, actor};
-	snprintf(batch, sizeof batch, "%s-%lld", rule, (long long)last->now_us);
+	entry->job = ANNOUNCED;
+	snprintf(batch, sizeof batch, "%s-%lld", entry->rule, (long long)now_us);
 	defib_err err = session_ready(session, &f);
 	if (!err)
 		err = store_begin(session->store, TX_WRITE, &f);
 	if (!err) {
-		err = ledger_append(session->store, &ctx, &entry, 1, &a, &f);
+		err = ledger_append(session->store, &ctx, entry, 1, &a, &f);
 		err = store_end(session->store, err, &f);
 	}
 	if (err)
 		log_event(LOG_WARN, f.what);
+}
+
+static void announce_record(struct session *session, const struct watch *w,
+                            const struct scan_result *last, const char *rule, const char *sentence,
+                            const char *actor)
+{
+	struct ledger_entry entry = {.event = ENTRY_GUARD_HELD, .rule = rule, .reason = sentence};
+	announce_entry(session, w, last->now_us, &entry, actor);
 }
 
 void guard_log_changes(struct guard_logged *logged, const struct guard *g, struct session *session,
@@ -62,6 +71,82 @@ void guard_log_changes(struct guard_logged *logged, const struct guard *g, struc
 			                guards[i].is ? guards[i].rule_holds : guards[i].rule_lets_go,
 			                buf_text(&sentence), actor);
 	}
+}
+
+/* ---- jobs that nobody starts ---- */
+
+#define RULE_UNSTARTED "unstarted"
+
+/* Whether the ledger has an incident that is not over. */
+static bool incident_open(struct session *session, const struct watch *w)
+{
+	static const char *const events[] = {ENTRY_UNSTARTED, ENTRY_STARTED_AGAIN};
+	AUTO_ARENA a = ARENA_INIT;
+	struct failure f = {0};
+	int64_t newest[2] = {0};
+	for (int i = 0; i < 2; i++) {
+		struct ledger_filter filter = {.watch = w->name,
+		                               .job = ANNOUNCED,
+		                               .event = events[i],
+		                               .limit = 1,
+		                               .newest_first = true};
+		struct ledger_row *rows = NULL;
+		int n = 0;
+		if (session_ready(session, &f) || ledger_read(session->store, &filter, &a, &rows, &n, &f))
+			return false;
+		newest[i] = n ? rows[0].id : 0;
+	}
+	return newest[0] > newest[1];
+}
+
+static const char *late_evidence(const struct waiting_result *r, struct arena *a)
+{
+	AUTO_BUF out = BUF_INIT;
+	buf_addf(&out, "{\"waiting\":%lld,\"waited_s\":%lld,\"limit_s\":%lld,\"running\":%lld",
+	         (long long)r->unstarted, (long long)(r->waited_us / US_PER_S),
+	         (long long)(r->limit_us / US_PER_S), (long long)r->running);
+	if (r->kind[0]) {
+		buf_add(&out, ",\"kind\":");
+		buf_add_json(&out, r->kind);
+	}
+	if (r->last_us) {
+		AUTO_BUF iso = BUF_INIT;
+		time_iso(r->last_us, &iso);
+		buf_addf(&out, ",\"last_claim\":\"%s\"", buf_text(&iso));
+	}
+	if (r->workers >= 0)
+		buf_addf(&out, ",\"workers\":%lld", (long long)r->workers);
+	buf_add(&out, "}");
+	return arena_strdup(a, buf_text(&out));
+}
+
+void late_log_changes(struct late_logged *logged, struct session *session, const struct watch *w,
+                      const struct scan_result *last, const char *actor)
+{
+	const struct waiting_result *r = &last->waiting;
+	AUTO_ARENA a = ARENA_INIT;
+	AUTO_BUF sentence = BUF_INIT;
+	bool is = r->unstarted > 0;
+	/* What is not known now changes nothing. */
+	if (last->failure.code || !r->asked || (!is && r->unknown))
+		return;
+	if (!logged->known && last->ledger)
+		logged->unstarted = incident_open(session, w);
+	logged->known = true;
+	if (logged->unstarted == is)
+		return;
+	logged->unstarted = is;
+	late_sentence(r, &sentence);
+	if (!sentence.len)
+		buf_add(&sentence, "nothing is late any more");
+	log_event(LOG_WARN, is ? "jobs are due and nobody starts them" : "jobs are being started again",
+	          LOG_STR("watch", w->name), LOG_STR("because", buf_text(&sentence)));
+	struct ledger_entry entry = {.event = is ? ENTRY_UNSTARTED : ENTRY_STARTED_AGAIN,
+	                             .rule = RULE_UNSTARTED,
+	                             .reason = buf_text(&sentence),
+	                             .evidence = is ? late_evidence(r, &a) : NULL};
+	if (last->ledger)
+		announce_entry(session, w, r->now_us, &entry, actor);
 }
 
 /* ---- groups ---- */

@@ -21,6 +21,17 @@ struct guard_logged {
 void guard_log_changes(struct guard_logged *logged, const struct guard *g, struct session *session,
                        const struct watch *w, const struct scan_result *last, const char *actor);
 
+/*
+ * Jobs of a watch that nobody starts are one incident: logged and recorded (UNSTARTED) once when it
+ * begins and once when it is over (STARTED_AGAIN), also if another daemon has begun it.
+ */
+struct late_logged {
+	bool known; /* the ledger was asked for an incident that is open */
+	bool unstarted;
+};
+void late_log_changes(struct late_logged *logged, struct session *session, const struct watch *w,
+                      const struct scan_result *last, const char *actor);
+
 /* ---- groups ---- */
 
 /*

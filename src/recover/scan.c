@@ -146,8 +146,11 @@ static void report(struct scanner *p, const struct candidate *batch, int n)
 {
 	const struct scan_observer *ob = &p->options->observer;
 	for (int i = 0; i < n; i++) {
+		bool done = batch[i].outcome == OUTCOME_RECOVERED || batch[i].outcome == OUTCOME_HELD;
 		if (!is_only_reported(&batch[i]))
 			count_outcome(p->result, &batch[i]);
+		if (done && batch[i].judgement.waited)
+			starts_changed(p->options->starts, batch[i].facts.job);
 		if (ob->job)
 			ob->job(ob->ctx, p->watch, &batch[i]);
 	}

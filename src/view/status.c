@@ -142,6 +142,15 @@ static bool jobs_line(const void *row, const struct viewer *v, struct buf *text)
 	return text->len > 0;
 }
 
+static bool late_line(const void *row, const struct viewer *v, struct buf *text)
+{
+	const struct watch_status *st = row;
+	const char *says = status_text_of(st, "late_says");
+	(void)v;
+	buf_add(text, says ? says : "");
+	return text->len > 0;
+}
+
 static bool alerts_line(const void *row, const struct viewer *v, struct buf *text)
 {
 	const struct watch_status *st = row;
@@ -396,6 +405,7 @@ static const struct field status_fields[] = {
 	{.words = failure_line, .label = "failure"},
 	{.words = alerts_line, .label = "alerts"},
 	{.words = jobs_line, .label = "jobs"},
+	{.words = late_line, .label = "not started"},
 	{.words = on_hold_line, .label = "on hold"},
 	{.words = guard_line, .label = "guard"},
 	{.words = doubt_line, .label = "doubt"},

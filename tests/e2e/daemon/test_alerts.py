@@ -24,7 +24,7 @@ from harness.waiting import eventually
 RULES = ("stuck_warning", "stuck_critical", "stuck_doubled", "stuck_long", "connection_failures",
          "recovered_many", "recovered_fast", "detection_slow", "recovery_rate", "false_positives",
          "retries_exhausted", "brake_held", "scan_overdue", "database_away",
-         "results_set_aside")
+         "results_set_aside", "unstarted")
 
 
 # Stuck jobs stay stuck: nothing is done about them.
