@@ -50,6 +50,7 @@ enum watch_state watch_status_judge(const struct watch_status_facts *f)
 		{number(json_object_get(f->info, "guarded"), "total") > 0, WATCH_STATUS_HELD},
 		{f->firing > 0, WATCH_STATUS_ALERTING},
 		{number(f->info, "left_stuck") > 0, WATCH_STATUS_STUCK},
+		{number(f->info, "unstarted") > 0, WATCH_STATUS_STUCK},
 		{json_is_true(json_object_get(f->info, "doubting")), WATCH_STATUS_DOUBT},
 		{f->paused, WATCH_STATUS_PAUSED},
 	};

@@ -18,7 +18,7 @@ static const struct {
 	[WATCH_STATUS_FAILED] = {COLOR_RED, "the last scan failed"},
 	[WATCH_STATUS_HELD] = {COLOR_YELLOW, "a guard holds stuck jobs back"},
 	[WATCH_STATUS_ALERTING] = {COLOR_RED, "alerts are firing"},
-	[WATCH_STATUS_STUCK] = {COLOR_RED, "jobs are stuck and nothing recovers them"},
+	[WATCH_STATUS_STUCK] = {COLOR_RED, "jobs are stuck, or not started, and nothing recovers them"},
 	[WATCH_STATUS_DOUBT] = {COLOR_YELLOW,
                             "in doubt: the daemon was away, so silence proves nothing yet"},
 	[WATCH_STATUS_PAUSED] = {COLOR_YELLOW, "paused; nothing is stuck"},

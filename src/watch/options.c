@@ -22,7 +22,7 @@ static const struct opt_row stats_rows[] = {
 	OPTION(SQL, "started_at", S(started_at), "start of a run, for its duration"),
 	OPTION(SQL, "finished_at", S(finished_at), "end of a run, for its duration"),
 	OPTION(SQL, "ready", S(ready),
-           "condition: which rows wait to be worked on; work.ready if not given"),
+           "condition: which rows wait to be worked on; if not given, work.ready or waiting"),
 	OPTION(SQL, "scheduled", S(scheduled), "condition: which rows wait for their time"),
 	OPTION(SQL, "held", S(held),
            "condition: which rows the table itself marks as held; an index should cover it"),

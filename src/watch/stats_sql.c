@@ -139,9 +139,11 @@ int depth_states(const struct watch *w, struct depth_state *out)
 {
 	const struct stats *s = &w->stats;
 	int n = 0;
-	if (s->ready.text || w->work.ready.text)
-		out[n++] =
-			(struct depth_state){DEPTH_READY, s->ready.text ? s->ready.text : w->work.ready.text};
+	const char *ready = s->ready.text        ? s->ready.text
+	                    : w->work.ready.text ? w->work.ready.text
+	                                         : w->waiting.text;
+	if (ready)
+		out[n++] = (struct depth_state){DEPTH_READY, ready};
 	if (s->scheduled.text)
 		out[n++] = (struct depth_state){"scheduled", s->scheduled.text};
 	return n;

@@ -170,6 +170,9 @@ export function needLines(rows) {
 		const of = { watch: watch.watch, database: watch.builtin ? watch.database : null };
 		const held = heldOf(row), poison = row.poison ?? 0, dead = deadOf(row);
 		return [
+			watch.info?.unstarted ? call("warn", "clock", [watchHref(watch), "Watch"],
+				h("strong", `${plural(watch.info.unstarted, "job")} of `, user(watch.label ?? watch.watch), watch.info.unstarted === 1 ? " is not started" : " are not started"), ": ",
+				user(watch.info.late_says ?? "they are due and nobody starts them"), ".") : null,
 			held ? call("held", "hand", [`/jobs${queryText({ ...of, verdict: "held" })}`, "Held jobs"],
 				h("strong", `${plural(held, "job")} of `, user(watch.label ?? watch.watch), held === 1 ? " is held" : " are held"),
 				poison ? `, ${count(poison)} as poison: ${poison === 1 ? "it" : "each"} killed its workers` : "", ". ",

@@ -55,6 +55,10 @@ function tilesOf(row) {
 			to.stuck, stuck ? "bad" : known ? "good" : "", stuck ? "alert" : known ? "check" : "question", "Stuck now",
 			count(stuck, stats?.stuck_total_capped), stuck ? "stuck and not recovered" : known ? "nothing is stuck" : "unknown yet",
 		),
+		(watch.info?.late ?? null) === null ? null : tile(
+			to.jobs(), watch.info.unstarted ? "bad" : "good", watch.info.unstarted ? "alert" : "check", "Not started",
+			count(watch.info.unstarted), watch.info.late_says ?? "nothing is late",
+		),
 		tile(`${to.stuck}#held`, held ? "held" : "", "hand", "Held", known ? count(held) : "–", held ? "waiting for an operator" : "nothing is held"),
 		tile(
 			to.ledger({ since: "24h" }), "good", "redo", "Recovered in 24 h", count(stats?.recovered?.day ?? null),

@@ -14,6 +14,7 @@ const struct top_column top_columns[TOP_PANES][TOP_CELLS_MAX + 1] = {
                      [WATCH_OLDEST_RUN] = {"OLDEST RUN", 6},
                      [WATCH_STUCK] = {"STUCK", 0},
                      [WATCH_HELD] = {"HELD", 2},
+                     [WATCH_UNSTARTED] = {"UNSTARTED", 9},
                      [WATCH_WORKERS] = {"WORKERS", 8},
                      [WATCH_RECOVERED] = {"RECOVERED", 5},
                      [WATCH_WAITING_HOUR] = {"WAITING 1H", 3},

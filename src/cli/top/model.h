@@ -13,7 +13,7 @@
 enum top_pane { TOP_WATCHES, TOP_JOBS, TOP_WORKERS, TOP_PANES };
 /* More would not be an overview; the count of a watch still shows the total. */
 #define TOP_ROWS_MAX 200
-#define TOP_CELLS_MAX 12
+#define TOP_CELLS_MAX 13
 #define TOP_EVENTS_MAX 5
 
 struct top_cell {
@@ -37,8 +37,9 @@ struct top_part {
 	const char *error; /* why it is unavailable; NULL: it is available */
 	struct top_row *rows[TOP_PANES];
 	int n[TOP_PANES];
-	int64_t stuck;   /* jobs of all watches, not only listed ones, without those on hold */
-	bool stuck_more; /* there are at least this many */
+	int64_t stuck;     /* jobs of all watches, not only listed ones, without those on hold */
+	bool stuck_more;   /* there are at least this many */
+	int64_t unstarted; /* jobs that are due and that nobody starts, by the daemons' last scans */
 	const char *events[TOP_EVENTS_MAX];   /* the newest first … */
 	const char *event_at[TOP_EVENTS_MAX]; /* … and their times, as ISO text */
 	int nevents;
@@ -83,6 +84,7 @@ enum top_watch_cell {
 	WATCH_OLDEST_RUN,
 	WATCH_STUCK,
 	WATCH_HELD,
+	WATCH_UNSTARTED,
 	WATCH_WORKERS,
 	WATCH_RECOVERED,
 	WATCH_WAITING_HOUR,

@@ -288,6 +288,17 @@ static void put_stuck(struct top_reading *r, struct top_row *row, int watch,
 	put_count(r, row, WATCH_STUCK, n ? COLOR_RED : COLOR_NONE, n, more);
 }
 
+/* What only the daemon knows that has looked more than once; "": nobody looks. */
+static void put_unstarted(struct top_reading *r, struct top_row *row, const struct watch_status *st)
+{
+	const json_t *n = json_object_get(st->led.info, "unstarted");
+	if (!n)
+		return;
+	r->part->unstarted += json_integer_value(n);
+	put_count(r, row, WATCH_UNSTARTED, json_integer_value(n) ? COLOR_RED : COLOR_NONE,
+	          json_integer_value(n), false);
+}
+
 static defib_err watch_row(struct top_reading *r, int watch, struct failure *f)
 {
 	struct top_bound *b = &r->view->watches[watch];
@@ -314,6 +325,7 @@ static defib_err watch_row(struct top_reading *r, int watch, struct failure *f)
 		put_count(r, row, WATCH_RUNNING, COLOR_NONE, running, running >= ROWS_COUNT_MAX);
 		put_stuck(r, row, watch, &held);
 		put_count(r, row, WATCH_HELD, held.all ? COLOR_YELLOW : COLOR_NONE, held.all, false);
+		put_unstarted(r, row, &st);
 		put_oldest(r, row, watch);
 		put_count(r, row, WATCH_WORKERS, COLOR_NONE, workers_of(r, name), false);
 		put_hour(r, row, watch);
@@ -498,7 +510,7 @@ struct top_part *top_read(struct top_view *v)
 	r.part->database = v->database->name;
 	if (top_read_all(&r, &f)) {
 		r.part->error = arena_strdup(&r.part->arena, f.what);
-		r.part->stuck = 0;
+		r.part->stuck = r.part->unstarted = 0;
 		r.part->stuck_more = true;
 		away_rows(&r);
 	}

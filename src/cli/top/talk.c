@@ -519,6 +519,19 @@ static void stuck_text(const struct top_model *m, struct buf *out)
 	buf_add(out, more ? " or more stuck" : " stuck");
 }
 
+/* A number of its own: no worker has these jobs. */
+static void unstarted_text(const struct top_model *m, struct buf *out)
+{
+	int64_t n = 0;
+	for (int i = 0; i < m->nparts; i++)
+		n += m->parts[i] ? m->parts[i]->unstarted : 0;
+	if (n == 0)
+		return;
+	buf_add(out, ", ");
+	buf_add_count(out, n);
+	buf_add(out, " not started");
+}
+
 static void title_text(const struct top_talk *t, struct buf *out)
 {
 	buf_add(out, "defib top ");
@@ -526,6 +539,7 @@ static void title_text(const struct top_talk *t, struct buf *out)
 		buf_addf(out, " %s", t->places[i].database->name);
 	buf_add(out, "  ");
 	stuck_text(&t->model, out);
+	unstarted_text(&t->model, out);
 	if (t->model.ntags)
 		buf_addf(out, ", %d tagged", t->model.ntags);
 	if (t->model.filter[0])

@@ -251,3 +251,15 @@ def test_no_title_and_no_key_is_cut(top, lite, lite_stuck, width):
              if line[2:].startswith(("WATCH", "STUCK JOB", "WORKER"))]
     assert len(heads) == 3
     assert "…" not in "".join(heads) + seen.splitlines()[-1]
+
+
+@pytest.mark.covers("F14")
+def test_jobs_that_nobody_starts_are_a_number_of_their_own(top, lite, tmp_path):
+    stuck_jobs.make(lite, 2)
+    lite.sql("UPDATE jobs SET status = 'queued'")
+    text = stuck_jobs.config(lite, waiting="status = 'queued'", due_at="updated_at",
+                             late_after="2s", every="300ms")
+    with serving(tmp_path, text) as web:
+        eventually(lambda: (web.get("/api/v1/watches/jobs").json["info"] or {}).get("unstarted") == 2)
+        seen = top(config=text, width=170, height=24).shows("0 stuck, 2 not started", "UNSTARTED")
+        assert column(seen, "UNSTARTED", "jobs") == "2" and column(seen, "STUCK", "jobs") == "0"
