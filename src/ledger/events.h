@@ -40,6 +40,7 @@
 #define ENTRY_GUARD_HELD "GUARD_HELD"
 #define ENTRY_UNSTARTED "UNSTARTED"
 #define ENTRY_STARTED_AGAIN "STARTED_AGAIN"
+#define ENTRY_WOKEN "WOKEN"
 #define ENTRY_GUARD_OVERRIDDEN "GUARD_OVERRIDDEN"
 #define ENTRY_LATE_COMPLETION "LATE_COMPLETION"
 #define ENTRY_WORKER_RETURNED "WORKER_RETURNED"
@@ -142,6 +143,10 @@ enum event_mark {
 	  "jobs of the watch that were due are being started again", \
 	  "started again", "is being started again", \
 	  "good", "play") \
+	X(WOKEN, NOTES, 0, NULL, \
+	  "workers were notified, because nobody started jobs of the watch", \
+	  "workers notified", "was not started, so its workers were notified", \
+	  "busy", "bell") \
 	X(GUARD_OVERRIDDEN, NOTES, MARK_PERSONS, NULL, \
 	  "an operator let the next scan skip doubt, brake and second look", \
 	  "guard overridden", "may be recovered without the guards, as an operator ordered", \

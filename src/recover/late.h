@@ -25,6 +25,7 @@ struct waiting_result {
 	int64_t moved_on;        /* schedules that moved on without a run */
 	int64_t now_us;
 	struct starts_trend trend;
+	bool woken; /* workers were notified */
 };
 
 struct buf;

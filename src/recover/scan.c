@@ -21,6 +21,7 @@
 #include "recover/mistakes.h"
 #include "recover/seen.h"
 #include "recover/waiting.h"
+#include "recover/wake.h"
 #include "store/dialect.h"
 #include "watch/compile_write.h"
 #include "watch/lexer.h"
@@ -433,6 +434,20 @@ static defib_err scan_seen(struct scanner *p, struct failure *f)
 	return err;
 }
 
+/* A failure here is not a failure of the scan. */
+static void wake(struct scanner *p)
+{
+	struct failure f = {0};
+	struct waiting_result *r = &p->result->waiting;
+	if (wake_workers(p->session->store, p->watch, &p->bound.ledger, r, p->options->actor, &r->woken,
+	                 &f))
+		log_event(LOG_WARN, "workers were not notified", LOG_STR("watch", p->watch->name),
+		          LOG_STR("because", f.what));
+	else if (r->woken)
+		log_event(LOG_WARN, "workers were notified, because nobody starts their jobs",
+		          LOG_STR("watch", p->watch->name), LOG_STR("channel", p->watch->wake.notify));
+}
+
 /* Rows that wait, and are not started. */
 static defib_err scan_waiting(struct scanner *p, struct failure *f)
 {
@@ -452,6 +467,8 @@ static defib_err scan_waiting(struct scanner *p, struct failure *f)
 	defib_err err = waiting_look(
 		&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page}, &pass, f);
 	p->result->waiting = pass.result;
+	if (!err && o->fix)
+		wake(p);
 	int64_t limit = o->limit ? o->limit : p->watch->limit;
 	int64_t room = limit ? limit - p->result->found : pass.n;
 	int n = (int)(room < pass.n ? room : pass.n);

@@ -125,6 +125,7 @@ static const struct field waiting_fields[] = {
      .about = "how the number of late rows changes; known to a daemon"},
 	{"drain_s", FIELD_SECONDS, AT(trend.drain_us), .zero_null = true,
      .about = "until none is left, if it goes on like this"},
+	{"woken", FIELD_BOOL, AT(woken), .about = "workers were notified, as `wake` says"},
 	{"says", .words = waiting_says, .null = true, .about = "all of it in a sentence"},
 	{0},
 };

@@ -6,6 +6,7 @@
 #include "watch/check.h"
 
 #include "base/clock.h"
+#include "store/dialect.h"
 #include "watch/certain.h"
 #include "watch/lexer.h"
 #include "watch/options.h"
@@ -112,6 +113,10 @@ static void check_waiting(struct watch_checks *c)
 		problem(c, w->at, "late_after by kind needs kind:, the expression that tells a row's kind");
 	if (w->waiting.text && !w->only_waits && text_eq(w->waiting.text, w->running.text))
 		problem(c, w->waiting.at, "waiting and running select the same rows");
+	if (w->wake.notify && !watch_waits(w))
+		problem(c, w->at, "wake needs waiting, due_at and late_after");
+	if (w->wake.notify && !dialect_of(c->engine)->can_notify)
+		problem(c, w->at, "wake.notify is for PostgreSQL: this database has no NOTIFY");
 	if (w->only_waits && w->stays_running)
 		problem(c, w->waiting.at, "stays_running needs running");
 }

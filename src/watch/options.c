@@ -33,6 +33,14 @@ static const struct opt_row stats_rows[] = {
 };
 #undef S
 
+static const struct opt_row wake_rows[] = {
+	OPTION(TEXT, "notify", offsetof(struct wake, notify),
+           "the channel to NOTIFY, on PostgreSQL; the payload is the name of the watch"),
+	OPTION(DURATION, "every", offsetof(struct wake, every_us), "at most once in this time",
+           .standard = "1m", .min = 1000000),
+	{.name = NULL},
+};
+
 /* The first column is the question that the key answers. */
 /* clang-format off */
 #define KEY(question, kind, key, member, text, ...) \
@@ -103,6 +111,10 @@ const struct opt_row watch_rows[] = {
 	KEY(NEVER_STARTS, SQL, "last_run_at", last_run_at,
         "for rows that are schedules: when the last run of a row began. A row is `unstarted` if no "
         "run began since due_at, whatever the other rows do"),
+	KEY(NEVER_STARTS, MAP, "wake", wake,
+        "what a scan does for the watch, beside its rules, if its jobs are unstarted: their "
+        "workers may have missed that there is work; it needs the ledger",
+        .rows = wake_rows),
 	KEY(DONE, CUSTOM, "remedies", nrules,
         "a list of rules; the first that matches applies; if not given: requeue while "
         "attempts are left, then hold",

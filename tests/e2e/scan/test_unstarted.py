@@ -4,6 +4,7 @@
 import pytest
 
 from harness.example_systems import ago, ledger
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.covers("F14")
 TIME = {"postgres": "timestamptz", "sqlite": "text"}
@@ -303,3 +304,125 @@ def test_each_key_needs_the_others(defib, keys, problem):
             f"    key: id\n    running: r\n    alive_at: a\n    stuck_after: 1h\n    {keys}\n")
     ran = defib("config", "check", config=text)
     assert ran.code != 0 and problem in ran.err + ran.out
+
+
+def test_workers_are_notified_once_in_a_while_and_that_is_recorded(pg, defib):
+    text = WATCH + "    wake: {notify: jobs_ready, every: 1h}\n"
+    pg.sql("CREATE TABLE jobs (id integer PRIMARY KEY, kind text, state text NOT NULL, owner text,"
+           " note text, due timestamptz, started timestamptz)")
+    worker = pg.connect()
+    worker.cursor().execute("LISTEN jobs_ready")
+
+    def heard():
+        worker.poll()
+        got = [(one.channel, one.payload) for one in worker.notifies]
+        worker.notifies.clear()
+        return got
+    assert scan(pg, defib, text, "--fix")["waiting"]["woken"] is False
+    add(pg, 1, due=HOUR)
+    assert scan(pg, defib, text)["waiting"]["woken"] is False, "a dry run does nothing"
+    assert heard() == []
+    assert scan(pg, defib, text, "--fix")["waiting"]["woken"] is True
+    eventually(lambda: heard() == [("jobs_ready", "jobs")])
+    assert scan(pg, defib, text, "--fix")["waiting"]["woken"] is False, "once in an hour"
+    assert heard() == []
+    entries = pg.sql("SELECT job, event, rule FROM defib.ledger")
+    assert [tuple(row) for row in entries] == [("*", "WOKEN", "wake")]
+    often = text.replace("every: 1h", "every: 1s")
+    eventually(lambda: scan(pg, defib, often, "--fix")["waiting"]["woken"])
+    eventually(lambda: heard() == [("jobs_ready", "jobs")])
+    worker.close()
+
+
+def test_notify_is_refused_where_there_is_none(lite, defib):
+    text = WATCH + "    wake: {notify: jobs_ready}\n"
+    ran = defib("config", "check", db=lite, config=text)
+    assert ran.code != 0 and "wake.notify is for PostgreSQL" in ran.err + ran.out
+
+
+# ---- schedules
+
+SCHEDULES = """
+watches:
+  - name: schedules
+    table: schedules
+    key: id
+    waiting: enabled
+    due_at: next_run_at
+    last_run_at: (SELECT max(r.began) FROM runs r WHERE r.schedule = t.id)
+    late_after: 10m
+"""
+
+
+@pytest.fixture
+def schedules(db):
+    db.sql(f"CREATE TABLE schedules (id integer PRIMARY KEY, enabled boolean NOT NULL,"
+           f" next_run_at {TIME[db.engine]})")
+    db.sql(f"CREATE TABLE runs (schedule integer, began {TIME[db.engine]})")
+    return db
+
+
+def schedule(db, key, due, enabled="true", ran=None):
+    db.sql(f"INSERT INTO schedules VALUES (%s, {enabled}, {at(db, due)})", key)
+    if ran is not None:
+        run(db, key, ran)
+
+
+def run(db, key, began):
+    db.sql(f"INSERT INTO runs VALUES (%s, {at(db, began)})", key)
+
+
+def found(db, defib, *args):
+    return {job["key"]: job["evidence"]["law"]
+            for job in scan(db, defib, SCHEDULES, *args)["jobs"]}
+
+
+def test_a_schedule_whose_next_run_is_in_the_past_is_unstarted(schedules, defib):
+    schedule(schedules, 1, due=3 * HOUR, ran=4 * HOUR)
+    schedule(schedules, 2, due=3 * HOUR, ran=2 * HOUR)        # it ran
+    schedule(schedules, 3, due=3 * HOUR, enabled="false")
+    schedule(schedules, 4, due=-HOUR)
+    schedule(schedules, 5, due=60)
+    assert found(schedules, defib) == {"1": "no-run"}
+    says = scan(schedules, defib, SCHEDULES)["waiting"]["says"]
+    assert says == "1 schedule has no run, the oldest was due 3h ago (limit 10m)"
+
+
+def test_a_run_of_another_schedule_says_nothing_about_this_one(schedules, defib):
+    schedule(schedules, 1, due=HOUR)
+    schedule(schedules, 2, due=HOUR, ran=60)
+    assert found(schedules, defib) == {"1": "no-run"}
+
+
+def test_a_schedule_that_moved_on_without_a_run_is_unstarted(schedules, defib):
+    """The scheduler sets the next time and starts nothing: its due_at is never in the past."""
+    schedule(schedules, 1, due=300, ran=4 * HOUR)
+    schedule(schedules, 2, due=300, ran=4 * HOUR)
+    assert found(schedules, defib, "--fix") == {}
+    schedules.sql(f"UPDATE schedules SET next_run_at = {at(schedules, -HOUR)}")
+    run(schedules, 2, 290)
+    assert found(schedules, defib, "--fix") == {}, "it is not late yet"
+    seen = "defib.seen" if schedules.engine == "postgres" else "defib_seen"
+    schedules.sql(f"UPDATE {seen} SET value = CAST(CAST(value AS bigint) - 3600000000 AS text)"
+                  f" WHERE what = 'due' AND job = '1'")
+    assert found(schedules, defib, "--fix") == {"1": "moved-on"}
+    assert found(schedules, defib) == {"1": "moved-on"}, "it stays so"
+    assert "moved on to its next time without a run" in \
+        scan(schedules, defib, SCHEDULES)["waiting"]["says"]
+    out = defib("explain", "schedules/1", db=schedules, config=SCHEDULES).out
+    assert "its schedule moved on without a run" in out
+    run(schedules, 1, 0)
+    assert found(schedules, defib, "--fix") == {}
+    (rows,), = schedules.sql(f"SELECT count(*) FROM {seen} WHERE what = 'due'")
+    schedules.sql("DELETE FROM schedules WHERE id = 2")
+    found(schedules, defib, "--fix")
+    assert (rows, schedules.sql(f"SELECT count(*) FROM {seen} WHERE what = 'due'")) == (2, [(1,)])
+
+
+def test_a_dry_run_remembers_nothing_of_schedules(schedules, defib):
+    schedule(schedules, 1, due=300)
+    found(schedules, defib)
+    there = schedules.sql("SELECT to_regclass('defib.seen') IS NOT NULL" if schedules.engine ==
+                          "postgres" else
+                          "SELECT count(*) > 0 FROM sqlite_master WHERE name = 'defib_seen'")
+    assert there in ([(False,)], [(0,)])
