@@ -204,6 +204,9 @@ def test_requeues_of_rows_that_were_never_started_count_as_no_crash(jobs, defib)
     for _ in range(4):
         assert scan(jobs, defib, text, "--fix")["jobs"][0]["outcome"] == "recovered"
         jobs.sql(f"UPDATE jobs SET due = {ago(jobs, HOUR)}")
+    jobs.sql(f"UPDATE jobs SET state = 'running', owner = 'w1', started = {ago(jobs, 3 * HOUR)}")
+    job, = scan(jobs, defib, text, "--fix")["jobs"]
+    assert (job["verdict"], job["remedy"]) == ("overdue", "requeue"), "it is its first crash"
 
 
 def test_a_remedy_that_leaves_the_row_as_it_was_is_refused(jobs, defib):
