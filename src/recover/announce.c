@@ -99,7 +99,7 @@ static bool incident_open(struct session *session, const struct watch *w)
 	return newest[0] > newest[1];
 }
 
-static const char *late_evidence(const struct waiting_result *r, struct arena *a)
+static const char *unstarted_evidence(const struct waiting_result *r, struct arena *a)
 {
 	AUTO_BUF out = BUF_INIT;
 	buf_addf(&out, "{\"waiting\":%lld,\"waited_s\":%lld,\"limit_s\":%lld,\"running\":%lld",
@@ -144,7 +144,7 @@ void late_log_changes(struct late_logged *logged, struct session *session, const
 	struct ledger_entry entry = {.event = is ? ENTRY_UNSTARTED : ENTRY_STARTED_AGAIN,
 	                             .rule = RULE_UNSTARTED,
 	                             .reason = buf_text(&sentence),
-	                             .evidence = is ? late_evidence(r, &a) : NULL};
+	                             .evidence = is ? unstarted_evidence(r, &a) : NULL};
 	if (last->ledger)
 		announce_entry(session, w, r->now_us, &entry, actor);
 }

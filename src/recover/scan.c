@@ -435,7 +435,7 @@ static defib_err scan_seen(struct scanner *p, struct failure *f)
 }
 
 /* A failure here is not a failure of the scan. */
-static void wake(struct scanner *p)
+static void scan_wake(struct scanner *p)
 {
 	struct failure f = {0};
 	struct waiting_result *r = &p->result->waiting;
@@ -468,7 +468,7 @@ static defib_err scan_waiting(struct scanner *p, struct failure *f)
 		&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page}, &pass, f);
 	p->result->waiting = pass.result;
 	if (!err && o->fix)
-		wake(p);
+		scan_wake(p);
 	int64_t limit = o->limit ? o->limit : p->watch->limit;
 	int64_t room = limit ? limit - p->result->found : pass.n;
 	int n = (int)(room < pass.n ? room : pass.n);

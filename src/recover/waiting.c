@@ -13,7 +13,8 @@
 
 #include <inttypes.h>
 
-#define DUE "due"               /* what is remembered of a schedule */
+#define DUE "due"                             /* what is remembered of a schedule */
+#define DUE_MOST_US INT64_C(9000000000000000) /* since 1970: in 2255 */
 #define ENDED_WITHIN_MS 500     /* to read claims of ended runs, without an index perhaps */
 #define ENDED_AGAIN_MS 3600000  /* between tries, if that was not enough */
 #define ENDED_SLACK_US US_PER_S /* between two readings of the clock */
@@ -53,6 +54,12 @@ static void take_missed(struct facts *f, int64_t due_us)
 	f->due_us = due_us;
 }
 
+/* Others may write into the table: a time that none of ours wrote is as if there were none. */
+static bool due_parse(const char *value, int64_t *us)
+{
+	return value && int_parse(value, us) && *us >= 0 && *us <= DUE_MOST_US;
+}
+
 struct due_changes {
 	struct seen *put, *drop;
 	int nput, ndrop;
@@ -82,7 +89,7 @@ static void match_due(const struct seen_memory *m, struct facts *facts, int n, s
 		struct facts *f = &facts[i];
 		int at = job_index_find(&index, f->job);
 		int64_t was_us = 0;
-		bool had = at >= 0 && entries[at]->value && int_parse(entries[at]->value, &was_us);
+		bool had = at >= 0 && due_parse(entries[at]->value, &was_us);
 		if (at >= 0)
 			met[at] = true;
 		if (had && was_us < f->due_us && was_us <= f->now_us && !ran_since(f, was_us))
@@ -145,8 +152,8 @@ static struct starts_kind *kind_named(struct waiting_pass *pass, const char *kin
 	return NULL;
 }
 
-static void add_late(const struct watch *w, struct waiting_pass *pass, const char *kind, int64_t n,
-                     int64_t oldest_us, int most)
+static void add_late_kind(const struct watch *w, struct waiting_pass *pass, const char *kind,
+                          int64_t n, int64_t oldest_us, int most)
 {
 	struct starts_kind *k = kind_named(pass, kind);
 	if (!k && pass->nkinds < most) {
@@ -169,8 +176,8 @@ static defib_err count_kinds(const struct look *l, struct waiting_pass *pass, st
 		return err;
 	pass->nkinds = 0;
 	for (int i = 0; i < rows.nrows; i++)
-		add_late(l->sql->binding->watch, pass, row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
-		         row_int(&rows, i, 2, 0), WAITING_KINDS);
+		add_late_kind(l->sql->binding->watch, pass, row_text(&rows, i, 0), row_int(&rows, i, 1, 0),
+		              row_int(&rows, i, 2, 0), WAITING_KINDS);
 	return DEFIB_OK;
 }
 
@@ -349,7 +356,7 @@ static defib_err read_late(const struct look *l, struct waiting_pass *pass, stru
 	if (schedules)
 		add_schedules(w, pass, *facts, late);
 	for (int i = 0; !schedules && i < late; i++)
-		add_late(w, pass, (*facts)[i].kind, 1, (*facts)[i].due_us, WAITING_KINDS);
+		add_late_kind(w, pass, (*facts)[i].kind, 1, (*facts)[i].due_us, WAITING_KINDS);
 	pass->result.capped = schedules && (cut || late > WAITING_ROWS);
 	if (!schedules && cut)
 		err = count_kinds(l, pass, f);

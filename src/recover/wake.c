@@ -24,8 +24,9 @@ static defib_err may_wake(struct store *s, const struct watch *w, int64_t now_us
 	return err;
 }
 
-static defib_err notify(struct store *s, const struct watch *w, const struct waiting_result *r,
-                        const char *actor, struct arena *a, struct failure *f)
+static defib_err notify_workers(struct store *s, const struct watch *w,
+                                const struct waiting_result *r, const char *actor, struct arena *a,
+                                struct failure *f)
 {
 	const struct store_param params[] = {P_TEXT(w->wake.notify), P_TEXT(w->name)};
 	AUTO_BUF sentence = BUF_INIT, batch = BUF_INIT;
@@ -53,7 +54,7 @@ defib_err wake_workers(struct store *s, const struct watch *w, const struct ledg
 		return err;
 	err = store_begin(s, TX_WRITE, f);
 	if (!err)
-		err = store_end(s, notify(s, w, r, actor, &a, f), f);
+		err = store_end(s, notify_workers(s, w, r, actor, &a, f), f);
 	*woken = !err;
 	return err;
 }

@@ -34,9 +34,9 @@ static const struct opt_row stats_rows[] = {
 #undef S
 
 static const struct opt_row wake_rows[] = {
-	OPTION(TEXT, "notify", offsetof(struct wake, notify),
+	OPTION(TEXT, "notify", offsetof(struct wake_rule, notify),
            "the channel to NOTIFY, on PostgreSQL; the payload is the name of the watch"),
-	OPTION(DURATION, "every", offsetof(struct wake, every_us), "at most once in this time",
+	OPTION(DURATION, "every", offsetof(struct wake_rule, every_us), "at most once in this time",
            .standard = "1m", .min = 1000000),
 	{.name = NULL},
 };

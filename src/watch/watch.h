@@ -140,7 +140,7 @@ struct raise_list {
 #define RAISE_MOST 100 /* largest allowed factor */
 
 /* What is done for the watch if its jobs are due and nobody starts them. */
-struct wake {
+struct wake_rule {
 	const char *notify; /* the channel that its workers listen on; NULL: nothing is done */
 	int64_t every_us;
 };
@@ -208,7 +208,7 @@ struct watch {
 	struct sql_text due_at;  /* … since when each could have been started … */
 	struct sql_text last_run_at; /* … and, if a row is a schedule, when its last run began */
 	struct threshold late_after; /* of due_at; by kind */
-	struct wake wake;
+	struct wake_rule wake;
 	bool only_waits; /* nothing of it ever runs: the watch is about waiting rows alone */
 	struct sql_text kind, owner, owner_alive, attempts, max_attempts;
 	struct sql_text steps_done; /* which steps of its workflow a row has finished */

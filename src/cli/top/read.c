@@ -291,12 +291,13 @@ static void put_stuck(struct top_reading *r, struct top_row *row, int watch,
 /* What only the daemon knows that has looked more than once; "": nobody looks. */
 static void put_unstarted(struct top_reading *r, struct top_row *row, const struct watch_status *st)
 {
-	const json_t *n = json_object_get(st->led.info, "unstarted");
-	if (!n)
+	const json_t *number = json_object_get(st->led.info, "unstarted");
+	int64_t n = json_integer_value(number);
+	/* Others may write into the table of states: what no scan counts is no number. */
+	if (!json_is_integer(number) || n < 0 || n > ROWS_COUNT_MAX)
 		return;
-	r->part->unstarted += json_integer_value(n);
-	put_count(r, row, WATCH_UNSTARTED, json_integer_value(n) ? COLOR_RED : COLOR_NONE,
-	          json_integer_value(n), false);
+	r->part->unstarted += n;
+	put_count(r, row, WATCH_UNSTARTED, n ? COLOR_RED : COLOR_NONE, n, n == ROWS_COUNT_MAX);
 }
 
 static defib_err watch_row(struct top_reading *r, int watch, struct failure *f)

@@ -261,5 +261,5 @@ def test_jobs_that_nobody_starts_are_a_number_of_their_own(top, lite, tmp_path):
                              late_after="2s", every="300ms")
     with serving(tmp_path, text) as web:
         eventually(lambda: (web.get("/api/v1/watches/jobs").json["info"] or {}).get("unstarted") == 2)
-        seen = top(config=text, width=170, height=24).shows("0 stuck, 2 not started", "UNSTARTED")
-        assert column(seen, "UNSTARTED", "jobs") == "2" and column(seen, "STUCK", "jobs") == "0"
+        seen = top(config=text, width=170, height=24).shows("0 stuck, 2 not started", "NOT STARTED")
+        assert column(seen, "NOT STARTED", "jobs") == "2" and column(seen, "STUCK", "jobs") == "0"

@@ -429,3 +429,12 @@ def test_a_dry_run_remembers_nothing_of_schedules(schedules, defib):
                           "postgres" else
                           "SELECT count(*) > 0 FROM sqlite_master WHERE name = 'defib_seen'")
     assert there in ([(False,)], [(0,)])
+
+
+@pytest.mark.parametrize("value", ["-9223372036854775808", "9223372036854775807", "x", "1e999", ""])
+def test_what_others_write_into_the_memory_of_schedules_is_ignored(schedules, defib, value):
+    schedule(schedules, 1, due=-HOUR)
+    found(schedules, defib, "--fix")
+    seen = "defib.seen" if schedules.engine == "postgres" else "defib_seen"
+    schedules.sql(f"UPDATE {seen} SET value = %s WHERE what = 'due'", value)
+    assert found(schedules, defib) == found(schedules, defib, "--fix") == {}
