@@ -151,7 +151,7 @@ static void fall_silent(struct session *s, bool in_tx, pid_t *pid)
 /* Whether the connection is still open, although no statement uses it any more. */
 static bool keeps_connection(const struct session *s)
 {
-	return ((const struct pg *)s->store)->kept != NULL;
+	return ((const struct pg *)s->store)->unanswering != NULL;
 }
 
 static struct session keeping_session(void)
