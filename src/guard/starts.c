@@ -188,8 +188,10 @@ static void remember_look(struct starts_memory *m, const struct starts_look *l,
 static void take_sample(struct starts_memory *m, const struct starts_look *l,
                         struct starts_trend *out)
 {
-	if (m->nsamples == SAMPLES)
-		memmove(m->samples, m->samples + 1, sizeof *m->samples * --m->nsamples);
+	if (m->nsamples == SAMPLES) {
+		m->nsamples--;
+		memmove(m->samples, m->samples + 1, (size_t)m->nsamples * sizeof *m->samples);
+	}
 	m->samples[m->nsamples++] = (struct starts_sample){l->now_us, l->late, m->started};
 	const struct starts_sample *first = m->samples, *last = &m->samples[m->nsamples - 1];
 	int64_t took_us = last->at_us - first->at_us;
