@@ -148,7 +148,8 @@ BEGIN
     WHERE e ->> 'remedy' = 'hold' AND s.run <> 'null'
     ON CONFLICT (table_key, job) DO UPDATE SET watch = excluded.watch, batch = excluded.batch,
         cause = excluded.cause, reason = excluded.reason, owner = excluded.owner,
-        sign_us = excluded.sign_us, at = excluded.at;
+        sign_us = excluded.sign_us, at = excluded.at, verdict = NULL, sign = NULL, state = NULL,
+        progress = NULL, attempts = NULL, actor = NULL;
     -- ledger last: its ids are drawn under the lock, so that readers miss none
     PERFORM true FROM defib.ledger_order FOR UPDATE;
     INSERT INTO defib.ledger (id, watch, batch, actor, job, event, verdict, rule, reason, evidence,

@@ -231,6 +231,8 @@ FROM defib.ledger l HAVING NOT EXISTS (SELECT 1 FROM defib.ledger_seal);
 
 -- Scans leave a held job alone until it is released, or until its owner or sign of life changes. A
 -- hold belongs to the row, for all watches on its table: table_key is "schema.table (key columns)".
+-- A row with a verdict is an excuse: the job is not stuck by this verdict until what was judged
+-- changes.
 CREATE TABLE IF NOT EXISTS defib.hold (
     table_key text NOT NULL,
     watch    text NOT NULL,
@@ -241,6 +243,13 @@ CREATE TABLE IF NOT EXISTS defib.hold (
     owner    text,
     sign_us  bigint,
     batch    text NOT NULL,
+    -- of an excuse: the verdict that it covers, what was judged (sign_us is of this sign), by whom
+    verdict  text,
+    sign     text,
+    state    text,
+    progress text,
+    attempts bigint,
+    actor    text,
     PRIMARY KEY (table_key, job)
 );
 

@@ -73,6 +73,13 @@ CREATE TABLE IF NOT EXISTS defib_hold (
     owner    TEXT,
     sign_us  INTEGER,
     batch    TEXT NOT NULL,
+    -- of an excuse: the verdict that it covers, what was judged (sign_us is of this sign), by whom
+    verdict  TEXT,
+    sign     TEXT,
+    state    TEXT,
+    progress TEXT,
+    attempts INTEGER,
+    actor    TEXT,
     PRIMARY KEY (table_key, job)
 );
 

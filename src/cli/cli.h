@@ -93,7 +93,7 @@ enum command_place { PLACE_FIRST, PLACE_REST, PLACE_PART };
 	X(LOOK, PART, explain) X(LOOK, PART, stats) \
 	X(ACT, FIRST, requeue) X(ACT, FIRST, release) X(ACT, FIRST, undo) X(ACT, FIRST, pause) \
 	X(ACT, REST, resume) X(ACT, REST, retry) X(ACT, REST, fail) X(ACT, REST, hold) \
-	X(ACT, REST, rollback) X(ACT, REST, act) \
+	X(ACT, REST, excuse) X(ACT, REST, rollback) X(ACT, REST, act) \
 	X(RUN, FIRST, daemon) X(RUN, FIRST, init) X(RUN, FIRST, doctor) X(RUN, REST, config) \
 	X(RUN, REST, deploy) X(RUN, REST, run) X(RUN, REST, beat) X(RUN, REST, demo) \
 	X(RUN, REST, completion) X(RUN, REST, help) \

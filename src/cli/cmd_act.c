@@ -328,7 +328,13 @@ COMMAND(hold, cmd_act, "JOB…", "keep automation away from jobs until an operat
              "no scan touches it from now on"},
 			{"defib hold --watch pages --where stuck --dry-run", "which jobs it would change"}});
 
-COMMAND(release, cmd_act, "JOB…", "let held jobs go on", .options = act_options,
+COMMAND(excuse, cmd_act, "JOB…", "say that stuck jobs are not stuck, until they change",
+        .options = act_options,
+        .examples = {{"defib excuse pages/4711 --reason 'a large import' --yes",
+                      "not stuck for as long as what was judged stays the same"},
+                     {"defib list --watch pages --where excused", "what is excused, by whom"}});
+
+COMMAND(release, cmd_act, "JOB…", "let held or excused jobs go on", .options = act_options,
         .examples = {{"defib release queue/43 --yes", "one job"},
                      {"defib release --watch queue --where held --yes", "all that are held"}});
 

@@ -348,6 +348,7 @@ void watch_loop_info(const struct watch_loop *p, struct buf *out)
 	add_int(out, "left_stuck",
 	        r->outcomes[OUTCOME_LEFT] + r->outcomes[OUTCOME_LOCKED] + r->outcomes[OUTCOME_REFUSED]);
 	add_int(out, "on_hold", r->on_hold);
+	add_int(out, "excused", r->excused);
 	add_late(&r->waiting, out);
 	add_int(out, "recovered_total", p->counts.recovered);
 	add_int(out, "held_total", p->counts.held);

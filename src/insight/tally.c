@@ -228,6 +228,11 @@ static defib_err count_events(struct store *s, const char *watch, struct arena *
 	return DEFIB_OK;
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 static void tally_count_ledger(struct store *s, const struct watch_sql *q, struct arena *a,
                                struct tally *out)
 {
@@ -239,6 +244,11 @@ static void tally_count_ledger(struct store *s, const struct watch_sql *q, struc
 	out->held = held.all;
 	out->retries = held.retries;
 	out->held_running = held.running;
+	out->excused = held.excused;
+	/* They were counted in the table, where nobody knows of excuses. */
+	for (int v = 0; v < VERDICT_COUNT; v++)
+		out->stuck[v] -= least(out->stuck[v], held.excused_as[v]);
+	out->stuck_total -= least(out->stuck_total, held.excused_found);
 	(void)!mistakes_count(s, watch, &out->mistakes, f);
 }
 

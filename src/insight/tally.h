@@ -56,6 +56,7 @@ struct tally {
 	bool stuck_capped; /* by verdict: only of those that were judged, which is not all */
 	struct failure stuck_failed;
 	int64_t held, held_running; /* of the held: still running, and so counted as stuck */
+	int64_t excused;            /* by an operator: not counted as stuck */
 	int64_t retries;            /* pending */
 	int nevents;
 	struct tally_event *events;

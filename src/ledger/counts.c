@@ -28,8 +28,9 @@ defib_err ledger_count_held(struct store *s, const char *watch, const char *tabl
                             struct held_rows *out, struct failure *f)
 {
 	static const char sql[] =
-		"SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1), "
-		"(SELECT count(*) FROM defib.hold WHERE table_key = $2 AND watch <> $1), "
+		"SELECT (SELECT count(*) FROM defib.hold WHERE watch = $1 AND verdict IS NULL), "
+		"(SELECT count(*) FROM defib.hold WHERE table_key = $2 AND watch <> $1 AND verdict IS "
+		"NULL), (SELECT count(*) FROM defib.hold WHERE table_key = $2 AND verdict IS NOT NULL), "
 		"(SELECT count(*) FROM defib.retry WHERE watch = $1)";
 	AUTO_ARENA a = ARENA_INIT;
 	struct store_param params[] = {P_TEXT(watch), P_TEXT(table_key)};
@@ -37,7 +38,8 @@ defib_err ledger_count_held(struct store *s, const char *watch, const char *tabl
 	defib_err err = counts_ask(s, sql, params, 2, &a, &rows, f);
 	out->own = row_int(&rows, 0, 0, 0);
 	out->others = row_int(&rows, 0, 1, 0);
-	out->retries = row_int(&rows, 0, 2, 0);
+	out->excuses = row_int(&rows, 0, 2, 0);
+	out->retries = row_int(&rows, 0, 3, 0);
 	return err;
 }
 

@@ -9,8 +9,9 @@
 
 /* Holds, some of which may be over (watch/facts.h), and waiting retries. */
 struct held_rows {
-	int64_t own;    /* that the watch made */
-	int64_t others; /* that other watches made for rows of its table */
+	int64_t own;     /* that the watch made */
+	int64_t others;  /* that other watches made for rows of its table */
+	int64_t excuses; /* of rows of its table, whichever watch made them */
 	int64_t retries;
 };
 MUST_CHECK defib_err ledger_count_held(struct store *s, const char *watch, const char *table_key,

@@ -75,24 +75,26 @@ static void who_is_far_behind_comes_again(enum store_engine engine)
 
 static void what_waits_is_counted_by_watch(enum store_engine engine)
 {
-	static const struct hold holds[] = {{.job = "a", .cause = "poison"},
-	                                    {.job = "b", .cause = "poison"}};
+	static const struct hold holds[] = {
+		{.job = "a", .cause = "poison"},
+		{.job = "b", .cause = "poison"},
+		{.job = "d", .cause = HOLD_EXCUSE, .excuse = {.verdict = "silent"}}};
 	struct pending_retry retry = {.job = "c", .reason = "later", .due_us = 1};
 	struct place p;
 	struct failure f = {0};
-	struct held_rows rows = {-1, -1, -1};
+	struct held_rows rows = {-1, -1, -1, -1};
 	open_place(&p, engine);
-	hold(&p, holds, 2);
+	hold(&p, holds, 3);
 	assert_int_equal(store_begin(p.store, TX_WRITE, &f), DEFIB_OK);
 	if (ledger_retry_add(p.store, &context, &retry, 1, &p.arena, &f) || store_commit(p.store, &f))
 		fail_msg("%s", f.what);
 	assert_int_equal(ledger_count_held(p.store, "pages", HELD_TABLE, &rows, &f), DEFIB_OK);
-	assert_true(rows.own == 2 && rows.others == 0 && rows.retries == 1);
+	assert_true(rows.own == 2 && rows.others == 0 && rows.retries == 1 && rows.excuses == 1);
 	/* Of another watch on that table, and of one on another. */
 	assert_int_equal(ledger_count_held(p.store, "mails", HELD_TABLE, &rows, &f), DEFIB_OK);
-	assert_true(rows.own == 0 && rows.others == 2 && rows.retries == 0);
+	assert_true(rows.own == 0 && rows.others == 2 && rows.retries == 0 && rows.excuses == 1);
 	assert_int_equal(ledger_count_held(p.store, "mails", "mails (id)", &rows, &f), DEFIB_OK);
-	assert_true(rows.own == 0 && rows.others == 0 && rows.retries == 0);
+	assert_true(rows.own == 0 && rows.others == 0 && rows.retries == 0 && rows.excuses == 0);
 	struct retries_of *all = NULL;
 	int n = 0;
 	assert_int_equal(ledger_retries_all(p.store, &p.arena, &all, &n, &f), DEFIB_OK);

@@ -50,6 +50,8 @@
 #define ENTRY_CANCELLED "CANCELLED"
 #define ENTRY_ENDED "ENDED"
 #define ENTRY_RETRY_FROM_STEP "RETRY_FROM_STEP"
+#define ENTRY_EXCUSED "EXCUSED"
+#define ENTRY_EXCUSE_ENDED "EXCUSE_ENDED"
 #define ENTRY_PRUNED "PRUNED"
 
 /* The rule of an operator's choice. */
@@ -126,6 +128,14 @@ enum event_mark {
 	X(RELEASED, NOTES, MARK_CHANGES | MARK_LETS_GO | MARK_PERSONS, NULL, \
 	  "an operator released a held job; earlier recoveries no longer count", \
 	  "released", "was released by an operator", \
+	  "good", "play") \
+	X(EXCUSED, NOTES, MARK_PERSONS, NULL, \
+	  "an operator said that a stuck job is not stuck: it is left alone until it changes", \
+	  "excused", "was excused by an operator: it is not stuck until it changes", \
+	  "idle", "hand") \
+	X(EXCUSE_ENDED, NOTES, MARK_PERSONS, NULL, \
+	  "an operator ended an excuse", \
+	  "excuse ended", "was no longer excused, as an operator ended it", \
 	  "good", "play") \
 	X(CHANGED_MEANWHILE, NOTES, 0, NULL, \
 	  "the job changed between the scan and the write: nothing was done", \

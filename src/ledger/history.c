@@ -125,7 +125,8 @@ static defib_err history_read_holds(struct history_reading *h, struct relation *
 		h->s, r,
 		"SELECT h.job, h.owner, h.sign_us, h.cause, h.reason, (SELECT l.after FROM "
 		"defib.ledger AS l WHERE l.watch = h.watch AND l.job = h.job AND l.batch = h.batch AND "
-		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1), h.watch, {iso h.at} FROM (",
+		"l.event = '" ENTRY_HELD "' ORDER BY l.id DESC LIMIT 1), h.watch, {iso h.at}, h.verdict, "
+		"h.sign, h.state, h.progress, h.attempts, h.actor FROM (",
 		buf_text(&tail), &key, 1, h->a, &rows, f);
 	for (int i = 0; !err && i < rows.nrows; i++) {
 		int at = job_index_find(&h->index, row_text(&rows, i, 0));
@@ -140,6 +141,13 @@ static defib_err history_read_holds(struct history_reading *h, struct relation *
 		h->history[at].hold_after = row_text(&rows, i, 5);
 		h->history[at].hold_watch = row_text(&rows, i, 6);
 		(void)time_parse(row_text(&rows, i, 7), &h->history[at].hold_at_us);
+		h->history[at].excuse = (struct excuse){.verdict = row_text(&rows, i, 8),
+		                                        .sign = row_text(&rows, i, 9),
+		                                        .state = row_text(&rows, i, 10),
+		                                        .progress = row_text(&rows, i, 11),
+		                                        .has_attempts = row_text(&rows, i, 12) != NULL,
+		                                        .attempts = row_int(&rows, i, 12, 0),
+		                                        .actor = row_text(&rows, i, 13)};
 	}
 	return err;
 }

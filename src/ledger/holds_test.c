@@ -76,30 +76,74 @@ static void holds_are_listed_by_watch_and_job(enum store_engine engine)
 	close_place(&p);
 }
 
+/* One row at most, after this job; returns how many. */
+static int page(struct place *p, enum hold_rows which, const char *watch, const char *after,
+                struct held_job **all)
+{
+	struct failure f = {0};
+	int n = 0;
+	assert_int_equal(
+		ledger_holds_page(p->store, which, watch, HELD_TABLE, after, 1, &p->arena, all, &n, &f),
+		DEFIB_OK);
+	return n;
+}
+
 static void holds_behind_a_page_come_next(enum store_engine engine)
 {
 	struct hold holds[] = {{.job = "2", .cause = "rule"}, {.job = "10", .cause = "poison"}};
 	struct held_job *all;
-	struct failure f = {0};
 	struct place p;
-	int n = 0;
 	open_place(&p, engine);
 	hold(&p, holds, 2);
-	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, NULL, 1, &p.arena, &all, &n, &f), 0);
-	assert_true(n == 1 && strcmp(all->job, "10") == 0 && strcmp(all->cause, "poison") == 0);
-	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, "10", 1, &p.arena, &all, &n, &f), 0);
-	assert_true(n == 1 && strcmp(all->job, "2") == 0);
-	assert_int_equal(ledger_holds_page(p.store, "pages", NULL, "2", 1, &p.arena, &all, &n, &f), 0);
-	assert_int_equal(n, 0);
-	assert_int_equal(ledger_holds_page(p.store, "other", NULL, NULL, 1, &p.arena, &all, &n, &f), 0);
-	assert_int_equal(n, 0);
+	assert_int_equal(page(&p, HOLDS_OWN, "pages", NULL, &all), 1);
+	assert_true(strcmp(all->job, "10") == 0 && strcmp(all->cause, "poison") == 0);
+	assert_int_equal(page(&p, HOLDS_OWN, "pages", "10", &all), 1);
+	assert_string_equal(all->job, "2");
+	assert_int_equal(page(&p, HOLDS_OWN, "pages", "2", &all), 0);
+	assert_int_equal(page(&p, HOLDS_OWN, "other", NULL, &all), 0);
 	/* For the other watches of the table. */
-	assert_int_equal(
-		ledger_holds_page(p.store, "other", HELD_TABLE, "10", 1, &p.arena, &all, &n, &f), 0);
-	assert_true(n == 1 && strcmp(all->job, "2") == 0 && strcmp(all->watch, "pages") == 0);
-	assert_int_equal(
-		ledger_holds_page(p.store, "pages", HELD_TABLE, NULL, 1, &p.arena, &all, &n, &f), 0);
-	assert_int_equal(n, 0);
+	assert_int_equal(page(&p, HOLDS_OF_OTHERS, "other", "10", &all), 1);
+	assert_true(strcmp(all->job, "2") == 0 && strcmp(all->watch, "pages") == 0);
+	assert_int_equal(page(&p, HOLDS_OF_OTHERS, "pages", NULL, &all), 0);
+	close_place(&p);
+}
+
+/* In one table with the holds, and never taken for one. */
+static void an_excuse_is_no_hold(enum store_engine engine)
+{
+	static const char *const job = "1";
+	struct hold made = {.job = "1",
+	                    .cause = HOLD_EXCUSE,
+	                    .owner = "w-1",
+	                    .excuse = {.verdict = "silent",
+	                               .sign = "alive",
+	                               .state = "s",
+	                               .progress = "p",
+	                               .has_attempts = true,
+	                               .attempts = 3,
+	                               .actor = "cli:ana"}};
+	struct hold held = {.job = "1", .cause = "rule"};
+	struct held_job *all;
+	struct history known;
+	struct place p;
+	open_place(&p, engine);
+	hold(&p, &made, 1);
+	assert_int_equal(page(&p, HOLDS_OWN, "pages", NULL, &all), 0);
+	assert_int_equal(page(&p, HOLDS_OF_OTHERS, "other", NULL, &all), 0);
+	assert_int_equal(page(&p, HOLDS_EXCUSES, "other", NULL, &all), 1);
+	assert_string_equal(all->excuse.verdict, "silent");
+	assert_true(all->excuse.has_attempts && all->excuse.attempts == 3);
+	history(&p, &job, 1, 0, &known);
+	assert_string_equal(known.excuse.sign, "alive");
+	assert_string_equal(known.excuse.state, "s");
+	assert_string_equal(known.excuse.progress, "p");
+	assert_string_equal(known.excuse.actor, "cli:ana");
+	assert_true(known.excuse.has_attempts && known.excuse.attempts == 3);
+	/* A hold that takes its place is no excuse. */
+	hold(&p, &held, 1);
+	assert_int_equal(page(&p, HOLDS_EXCUSES, "pages", NULL, &all), 0);
+	assert_int_equal(page(&p, HOLDS_OWN, "pages", NULL, &all), 1);
+	assert_true(!all->excuse.verdict && !all->excuse.has_attempts && !all->excuse.actor);
 	close_place(&p);
 }
 
@@ -126,6 +170,7 @@ static void dropped_holds_are_gone_and_others_stay(enum store_engine engine)
 	X(a_second_hold_replaces_the_first)                                                            \
 	X(holds_are_listed_by_watch_and_job)                                                           \
 	X(holds_behind_a_page_come_next)                                                               \
+	X(an_excuse_is_no_hold)                                                                        \
 	X(dropped_holds_are_gone_and_others_stay)
 BEHAVIOURS(ON_BOTH)
 

@@ -414,63 +414,89 @@ struct ledger_row *rows_decode(const struct store_rows *rows, struct arena *a, i
 defib_err ledger_hold(struct store *s, const struct ledger_context *ctx, const char *table_key,
                       const struct hold *holds, int n, struct arena *a, struct failure *f)
 {
-	static const char *const names[] = {"table_key", "watch",  "batch", "job",
-	                                    "cause",     "reason", "owner"};
+	static const char *const names[] = {"table_key", "watch",  "batch",    "job",
+	                                    "cause",     "reason", "owner",    "verdict",
+	                                    "sign",      "state",  "progress", "actor"};
 	AUTO_RELATION r = {.engine = s->engine};
 	if (n == 0)
 		return DEFIB_OK;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		relation_column(&r, names[i], "text");
 	relation_column(&r, "sign_us", "bigint");
+	relation_column(&r, "attempts", "bigint");
 	for (int i = 0; i < n; i++) {
 		const struct hold *h = &holds[i];
-		const char *const values[] = {table_key, ctx->watch, ctx->batch, h->job,
-		                              h->cause,  h->reason,  h->owner};
+		const char *const values[] = {table_key,       ctx->watch,         ctx->batch,
+		                              h->job,          h->cause,           h->reason,
+		                              h->owner,        h->excuse.verdict,  h->excuse.sign,
+		                              h->excuse.state, h->excuse.progress, h->excuse.actor};
 		for (size_t v = 0; v < sizeof values / sizeof *values; v++)
 			relation_text(&r, values[v]);
 		relation_number(&r, h->has_sign, h->sign_us);
+		relation_number(&r, h->excuse.has_attempts, h->excuse.attempts);
 		relation_end_row(&r);
 	}
 	/* SQLite needs a WHERE to distinguish ON CONFLICT from a join. */
 	return run_over(
 		s, &r,
-		"INSERT INTO defib.hold (table_key, watch, batch, job, cause, reason, owner, sign_us) "
-		"SELECT u.* FROM (",
+		"INSERT INTO defib.hold (table_key, watch, batch, job, cause, reason, owner, verdict, "
+		"sign, "
+		"state, progress, actor, sign_us, attempts) SELECT u.* FROM (",
 		") AS u WHERE true ON CONFLICT (table_key, job) DO UPDATE SET watch = excluded.watch, "
 		"batch = excluded.batch, cause = excluded.cause, reason = excluded.reason, "
-		"owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at",
+		"owner = excluded.owner, sign_us = excluded.sign_us, at = excluded.at, "
+		"verdict = excluded.verdict, sign = excluded.sign, state = excluded.state, "
+		"progress = excluded.progress, attempts = excluded.attempts, actor = excluded.actor",
 		NULL, 0, a, NULL, f);
 }
 
 #define HOLDS                                                                                      \
-	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us, table_key FROM "           \
-	"defib.hold "                                                                                  \
+	"SELECT watch, job, cause, reason, owner, batch, {iso at}, sign_us, table_key, verdict, "      \
+	"sign, "                                                                                       \
+	"state, progress, attempts, actor FROM defib.hold "                                            \
 	"WHERE "
 
 static struct held_job *take_holds(const struct store_rows *rows, struct arena *a, int *n)
 {
 #define M(member) ROW_MEMBER(struct held_job, member)
-	static const struct row_member members[] = {
-		M(watch),   M(job),      M(cause), M(reason),
-		M(owner),   M(batch),    M(at),    ROW_GIVEN(struct held_job, has_sign),
-		M(sign_us), M(table_key)};
+	static const struct row_member members[] = {M(watch),
+	                                            M(job),
+	                                            M(cause),
+	                                            M(reason),
+	                                            M(owner),
+	                                            M(batch),
+	                                            M(at),
+	                                            ROW_GIVEN(struct held_job, has_sign),
+	                                            M(sign_us),
+	                                            M(table_key),
+	                                            M(excuse.verdict),
+	                                            M(excuse.sign),
+	                                            M(excuse.state),
+	                                            M(excuse.progress),
+	                                            ROW_GIVEN(struct held_job, excuse.has_attempts),
+	                                            M(excuse.attempts),
+	                                            M(excuse.actor)};
 #undef M
 	return ROWS_READ(rows, members, struct held_job, a, n);
 }
 
-defib_err ledger_holds_page(struct store *s, const char *watch, const char *table_key,
-                            const char *after, int limit, struct arena *a, struct held_job **out,
-                            int *n, struct failure *f)
+defib_err ledger_holds_page(struct store *s, enum hold_rows which, const char *watch,
+                            const char *table_key, const char *after, int limit, struct arena *a,
+                            struct held_job **out, int *n, struct failure *f)
 {
-	static const char own[] = HOLDS "watch = $1 AND job > $2 ORDER BY job LIMIT $3";
-	static const char others[] =
-		HOLDS "table_key = $4 AND watch <> $1 AND job > $2 ORDER BY job LIMIT $3";
-	struct store_param params[] = {P_TEXT(watch), P_TEXT(after ? after : ""), P_INT(limit),
-	                               P_TEXT(table_key)};
+#define PAGE(of) HOLDS of " AND job > $2 ORDER BY job LIMIT $3"
+	static const char *const pages[] = {
+		[HOLDS_OWN] = PAGE("watch = $1 AND verdict IS NULL"),
+		[HOLDS_OF_OTHERS] = PAGE("table_key = $4 AND watch <> $1 AND verdict IS NULL"),
+		[HOLDS_EXCUSES] = PAGE("table_key = $1 AND verdict IS NOT NULL"),
+	};
+#undef PAGE
+	struct store_param params[] = {P_TEXT(which == HOLDS_EXCUSES ? table_key : watch),
+	                               P_TEXT(after ? after : ""), P_INT(limit), P_TEXT(table_key)};
 	struct store_rows rows;
-	assert(watch && limit > 0);
+	assert(watch && table_key && limit > 0);
 	defib_err err =
-		dialect_exec(s, table_key ? others : own, params, table_key ? 4 : 3, a, &rows, f);
+		dialect_exec(s, pages[which], params, which == HOLDS_OF_OTHERS ? 4 : 3, a, &rows, f);
 	*out = take_holds(&rows, a, n);
 	return err;
 }

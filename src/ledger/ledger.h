@@ -140,6 +140,19 @@ MUST_CHECK defib_err ledger_end(struct store *s, int64_t *top, char of[LEDGER_OF
 /* The rule, and the actor, of the cleanup after dead instances when a worker or daemon starts. */
 #define RULE_STARTUP "startup"
 
+/*
+ * An excuse is a hold's sister in the same table: a row with a verdict. What was judged is its
+ * owner and sign_us, and these; recover/excuse.h compares.
+ */
+struct excuse {
+	const char *verdict;          /* NULL: the row is a hold */
+	const char *sign;             /* whose time sign_us is, by name; NULL: none */
+	const char *state, *progress; /* NULL: not judged */
+	bool has_attempts;
+	int64_t attempts;
+	const char *actor;
+};
+
 /* The owner, sign of life and attempts that an entry is about. */
 struct noted {
 	bool is;
@@ -162,6 +175,7 @@ struct history {
 	const char *hold_watch, *hold_cause, *hold_reason;
 	int64_t hold_at_us;
 	const char *hold_after; /* the columns that it wrote, as JSON; NULL: none, or not known */
+	struct excuse excuse;   /* without verdict: it is a hold */
 	struct noted noted;     /* when it was last reported stuck */
 	struct noted released;  /* when an operator last released it without a write to its row */
 };
@@ -172,6 +186,7 @@ struct hold {
 	const char *job, *cause, *reason, *owner;
 	bool has_sign;
 	int64_t sign_us;
+	struct excuse excuse; /* without verdict: none */
 };
 
 /*
@@ -190,20 +205,24 @@ struct held_job {
 	bool has_sign;
 	int64_t sign_us;
 	const char *table_key;
+	struct excuse excuse;
 };
 
-/* Holds, oldest first; `watch` and `job` NULL: all. */
+/* Holds and excuses, oldest first; `watch` and `job` NULL: all. */
 MUST_CHECK defib_err ledger_holds_list(struct store *s, const char *watch, const char *job,
                                        int limit, struct arena *a, struct held_job **out, int *n,
                                        struct failure *f);
-/*
- * The holds that a watch made, or with a table_key those that other watches made for rows of its
- * table; by job, after the job `after`; NULL: from the first.
- */
-MUST_CHECK defib_err ledger_holds_page(struct store *s, const char *watch, const char *table_key,
-                                       const char *after, int limit, struct arena *a,
-                                       struct held_job **out, int *n, struct failure *f);
-/* The holds of these rows, in force or not, in no order. */
+enum hold_rows {
+	HOLDS_OWN,       /* the holds that a watch made */
+	HOLDS_OF_OTHERS, /* those that other watches made for rows of its table */
+	HOLDS_EXCUSES,   /* the excuses of rows of its table, whichever watch made them */
+};
+/* Of these rows, a page by job, after the job `after`; NULL: from the first. */
+MUST_CHECK defib_err ledger_holds_page(struct store *s, enum hold_rows which, const char *watch,
+                                       const char *table_key, const char *after, int limit,
+                                       struct arena *a, struct held_job **out, int *n,
+                                       struct failure *f);
+/* The holds and excuses of these rows, in force or not, in no order. */
 MUST_CHECK defib_err ledger_holds_of(struct store *s, const char *table_key,
                                      const char *const *jobs, int njobs, struct arena *a,
                                      struct held_job **out, int *n, struct failure *f);

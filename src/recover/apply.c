@@ -6,6 +6,7 @@
 #include "ledger/history.h"
 #include "ledger/jobs.h"
 #include "recover/census.h"
+#include "recover/excuse.h"
 #include "recover/judge.h"
 #include "recover/look.h"
 #include "recover/masked.h"
@@ -71,7 +72,8 @@ static bool is_to_be_written(const struct candidate *c)
 static bool to_be_noted(const struct batch_under_way *b, const struct candidate *c)
 {
 	return b->ap->ledger->ready && !c->decision.act && c->does == REMEDY_REPORT &&
-	       c->judgement.verdict != VERDICT_NONE && !c->judgement.waited && !c->facts.noted;
+	       c->judgement.verdict != VERDICT_NONE && !c->judgement.waited && !c->facts.noted &&
+	       !judged_excused(&c->facts, &c->judgement);
 }
 
 static void batch_add_keys(const struct batch_under_way *b, const struct candidate *c,
@@ -543,7 +545,8 @@ static defib_err read_ending(struct batch_under_way *b, struct failure *f)
 	                                &held, &nheld, f);
 	for (int i = 0; !err && i < nheld; i++) {
 		int at = job_index_find(&b->index, held[i].job);
-		if (at >= 0)
+		/* An excuse is not made again by an undo: the row that was judged is another one then. */
+		if (at >= 0 && !held[i].excuse.verdict)
 			b->all[at].held_was = (struct hold){.job = held[i].job,
 			                                    .cause = held[i].cause,
 			                                    .reason = held[i].reason,
@@ -614,11 +617,18 @@ static defib_err write_holds(struct batch_under_way *b, const struct ledger_cont
 	for (int i = 0; i < b->n; i++) {
 		const struct candidate *c = &b->all[i];
 		const struct facts *as = held_as(b, i);
-		if (is_to_be_written(c) && c->does == ACT_UNDO && c->held_was.job)
+		if (is_to_be_written(c) && c->does == ACT_UNDO && c->held_was.job) {
 			holds[n++] = c->held_was;
-		else if (as)
-			holds[n++] = (struct hold){c->facts.job, c->decision.cause, c->reason,
-			                           as->owner,    as->has_sign[s],   as->sign_us[s]};
+		} else if (is_to_be_written(c) && c->does == ACT_EXCUSE) {
+			excuse_of(batch_watch(b), &c->facts, &c->judgement, ctx->actor, &holds[n]);
+			holds[n++].reason = c->reason;
+		} else if (as)
+			holds[n++] = (struct hold){.job = c->facts.job,
+			                           .cause = c->decision.cause,
+			                           .reason = c->reason,
+			                           .owner = as->owner,
+			                           .has_sign = as->has_sign[s],
+			                           .sign_us = as->sign_us[s]};
 		else if (is_to_be_written(c) && c->facts.hold != HOLD_STATE_NONE)
 			free[nfree++] = c->facts.job;
 	}

@@ -64,7 +64,8 @@ static bool judged(const struct browse *o)
 	bool any = false;
 	for (int i = 0; i < o->nterms; i++) {
 		enum term_what what = o->terms[i].what;
-		any = any || what == TERM_VERDICT || what == TERM_STUCK || what == TERM_HELD;
+		any = any || what == TERM_VERDICT || what == TERM_STUCK || what == TERM_HELD ||
+		      what == TERM_EXCUSED;
 	}
 	return any;
 }
@@ -80,6 +81,8 @@ static bool holds(const struct watch *w, const struct term *t, const struct brow
 		return verdict != VERDICT_NONE && (verdict == t->verdict) == (t->op == TERM_IS);
 	case TERM_HELD:
 		return held_now(w, &row->facts, row->state);
+	case TERM_EXCUSED:
+		return shown_excused(&row->facts, &row->judgement);
 	default:
 		return true;
 	}
@@ -143,7 +146,7 @@ static defib_err add_facts(struct browse_reading *r, struct browsed *page, int n
 	for (int i = 0; !err && i < n; i++)
 		if (facts[i].job) {
 			page[i].facts = facts[i];
-			page[i].judgement = judge(w, &facts[i]);
+			page[i].judgement = judge_shown(w, &facts[i]);
 		}
 	job_index_init(&index, jobs, n, r->arena);
 	for (int i = 0; !err && i < npending; i++) {

@@ -206,7 +206,14 @@ static defib_err guard(struct hands *h, struct candidate *c, struct failure *f)
 		if (!err && !good)
 			refuse_job(c, REFUSAL_CANCEL_WHEN, is.state ? is.state : "past that");
 	}
-	if (!err && h->act == ACT_RELEASE && !(err = is_held(h, &c->facts, &good, f)) && !good)
+	if (h->act == ACT_EXCUSE && c->judgement.verdict == VERDICT_NONE) {
+		evidence_sentence(&c->judgement, &why);
+		refuse_job(c, REFUSAL_NOT_STUCK, arena_strdup(&h->arena, buf_text(&why)));
+	} else if (h->act == ACT_EXCUSE && hold_in_force(c->facts.hold)) {
+		refuse_job(c, REFUSAL_ON_HOLD, NULL);
+	}
+	bool held = h->act == ACT_RELEASE && c->does != ACT_UNEXCUSE;
+	if (!err && held && !(err = is_held(h, &c->facts, &good, f)) && !good)
 		refuse_job(c, REFUSAL_NOT_HELD, NULL);
 	if (!err && o->step && !uses_step(h)) {
 		err = steps_has(h->session->store, h->watch->name, c->facts.job, o->step, &h->arena, &good,
@@ -278,8 +285,11 @@ static void prepare(struct hands *h, const struct facts *facts, struct candidate
 	 * A live job is left to its worker, and a job held only in our own table was never taken away.
 	 */
 	c->does = h->act == ACT_RELEASE && !(words && (stuck || parked)) ? ACT_LIFT : h->act;
+	if (h->act == ACT_RELEASE && facts->excused)
+		c->does = ACT_UNEXCUSE;
 	c->event = h->act == ACT_THEN && o->step ? ENTRY_RETRY_FROM_STEP : NULL;
-	c->expected = facts->before;
+	/* An excuse rests on what was judged, and not on the columns that remedies write. */
+	c->expected = h->act == ACT_EXCUSE || c->does == ACT_UNEXCUSE ? NULL : facts->before;
 	c->step = o->step;
 	c->retry_us = facts->now_us; /* an operator does not wait for a backoff */
 	c->reason = o->reason ? masked_reason(h, facts) : "by hand";
@@ -361,10 +371,11 @@ static defib_err set_up(struct hands *h, struct failure *f)
 	h->result->ledger = h->bound->ledger.ready;
 	if (!err && act_has(h->act, ACT_STORED) && watch_act_is_stored(h->watch, h->act) &&
 	    !h->bound->ledger.ready && !o->dry_run) {
-		fail(f, DEFIB_REFUSED,
-		     "watch %s: a hold is stored in defib's own tables, which are off (%s)", h->watch->name,
+		fail(f, DEFIB_REFUSED, "watch %s: %s is stored in defib's own tables, which are off (%s)",
+		     h->watch->name, h->act == ACT_EXCUSE ? "an excuse" : "a hold",
 		     h->bound->ledger.off_because);
-		fail_next(f, "keep the ledger on, or add hold: to the watch");
+		fail_next(f, h->act == ACT_EXCUSE ? "keep the ledger on"
+		                                  : "keep the ledger on, or add hold: to the watch");
 		err = DEFIB_REFUSED;
 	}
 	carrier_begin(&h->carrier, o->actor);

@@ -11,6 +11,7 @@ static const struct {
 } defaults[] = {
 	{"already-held",
      "it is on hold for this owner and sign of life; only an operator can release it"},
+	{"excused", "an operator excused it from this verdict, and what was judged has not changed"},
 	{RULE_BY_HAND, "an operator chose this remedy"},
 	{"attempts-left", "default: requeue while attempts are left"},
 	{"attempts-exhausted", "default: hold when attempts are exhausted"},
@@ -20,7 +21,7 @@ static const struct {
 	{"no-ledger",
      "a hold, or a retry in two phases, needs the ledger, which is off: reported only"},
 };
-enum default_id { HELD, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, RELEASED, NO_LEDGER };
+enum default_id { HELD, EXCUSED, BY_HAND, LEFT, EXHAUSTED, POISON, NO_RULE, RELEASED, NO_LEDGER };
 
 static struct decision by_default(enum default_id id, enum remedy remedy)
 {
@@ -152,6 +153,9 @@ struct decision decide(const struct watch *w, const struct facts *f, const struc
 		d.cause = HOLD_BY_HAND;
 	} else if (hold_in_force(f->hold)) {
 		d = by_default(HELD, REMEDY_HOLD);
+		d.act = false;
+	} else if (judged_excused(f, j)) {
+		d = by_default(EXCUSED, REMEDY_REPORT);
 		d.act = false;
 	} else {
 		d = by_rules(w, f, j);

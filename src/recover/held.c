@@ -3,6 +3,7 @@
 
 #include "ledger/counts.h"
 #include "ledger/jobs.h"
+#include "recover/judge.h"
 #include "recover/look.h"
 #include "watch/terms.h"
 
@@ -15,7 +16,7 @@
  * the row is gone.
  */
 struct holds {
-	bool of_others; /* those that other watches made for rows of the same table */
+	enum hold_rows which;
 	struct held_job *all;
 	struct facts *facts;
 	int n, seen; /* of this page, of all */
@@ -34,8 +35,8 @@ static defib_err held_read_holds(struct store *s, const struct watch_sql *q, str
 	const struct ledger there = {.ready = true};
 	const struct binding *b = q->binding;
 	const char *after = out->n > 0 ? out->all[out->n - 1].job : NULL;
-	defib_err err = ledger_holds_page(s, b->watch->name, out->of_others ? b->table_key : NULL,
-	                                  after, HELD_PAGE, a, &out->all, &out->n, f);
+	defib_err err = ledger_holds_page(s, out->which, b->watch->name, b->table_key, after, HELD_PAGE,
+	                                  a, &out->all, &out->n, f);
 	if (err || out->n == 0)
 		return err;
 	out->seen += out->n;
@@ -65,11 +66,11 @@ static defib_err count_held_rows(struct store *s, const struct binding *b, struc
 }
 
 /* How many of `n` holds are in force; *all without rows that say so themselves. */
-static defib_err count_in_force(struct store *s, const struct watch_sql *q, bool of_others,
+static defib_err count_in_force(struct store *s, const struct watch_sql *q, enum hold_rows which,
                                 int64_t n, int64_t *all, int64_t *running, struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct holds holds = {.of_others = of_others};
+	struct holds holds = {.which = which};
 	bool says = q->binding->watch->stats.held.text != NULL;
 	defib_err err = DEFIB_OK;
 	*all = *running = 0;
@@ -91,6 +92,41 @@ static defib_err count_in_force(struct store *s, const struct watch_sql *q, bool
 	return err;
 }
 
+/* Those whose verdict is the one that an operator excused. */
+static defib_err count_excused(struct store *s, const struct watch_sql *q, struct held_count *out,
+                               struct failure *f)
+{
+	AUTO_ARENA a = ARENA_INIT;
+	struct holds holds = {.which = HOLDS_EXCUSES};
+	const struct watch *w = q->binding->watch;
+	defib_err err;
+	do {
+		err = held_read_holds(s, q, &a, &holds, f);
+		for (int i = 0; !err && i < holds.n; i++) {
+			const struct facts *one = &holds.facts[i];
+			struct judgement j = judge(w, one);
+			if (!one->job || !judged_excused(one, &j))
+				continue;
+			bool found = !(j.measured && watch_remembers(w, j.sign));
+			out->excused++;
+			out->excused_found += found;
+			out->excused_as[j.verdict] += found;
+		}
+	} while (!err && more_holds(&holds));
+	return err;
+}
+
+defib_err held_stuck(struct store *s, const struct watch_sql *q, bool ledger, int64_t *n,
+                     struct failure *f)
+{
+	struct held_count held = {0};
+	defib_err err = look_stuck(s, q, n, f);
+	if (!err && ledger && *n > 0)
+		err = count_excused(s, q, &held, f);
+	*n -= *n > held.excused_found ? held.excused_found : *n;
+	return err;
+}
+
 defib_err held_count(struct store *s, const struct watch_sql *q, struct held_count *out,
                      struct failure *f)
 {
@@ -104,10 +140,12 @@ defib_err held_count(struct store *s, const struct watch_sql *q, struct held_cou
 	if (!err && b->watch->stats.held.text)
 		err = count_held_rows(s, b, &a, &marked, f);
 	if (!err)
-		err = count_in_force(s, q, false, kept.own, &out->all, &out->running, f);
+		err = count_in_force(s, q, HOLDS_OWN, kept.own, &out->all, &out->running, f);
 	/* The watch that made them counts them; here they are only not stuck. */
 	if (!err)
-		err = count_in_force(s, q, true, kept.others, &theirs, &running, f);
+		err = count_in_force(s, q, HOLDS_OF_OTHERS, kept.others, &theirs, &running, f);
+	if (!err && kept.excuses)
+		err = count_excused(s, q, out, f);
 	out->all += marked;
 	out->running += running;
 	return err;
@@ -139,18 +177,33 @@ defib_err held_jobs(struct store *s, const struct watch_sql *q, int most, struct
 	return err;
 }
 
-defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure *f)
+/* Whether nothing depends on the row any more. */
+static bool hold_is_over(const struct watch *w, const struct held_job *h, const struct facts *f)
+{
+	if (h->excuse.verdict) /* other watches may read the row by other expressions */
+		return text_eq(h->watch, w->name) && !f->excused;
+	return !hold_in_force(f->hold) && !text_eq(h->cause, HOLD_UNDONE);
+}
+
+static defib_err clear_over(struct store *s, const struct watch_sql *q, enum hold_rows which,
+                            struct failure *f)
 {
 	AUTO_ARENA a = ARENA_INIT;
-	struct holds holds = {0};
+	struct holds holds = {.which = which};
 	defib_err err = DEFIB_OK;
-	if (!watch_writes_hold(q->binding->watch))
-		return DEFIB_OK;
 	do {
 		err = held_read_holds(s, q, &a, &holds, f);
 		for (int i = 0; !err && i < holds.n; i++)
-			if (!hold_in_force(holds.facts[i].hold) && !text_eq(holds.all[i].cause, HOLD_UNDONE))
+			if (hold_is_over(q->binding->watch, &holds.all[i], &holds.facts[i]))
 				err = ledger_hold_forget(s, &holds.all[i], &a, f);
 	} while (!err && more_holds(&holds));
+	return err;
+}
+
+defib_err held_clear(struct store *s, const struct watch_sql *q, struct failure *f)
+{
+	defib_err err = clear_over(s, q, HOLDS_EXCUSES, f);
+	if (!err && watch_writes_hold(q->binding->watch))
+		err = clear_over(s, q, HOLDS_OWN, f);
 	return err;
 }

@@ -170,3 +170,11 @@ struct judgement judge(const struct watch *w, const struct facts *f)
 	}
 	return j;
 }
+
+struct judgement judge_shown(const struct watch *w, const struct facts *f)
+{
+	struct judgement j = judge(w, f);
+	if (judged_excused(f, &j))
+		j.verdict = VERDICT_NONE;
+	return j;
+}

@@ -14,5 +14,10 @@ extern const struct judge_rule waiting_rules[];
 const struct judge_rule *judge_sign_rule(enum sign s);
 
 struct judgement judge(const struct watch *w, const struct facts *f);
+/*
+ * The same for people: an excused job is not stuck. What was measured stays, to say what it is
+ * excused from.
+ */
+struct judgement judge_shown(const struct watch *w, const struct facts *f);
 
 #endif

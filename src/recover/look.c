@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "ledger/history.h"
 #include "ledger/jobs.h"
+#include "recover/excuse.h"
 #include "recover/masked.h"
 #include "recover/seen.h"
 #include "store/dialect.h"
@@ -152,6 +153,9 @@ static enum hold_state hold_of(const struct binding *b, const struct history *h,
                                const struct facts *f, const struct owner_sign *now)
 {
 	const struct watch *w = b->watch;
+	/* An excuse holds nothing; its row ends with the next act on the job. */
+	if (h->excuse.verdict)
+		return HOLD_STATE_OVER;
 	return hold_state(&(struct hold_facts){
 		.recorded = h->held,
 		.cause = h->hold_cause,
@@ -191,6 +195,12 @@ static void take_history(const struct binding *b, const struct history *h, struc
 	if (hold_in_force(f->hold)) {
 		f->hold_cause = h->hold_cause;
 		f->hold_reason = h->hold_reason;
+	}
+	f->excused = excuse_covers(b->watch, h, f);
+	if (f->excused) {
+		f->excused_by = h->excuse.actor;
+		f->excuse_reason = h->hold_reason;
+		f->excused_at_us = h->hold_at_us;
 	}
 }
 

@@ -115,7 +115,7 @@ void candidate_prepare(const struct watch *w, const struct facts *f, const struc
 void judged_candidate(const struct watch *w, const struct facts *f, bool ledger, struct arena *a,
                       struct candidate *out)
 {
-	struct judgement j = judge(w, f);
+	struct judgement j = judge_shown(w, f);
 	struct scan_options o = {0};
 	if (j.verdict != VERDICT_NONE) {
 		candidate_prepare(w, f, &j, &o, ledger, a, out);
@@ -238,7 +238,8 @@ static defib_err end_guard(struct scanner *p, struct failure *f)
 		near_misses(&(struct look){p->session->store, &p->bound.sql, &p->bound.ledger, &p->page},
 	                gone, ngone, &p->result->near_misses, f);
 	if (!err && p->paced)
-		err = look_stuck(p->session->store, &p->bound.sql, &p->result->left, f);
+		err = held_stuck(p->session->store, &p->bound.sql, p->bound.ledger.ready, &p->result->left,
+		                 f);
 	return err;
 }
 
@@ -269,6 +270,10 @@ static int prepare_batch(struct scanner *p, const struct facts *facts, int n, st
 		bool elsewhere = j.measured && watch_remembers(p->watch, j.sign) && !p->by_memory;
 		if (j.verdict == VERDICT_NONE || doubtful || elsewhere)
 			continue;
+		if (judged_excused(&facts[i], &j)) {
+			p->result->excused++;
+			continue;
+		}
 		struct candidate *c = &batch[stuck++];
 		candidate_prepare(p->watch, &facts[i], &j, p->options, will_have_ledger(p), a, c);
 		if (is_only_reported(c) && p->options->guard) {
@@ -489,7 +494,8 @@ static defib_err scan_all_pages(struct scanner *p, struct failure *f)
 	int n = 0;
 	/* A limit applies to the jobs that are read, not to the counts of the table. */
 	if (limit || o->expects)
-		err = look_stuck(p->session->store, &p->bound.sql, &p->result->stuck, f);
+		err = held_stuck(p->session->store, &p->bound.sql, p->bound.ledger.ready, &p->result->stuck,
+		                 f);
 	if (!err)
 		p->result->goal = goal_of(p->result->stuck, limit);
 	for (int page = 0; !err && scan_goes_on(p); page++) {
@@ -620,6 +626,7 @@ static void count_held(struct scanner *p)
 	if (held_count(p->session->store, &p->bound.sql, &held, &f))
 		log_event(LOG_WARN, f.what);
 	p->result->on_hold = held.all;
+	p->result->excused = held.excused; /* also those that the pass did not reach */
 }
 
 defib_err scanner_pass(struct scanner *p, struct scan_result *result)

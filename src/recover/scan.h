@@ -24,6 +24,8 @@ struct scan_result {
 	bool never_seen;     /* none is running, and no record says that one ever was */
 	bool row_security;   /* then: row-level security applies to this role */
 	int64_t found;
+	int64_t
+		excused;   /* stuck but for an operator's word: not among the found; those that were seen */
 	int64_t stuck; /* more than found if there is a limit; ROWS_COUNT_MAX: that many or more */
 	int64_t goal;  /* so many are expected to be found; 0: not known */
 	int64_t outcomes[OUTCOME_COUNT];

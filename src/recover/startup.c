@@ -46,7 +46,8 @@ static struct judgement judge_left(const struct startup_run *r, const struct fac
 	/* The watch's remedy at start overrides a hold that no operator made. */
 	bool held = hold_in_force(f->hold) &&
 	            !(r->how.forced && r->result->all && f->hold != HOLD_STATE_OPERATOR);
-	if (!f->running || f->owner_alive == KNOWN_YES || held || is_newer(r, f) || doubtful)
+	if (!f->running || f->owner_alive == KNOWN_YES || held || is_newer(r, f) || doubtful ||
+	    judged_excused(f, &j))
 		j.verdict = VERDICT_NONE;
 	else if (j.verdict == VERDICT_NONE && r->result->all && (r->how.forced || f->has_epoch))
 		j = (struct judgement){.verdict = left_behind.verdict, .rule = &left_behind};

@@ -43,6 +43,12 @@ static defib_err newest_change(struct undo_under_way *u, const char *job, int64_
 	return err;
 }
 
+/* It wrote nothing to the row: saying so is better than finding nothing to undo. */
+static bool is_of_excuse(const struct ledger_row *row)
+{
+	return text_eq(row->event, ENTRY_EXCUSED) || text_eq(row->event, ENTRY_EXCUSE_ENDED);
+}
+
 /* A hold in our own table wrote nothing to the row: undoing it means releasing the job. */
 static bool is_own_hold(const struct undo_under_way *u, const struct ledger_row *row)
 {
@@ -125,6 +131,10 @@ static defib_err undo_guard(struct undo_under_way *u, const struct ledger_row *r
                             struct candidate *c, struct failure *f)
 {
 	struct ledger_row *since;
+	if (is_of_excuse(row)) {
+		refuse_job(c, REFUSAL_EXCUSE, NULL);
+		return DEFIB_OK;
+	}
 	defib_err err = newest_change(u, row->job, row->id, &since, f);
 	if (err)
 		return err;
@@ -227,7 +237,7 @@ static defib_err undo_find(struct undo_under_way *u, int64_t after, struct ledge
 	defib_err err = ledger_read(u->session->store, &filter, &u->arena, &rows, &read, f);
 	*last = !err && read > 0 ? rows[read - 1].id : 0;
 	for (int i = 0; !err && i < read; i++)
-		if (event_marked(rows[i].event, MARK_CHANGES))
+		if (event_marked(rows[i].event, MARK_CHANGES) || is_of_excuse(&rows[i]))
 			rows[(*n)++] = rows[i];
 	*out = rows;
 	return err;

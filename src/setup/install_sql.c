@@ -251,14 +251,17 @@ static const char *reread(const struct watch_sql *q, struct arena *a)
 	return statement(sql_postgres_install_reread, pieces, a);
 }
 
-/* As bar_held() in apply.c: a hold that was set since the look is respected. */
+/* As bar_held() in apply.c: a hold or an excuse that was set since the look is respected. */
 static const char *hold_since(const struct binding *b, struct arena *a)
 {
 	struct buf out = BUF_INIT;
 	struct hold_sql hold = {"h", "e ->> 'owner'", "(e ->> 'sign_us')::bigint",
 	                        .in_words = watch_writes_hold(b->watch),
 	                        .watch = install_literal(b->watch->name, a)};
+	buf_add(&out, "(");
 	hold_in_force_sql(dialect_of(b->engine), &hold, &out);
+	buf_add(&out, " OR h.verdict = e ->> 'verdict' AND (extract(epoch FROM h.at) * "
+	              "1000000)::bigint >= (e ->> 'now_us')::bigint)");
 	return buf_to_arena(&out, a);
 }
 

@@ -13,6 +13,7 @@
 #include "ledger/ledger.h"
 #include "recover/decide.h"
 #include "recover/evidence.h"
+#include "recover/excuse.h"
 #include "recover/judge.h"
 #include "recover/masked.h"
 #include "recover/scan.h"
@@ -182,13 +183,19 @@ void sql_judged(const struct watch_sql *q, const char *reading, struct buf *out)
 	buf_add(out, ") AS f");
 }
 
-static void add_verdict(const struct binding *b, struct buf *out)
+static void add_verdict_of(const char *law, struct buf *out)
 {
-	buf_add(out, "CASE law");
+	buf_addf(out, "CASE %s", law);
 	for (const struct judge_rule *rule = judge_rules; rule->id; rule++)
 		if (rule->verdict != VERDICT_NONE)
 			buf_addf(out, " WHEN '%s' THEN '%s'", rule->id, verdict_names[rule->verdict]);
-	buf_add(out, " END AS verdict,\n  CASE law");
+	buf_add(out, " END");
+}
+
+static void add_verdict(const struct binding *b, struct buf *out)
+{
+	add_verdict_of("law", out);
+	buf_add(out, " AS verdict,\n  CASE law");
 	for (int s = 0; s < SIGN_COUNT; s++)
 		buf_addf(out, " WHEN '%s' THEN now_us - %s", judge_sign_rule((enum sign)s)->id,
 		         sign_names[s]);
@@ -224,20 +231,26 @@ static void judge_sql_add_history(const struct binding *b, struct buf *out)
 {
 	const struct watch *w = b->watch;
 	const char *sign = sql_sign_name(w);
-	AUTO_BUF name = BUF_INIT, sign_us = BUF_INIT, table_key = BUF_INIT;
+	AUTO_BUF name = BUF_INIT, sign_us = BUF_INIT, table_key = BUF_INIT, verdict = BUF_INIT;
 	sql_literal(&name, w->name);
+	add_verdict_of("j.law", &verdict);
 	sql_literal(&table_key, b->table_key);
 	buf_addf(&sign_us, "j.%s", sign);
 	buf_addf(out,
 	         "EXISTS (SELECT 1 FROM defib.hold AS h WHERE h.table_key = %s AND h.job = j.job\n    "
-	         "AND ",
+	         "AND (",
 	         buf_text(&table_key));
 	hold_in_force_sql(dialect_of(b->engine),
 	                  &(struct hold_sql){"h", "j.owner", buf_text(&sign_us),
 	                                     .in_words = watch_writes_hold(w),
 	                                     .watch = buf_text(&name)},
 	                  out);
-	buf_add(out, ") AS held,\n");
+	buf_add(out, "\n    OR ");
+	excuse_covers_sql(w,
+	                  &(struct excuse_sql){"h", buf_text(&verdict), buf_text(&name), "j.owner",
+	                                       "j.attempts", b->state ? "j.state" : NULL, sign_names},
+	                  out);
+	buf_add(out, ")) AS held,\n");
 	buf_addf(out,
 	         "  (SELECT l.after FROM defib.ledger AS l WHERE l.watch = %s AND l.job = j.job\n"
 	         "    AND l.event = '%s' ORDER BY l.id DESC LIMIT 1)\n"

@@ -76,6 +76,51 @@ static bool job_note(const void *row, const struct viewer *v, struct buf *out)
 	return true;
 }
 
+/* ---- an excuse ---- */
+
+static bool excuse_at(const void *row, int64_t *out)
+{
+	*out = ((const struct facts *)row)->excused_at_us;
+	return true;
+}
+
+static void excuse_secrets(const void *row, const struct watch *w, struct secrets *out)
+{
+	secrets_facts(out, w, row);
+}
+
+static const struct field excuse_fields[] = {
+	{"verdict", FIELD_WORD, FIELD_AT(struct facts, excused), .names = verdict_names,
+     .about = "that it covers"},
+	{"by", FIELD_AT(struct facts, excused_by), .null = true},
+	{"at", FIELD_TIME, .number = excuse_at},
+	{"reason", .mask = MASK_WORDS, FIELD_AT(struct facts, excuse_reason), .null = true},
+	{0},
+};
+static const struct record excuse_record = {
+	.fields = excuse_fields, .size = sizeof(struct facts), .secrets = excuse_secrets};
+
+static const void *job_excuse(const void *row, int i)
+{
+	const struct browsed *b = row;
+	(void)i;
+	return b && shown_excused(&b->facts, &b->judgement) ? &b->facts : NULL;
+}
+
+void excuse_words(const struct watch *w, const struct facts *f, struct buf *out)
+{
+	AUTO_SECRETS secrets = {0};
+	secrets_facts(&secrets, w, f);
+	buf_add(out, "by ");
+	buf_add(out, f->excused_by ? f->excused_by : "an operator");
+	buf_add(out, " ");
+	when_text(f->excused_at_us, f->now_us, out);
+	if (!f->excuse_reason)
+		return;
+	buf_add(out, ": ");
+	masked_free_text(w, &secrets, f->excuse_reason, out);
+}
+
 /* Without a row, the name alone. */
 static bool shown_pair(const struct facts *f, const struct watch *w, int i, struct field_pair *out)
 {
@@ -124,6 +169,8 @@ static const struct field browsed_fields[] = {
      .about = "why it is on hold: by hand, undone, poison, attempts, rule or startup"},
 	{"hold_reason", .mask = MASK_WORDS, .text = job_hold_reason, .null = true,
      .about = "the reason given with the hold"},
+	{"excuse", FIELD_RECORD, .part = job_excuse, .of = &excuse_record,
+     .about = "by whom it is excused: it is not stuck until what was judged changes"},
 	{"retry_at", FIELD_TIME, AT(retry_us), HAS(has_retry)},
 	{.mask = MASK_WORDS, .words = job_note, .title = "NOTE", .color = COLOR_YELLOW},
 	{"show", FIELD_MAP, MASK_VALUES, .pair = job_shown, .title = "",
@@ -251,6 +298,10 @@ void attempts_words(const struct facts *f, struct buf *out)
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out)
 {
 	const struct facts *f = &row->facts;
+	if (shown_excused(f, &row->judgement)) {
+		buf_addf(out, "excused from %s ", verdict_names[f->excused]);
+		excuse_words(w, f, out);
+	}
 	if (hold_in_force(f->hold))
 		buf_addf(out, "held: %s", f->hold_cause ? f->hold_cause : HOLD_BY_HAND);
 	if (hold_in_force(f->hold) && f->hold_reason) {
@@ -581,6 +632,13 @@ static const char *explained_hold_cause(const void *row)
 	return hold_in_force(f->hold) ? f->hold_cause : NULL;
 }
 
+static const void *explained_excuse(const void *row, int i)
+{
+	const struct candidate *c = CAND(row);
+	(void)i;
+	return shown_excused(&c->facts, &c->judgement) ? &c->facts : NULL;
+}
+
 static bool explained_factor(const void *row, double *out)
 {
 	*out = ((const struct explained *)row)->factor;
@@ -626,6 +684,8 @@ static const struct field explained_fields[] = {
      .about = "what was compared with what"},
 	{"held", FIELD_BOOL, .number = explained_is_held},
 	{"hold_cause", .text = explained_hold_cause, .null = true},
+	{"excuse", FIELD_RECORD, .part = explained_excuse, .of = &excuse_record,
+     .about = "by whom it is excused"},
 	{"retry_at", FIELD_TIME, AT(retry.due_us), HAS(has_retry)},
 	{"claim", FIELD_RECORD, AT(claim), HAS(has_claim), .of = &claim_record},
 	{"guard", .mask = MASK_WORDS, AT(guard), .null = true,
@@ -660,9 +720,19 @@ static void guard_lines(const struct watch *w, const struct explained *x, struct
 		fact_line(s, "held", "since %s: %s%s%s; release it with: defib release %s/%s", x->hold.at,
 		          x->hold.cause, x->hold.reason ? ", " : "", x->hold.reason ? x->hold.reason : "",
 		          w->name, f->job);
-	else if (x->has_hold)
+	else if (x->has_hold && !x->hold.excuse.verdict)
 		fact_line(s, "held", "no longer: its owner, sign of life or state changed since %s",
 		          x->hold.at);
+	if (shown_excused(f, &x->cand.judgement)) {
+		excuse_words(w, f, &when);
+		fact_line(s, "excused", "from %s %s; end it with: defib release %s/%s",
+		          verdict_names[f->excused], buf_text(&when), w->name, f->job);
+		buf_clear(&when);
+	} else if (x->has_hold && x->hold.excuse.verdict) {
+		fact_line(s, "excused",
+		          "no longer, since %s: it was for %s, and that or what was judged changed",
+		          x->hold.at, x->hold.excuse.verdict);
+	}
 	if (x->has_retry) {
 		when_text(x->retry.due_us, f->now_us, &when);
 		fact_line(s, "retry", "%s %s (%s)", x->retry.due_us > f->now_us ? "due" : "was due",
@@ -681,7 +751,9 @@ void verdict_lines(const struct watch *w, const struct explained *x, struct fact
 	const struct decision *d = &x->cand.decision;
 	const char *watch = w->name;
 	if (j->verdict == VERDICT_NONE) {
-		fact_line(s, "verdict", "not stuck: %s [%s]", j->rule->why, j->rule->id);
+		fact_line(s, "verdict", "%s: %s [%s]",
+		          shown_excused(&x->cand.facts, j) ? "not stuck, excused" : "not stuck",
+		          j->rule->why, j->rule->id);
 		guard_lines(w, x, s);
 		if (x->has_retry)
 			fact_line(s, "next", "the retry is carried out by defib scan %s --fix, when it is due",
@@ -710,7 +782,9 @@ void explained_text(const struct watch *w, const struct database *d, const struc
 	if (j->waited) {
 		waits_words(j, &because);
 	} else {
-		buf_add(&because, j->verdict == VERDICT_NONE ? "is not stuck: " : "is stuck: ");
+		buf_add(&because, shown_excused(&x->cand.facts, j) ? "is excused: "
+		                  : j->verdict == VERDICT_NONE     ? "is not stuck: "
+		                                                   : "is stuck: ");
 		evidence_sentence(j, &because);
 	}
 	buf_addf(&title, "%s/%s ", d->name, w->name);

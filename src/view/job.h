@@ -31,6 +31,8 @@ void waits_words(const struct judgement *j, struct buf *out);
 void verdict_words(const struct judgement *j, struct buf *out);
 /* "1 of 3" */
 void attempts_words(const struct facts *f, struct buf *out);
+/* "by cli:ana 5m ago: a large import" */
+void excuse_words(const struct watch *w, const struct facts *f, struct buf *out);
 /* "held: poison, retry due in 2m" */
 void note_words(const struct watch *w, const struct browsed *row, struct buf *out);
 

@@ -60,6 +60,9 @@ static const struct facts facts = {.job = "17",
                                    .hold = HOLD_STATE_OPERATOR,
                                    .hold_cause = HOLD_BY_HAND,
                                    .hold_reason = WORDS,
+                                   .excused = VERDICT_SILENT,
+                                   .excused_by = "cli:anna",
+                                   .excuse_reason = WORDS,
                                    .running = true,
                                    .show = {SECRET}};
 static const struct ledger_row entry = {.id = 1,
@@ -91,7 +94,7 @@ static const struct browsed *a_job(void)
 	job = (struct browsed){.job = "17",
 	                       .state = "running",
 	                       .facts = facts,
-	                       .judgement = {.verdict = VERDICT_SILENT, .rule = &rule}};
+	                       .judgement = {.rule = &rule}}; /* excused */
 	return &job;
 }
 
@@ -180,6 +183,7 @@ static const void *row_of(const struct record *r, bool masking)
 	}
 	if (r == &explained_record) {
 		explained = (struct explained){.cand = *a_candidate(), .guard = WORDS};
+		explained.cand.judgement.verdict = VERDICT_NONE; /* excused */
 		return &explained;
 	}
 	if (r == &acted_record) {

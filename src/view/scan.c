@@ -144,6 +144,7 @@ static const struct field scan_fields[] = {
 	{"running", FIELD_NUMBER, AT(running)},
 	{"found", FIELD_NUMBER, AT(found), .about = "stuck jobs that were examined"},
 	{.type = FIELD_COUNTS, AT(outcomes), .names = outcome_names, .n = OUTCOME_COUNT},
+	{"excused", FIELD_NUMBER, AT(excused), .about = "by an operator: not among the found"},
 	{"running_capped", FIELD_BOOL, AT(running_capped), .about = "the count is a lower bound"},
 	{"never_seen_running", FIELD_BOOL, AT(never_seen),
      .about = "none is running, and no record says that one ever was"},
@@ -367,6 +368,11 @@ void scan_head_text(const struct watch *w, const struct database *d, const struc
 		buf_add(out, ", ");
 		buf_add_count(out, s->held_before);
 		buf_add(out, " already on hold");
+	}
+	if (s->excused) {
+		buf_add(out, ", ");
+		buf_add_count(out, s->excused);
+		buf_add(out, " excused");
 	}
 	buf_addf(out, " (%.1f ms)\n", (double)s->took_us / 1000);
 	if (s->waiting.late) {
@@ -752,8 +758,8 @@ void undo_line(bool undoable, const char *batch, struct buf *out)
 		buf_addf(out, "undo with: defib undo %s\n", batch);
 	else
 		buf_addf(out,
-		         "batch %s cannot be undone: it released jobs, or the watch's own SQL ran "
-		         "(sql:, call: or also:)\n",
+		         "batch %s cannot be undone: it released or excused jobs, or the watch's own SQL "
+		         "ran (sql:, call: or also:)\n",
 		         batch);
 }
 

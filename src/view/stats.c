@@ -119,6 +119,7 @@ static const struct field tally_fields[] = {
 	{.type = FIELD_MEMBERS, .of = &ends_record, .part = tally_whole, .optional = true},
 	{"held", FIELD_NUMBER, AT(held), IF_LEDGER},
 	{"held_running", FIELD_NUMBER, AT(held_running), IF_LEDGER},
+	{"excused", FIELD_NUMBER, AT(excused), IF_LEDGER, .about = "not among the stuck"},
 	{"retries", FIELD_NUMBER, AT(retries), IF_LEDGER, .about = "pending"},
 	LATELY("detected", detected,
            "found stuck by automation in the last day and week; null: not known"),
@@ -277,6 +278,8 @@ static void ledger_rows(const struct tally *t, struct buf *out)
 		return;
 	}
 	stats_count_line(out, "held", true, t->held);
+	if (t->excused)
+		stats_count_line(out, "excused", true, t->excused);
 	stats_count_line(out, "retries pending", true, t->retries);
 	lately(out, "recovered", &t->recovered);
 	lately(out, "late completions", &t->late);
@@ -344,6 +347,10 @@ void tally_words(const struct tally *t, struct buf *out)
 	buf_add(out, "; ");
 	buf_add_count(out, t->held);
 	buf_add(out, " on hold; ");
+	if (t->excused) {
+		buf_add_count(out, t->excused);
+		buf_add(out, " excused; ");
+	}
 	buf_add_count(out, t->recovered.day);
 	buf_add(out, " recovered in 24 hours");
 }

@@ -176,6 +176,18 @@ static bool on_hold_line(const void *row, const struct viewer *v, struct buf *te
 	return text->len > 0;
 }
 
+static bool excused_line(const void *row, const struct viewer *v, struct buf *text)
+{
+	const struct watch_status *st = row;
+	(void)v;
+	int64_t n = status_number(st->led.info, "excused");
+	if (!n)
+		return text->len > 0;
+	buf_add_count(text, n);
+	buf_addf(text, " at the last scan: defib list --watch %s --where excused", st->watch);
+	return text->len > 0;
+}
+
 static bool guard_line(const void *row, const struct viewer *v, struct buf *text)
 {
 	const struct watch_status *st = row;
@@ -407,6 +419,7 @@ static const struct field status_fields[] = {
 	{.words = jobs_line, .label = "jobs"},
 	{.words = late_line, .label = "not started"},
 	{.words = on_hold_line, .label = "on hold"},
+	{.words = excused_line, .label = "excused"},
 	{.words = guard_line, .label = "guard"},
 	{.words = doubt_line, .label = "doubt"},
 	{.words = brake_line, .label = "brake"},

@@ -50,6 +50,16 @@ static void held_sentence(const struct watch *w, const struct story *s, struct b
 	job_qualified(w, s->row.job, out);
 }
 
+static void excused_sentence(const struct watch *w, const struct candidate *cand, struct buf *out)
+{
+	buf_add(out, "is excused ");
+	excuse_words(w, &cand->facts, out);
+	buf_add(out, "; it is not stuck although ");
+	evidence_sentence(&cand->judgement, out);
+	buf_add(out, ", until that changes; end it with: defib release ");
+	job_qualified(w, cand->facts.job, out);
+}
+
 static void retry_sentence(const struct story *s, struct buf *out)
 {
 	const struct facts *f = &s->row.facts;
@@ -168,6 +178,8 @@ static void whole_sentence(const struct watch *w, const struct story *s,
 		retry_sentence(s, out);
 	else if (cand->judgement.verdict != VERDICT_NONE)
 		stuck_sentence(cand, out);
+	else if (shown_excused(&cand->facts, &cand->judgement))
+		excused_sentence(w, cand, out);
 	else if (cand->facts.running)
 		running_sentence(w, cand, out);
 	else if (cand->judgement.waited && !s->failed && !s->has[MOMENT_FINISHED])

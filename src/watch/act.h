@@ -19,7 +19,7 @@ enum act_mark {
 	ACT_LEAVES = 64,       /* its worker keeps the job, and the lease */
 	ACT_WAITS = 128,       /* its effect waits for the backoff */
 	ACT_ALONE = 256,       /* a job without steps is finished with by one UPDATE */
-	ACT_KEEPS_HELD = 512,  /* the job is on hold afterwards */
+	ACT_KEEPS_HELD = 512,  /* the job is on hold, or excused, afterwards */
 	ACT_BY_COLUMNS = 2048, /* it depends on the columns that it writes, and not on a sign of life */
 	ACT_ENDS_JOB = 1024,   /* the job does not run again: the page marks it as dangerous */
 };
@@ -100,12 +100,26 @@ enum act_by_hand {
 	  RELEASED, RECOVERED, NULL, \
 	  NULL, NULL, \
 	  "released", NULL, NULL, \
-	  "release a held job", "Release", \
-	  "The hold is removed, and defib recovers the job again when it is stuck.") \
+	  "release a held or excused job", "Release", \
+	  "The hold or excuse ends, and defib recovers the job again when it is stuck.") \
 	/* only the hold ends: the row is unchanged */ \
 	X(LIFT, "release", NO, \
 	  ACT_LEAVES, \
 	  RELEASED, RECOVERED, NULL, \
+	  NULL, NULL, \
+	  "released", NULL, NULL, NULL, NULL, NULL) \
+	/* an operator says that a stuck job is not stuck: the row is unchanged */ \
+	X(EXCUSE, "excuse", MANY, \
+	  ACT_STORED | ACT_LEAVES | ACT_KEEPS_HELD | ACT_BY_COLUMNS, \
+	  EXCUSED, RECOVERED, NULL, \
+	  NULL, NULL, \
+	  "excused", NULL, NULL, \
+	  "say that a stuck job is not stuck", "Excuse", \
+	  "The job does not count as stuck until what was judged changes, or it is released.") \
+	/* only the excuse ends */ \
+	X(UNEXCUSE, "release", NO, \
+	  ACT_LEAVES | ACT_BY_COLUMNS, \
+	  EXCUSE_ENDED, RECOVERED, NULL, \
 	  NULL, NULL, \
 	  "released", NULL, NULL, NULL, NULL, NULL) \
 	/* a worker that is asked to stop, or whose job is marked, settles the job itself */ \

@@ -99,7 +99,17 @@ bool facts_same(const struct watch *w, const struct facts *judged, const struct 
 	return true;
 }
 
-/* ---- holds ---- */
+/* ---- holds and excuses ---- */
+
+bool judged_excused(const struct facts *f, const struct judgement *j)
+{
+	return j->verdict != VERDICT_NONE && f->excused == j->verdict;
+}
+
+bool shown_excused(const struct facts *f, const struct judgement *j)
+{
+	return j->verdict == VERDICT_NONE && f->excused != VERDICT_NONE && f->running;
+}
 
 const char *hold_cause_words(const char *cause)
 {
@@ -177,6 +187,7 @@ static void own_hold_sql(const struct dialect *d, const struct hold_sql *h, stru
 
 void hold_in_force_sql(const struct dialect *d, const struct hold_sql *h, struct buf *out)
 {
+	buf_addf(out, "%s.verdict IS NULL AND ", h->hold);
 	if (!h->watch) {
 		own_hold_sql(d, h, out);
 		return;

@@ -33,6 +33,8 @@ struct dialect;
 	X(RULE, "rule", "a rule of the watch holds it")                                                \
 	X(STEPS, "steps", "it is unknown which steps of its workflow have finished")                   \
 	X(STARTUP, "startup", "a worker or daemon held it when it started")
+/* Of a row that is an excuse; a hold has none of this name. */
+#define HOLD_EXCUSE "excuse"
 
 /* Names alone, for statements and comparisons. */
 #define HOLD_BY_HAND "by hand"
@@ -148,6 +150,9 @@ struct facts {
 	bool clean;         /* its program ended normally: the job is lost, but it is not a crash */
 	enum hold_state hold;                 /* whether it is on hold … */
 	const char *hold_cause, *hold_reason; /* … and why, while the hold is in force */
+	enum verdict excused; /* by which an operator said that it is not stuck; VERDICT_NONE: none … */
+	const char *excused_by, *excuse_reason; /* … who, why, … */
+	int64_t excused_at_us;                  /* … and when */
 	bool released; /* an operator ended a hold of it, with this owner, sign of life and attempts */
 	bool late;     /* late_when holds; read only for specific jobs of a watch with retry.then */
 	bool noted;    /* the ledger records it as detected, with this owner and sign of life */
@@ -195,6 +200,11 @@ struct judgement {
 	struct limit_from limit_from;
 	const char *value; /* which did not change for so long; NULL: a time was measured */
 };
+
+/* Whether an operator excused the job from this verdict: it is not stuck then. */
+bool judged_excused(const struct facts *f, const struct judgement *j);
+/* The same of a judgement that is shown to people, in which an excused job has no verdict. */
+bool shown_excused(const struct facts *f, const struct judgement *j);
 
 /* Whether a second reading found the job as it was judged. */
 bool facts_same(const struct watch *w, const struct facts *judged, const struct facts *now);

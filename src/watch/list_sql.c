@@ -254,9 +254,16 @@ static void age_term(const struct binding *b, const struct term *t, struct list_
 	sql_time_cutoff(b, time, &limit, NULL, &s->sql);
 }
 
-/* Whether a table of ours has the job; a hold may be over, which only its facts show. */
-static void ledger_term(const struct binding *b, const struct list_query *l, const char *table,
-                        const char *more, struct list_statement *s)
+/* Rows of one of our tables, by watch or by the table that is watched. */
+struct list_rows {
+	const char *table;
+	const char *by, *value; /* a column, and what it must be */
+	const char *more;       /* a further condition */
+};
+
+/* Whether such a row has the job; a hold may be over, which only its facts show. */
+static void ledger_term(const struct binding *b, const struct list_query *l,
+                        const struct list_rows *of, struct list_statement *s)
 {
 	if (!l->ledger) {
 		buf_add(&s->sql, "false");
@@ -269,10 +276,10 @@ static void ledger_term(const struct binding *b, const struct list_query *l, con
 	buf_add(&s->sql, "(");
 	sql_job_text(b, JOB_OF_ROW, &s->sql);
 	buf_addf(&s->sql,
-	         " IN (SELECT defib_l.job FROM %s%s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".watch = ",
-	         dialect_of(b->engine)->own, table);
-	bind_value(b, s, b->watch->name, "text");
-	buf_addf(&s->sql, "%s) OR false)", more);
+	         " IN (SELECT defib_l.job FROM %s%s AS " LIST_ENTRY " WHERE " LIST_ENTRY ".%s = ",
+	         dialect_of(b->engine)->own, of->table, of->by);
+	bind_value(b, s, of->value, "text");
+	buf_addf(&s->sql, "%s) OR false)", of->more);
 }
 
 /* How to turn a job's text into a key without an error for invalid ones; NULL: not possible. */
@@ -304,24 +311,24 @@ static const char *key_of_text(const struct binding *b)
 }
 
 /*
- * From the holds, which are few, to their rows; as an array, so that an index on the key can be
- * used.
+ * From the holds or excuses, which are few, to their rows; as an array, so that an index on the key
+ * can be used.
  */
 static void in_hold_table(const struct binding *b, const struct list_query *l,
-                          struct list_statement *s)
+                          const struct list_rows *of, struct list_statement *s)
 {
 	const char *form = key_of_text(b);
 	if (!form || !l->ledger) {
-		ledger_term(b, l, "hold", "", s);
+		ledger_term(b, l, of, s);
 		return;
 	}
 	assert(s->nparams < LIST_PARAMS_MAX);
-	s->params[s->nparams++] = P_TEXT(b->watch->name);
+	s->params[s->nparams++] = P_TEXT(of->value);
 	key_column(b, 0, &s->sql);
 	dialect_addf(dialect_of(b->engine), &s->sql,
 	             " {in_query SELECT %s FROM defib.hold AS " LIST_ENTRY " WHERE " LIST_ENTRY
-	             ".watch = $%d::text}",
-	             form, s->nparams);
+	             ".%s = $%d::text%s}",
+	             form, of->by, s->nparams, of->more);
 }
 
 /* Whether rows themselves say that they are held: if not, the holds are complete. */
@@ -336,8 +343,10 @@ static bool has_held_state(const struct watch *w)
 static void held_term(const struct binding *b, const struct list_query *l, struct list_statement *s)
 {
 	const struct term named = {.what = TERM_STATE, .op = TERM_IS, .value = "held"};
+	const struct list_rows holds = {"hold", "watch", b->watch->name,
+	                                " AND " LIST_ENTRY ".verdict IS NULL"};
 	buf_add(&s->sql, "(");
-	in_hold_table(b, l, s);
+	in_hold_table(b, l, &holds, s);
 	if (has_held_state(b->watch)) {
 		buf_add(&s->sql, " OR ");
 		state_term(b, &named, s);
@@ -345,12 +354,21 @@ static void held_term(const struct binding *b, const struct list_query *l, struc
 	buf_add(&s->sql, ")");
 }
 
+/* Whichever watch made the excuse; whether it covers the job only its facts show. */
+static void excused_term(const struct binding *b, const struct list_query *l,
+                         struct list_statement *s)
+{
+	const struct list_rows excuses = {"hold", "table_key", b->table_key,
+	                                  " AND " LIST_ENTRY ".verdict IS NOT NULL"};
+	in_hold_table(b, l, &excuses, s);
+}
+
 static void recovered_term(const struct binding *b, const struct list_query *l,
                            struct list_statement *s)
 {
 	AUTO_BUF events = BUF_INIT;
 	buf_addf(&events, " AND %s", l->ledger ? l->recovered : "false");
-	ledger_term(b, l, "ledger", buf_text(&events), s);
+	ledger_term(b, l, &(struct list_rows){"ledger", "watch", b->watch->name, buf_text(&events)}, s);
 }
 
 static void add_term(const struct binding *b, const struct list_query *l, const struct term *t,
@@ -389,6 +407,9 @@ static void add_term(const struct binding *b, const struct list_query *l, const 
 		break;
 	case TERM_HELD:
 		held_term(b, l, s);
+		break;
+	case TERM_EXCUSED:
+		excused_term(b, l, s);
 		break;
 	case TERM_RECOVERED:
 		recovered_term(b, l, s);

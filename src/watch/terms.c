@@ -27,6 +27,7 @@ static const struct word {
 	{"stuck", TERM_STUCK, 0, "stuck", "stuck"},
 	{"running", TERM_RUNNING, 0, "running", "running"},
 	{"held", TERM_HELD, 0, "held", "held"},
+	{"excused", TERM_EXCUSED, 0, "excused", "excused"},
 	{"recovered", TERM_RECOVERED, 0, "recovered", "recovered"},
 };
 #define NWORDS ((int)(sizeof words / sizeof *words))
@@ -73,7 +74,7 @@ static defib_err unknown_word(const struct watch *w, const char *name, struct fa
 	fail(f, DEFIB_USAGE, "watch %s has no \"%s\"", w->name, name);
 	if (!fail_nearest(f, name, names))
 		fail_next(f, "known are state, kind, owner, age, text, any, verdict, stuck, running, held, "
-		             "recovered, and the columns that the watch shows");
+		             "excused, recovered, and the columns that the watch shows");
 	return DEFIB_USAGE;
 }
 

@@ -24,6 +24,7 @@ enum term_what {
 	TERM_STUCK,
 	TERM_RUNNING,
 	TERM_HELD,
+	TERM_EXCUSED,
 	TERM_RECOVERED,
 };
 
@@ -48,9 +49,9 @@ struct term {
 
 /*
  * `state=NAME`, `kind!=scrape`, `owner~host7`, `COLUMN=value`, `text~words`, `any~words`,
- * `age>10m`, `verdict=silent`, `stuck`, `running`, `held`, `recovered`. A word that the watch does
- * not know is DEFIB_USAGE, with the nearest word that it knows; `*unknown` (may be NULL) is true if
- * another watch may know the word.
+ * `age>10m`, `verdict=silent`, `stuck`, `running`, `held`, `excused`, `recovered`. A word that the
+ * watch does not know is DEFIB_USAGE, with the nearest word that it knows; `*unknown` (may be NULL)
+ * is true if another watch may know the word.
  */
 MUST_CHECK defib_err term_parse(const struct watch *w, const char *text, struct arena *a,
                                 struct term *out, bool *unknown, struct failure *f);

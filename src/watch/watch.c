@@ -121,6 +121,8 @@ bool watch_also(const struct watch *w, int act)
 
 bool watch_can_undo(const struct watch *w, int act)
 {
+	if (act == ACT_EXCUSE)
+		return false; /* release ends it */
 	if (act_has(act, ACT_STORED) && w->actions[act].form == ACTION_NONE)
 		return true;
 	int form = w->actions[act == ACT_RELEASE ? watch_releases_by(w) : act].form;

@@ -125,8 +125,12 @@ static defib_err hold_rows(const struct table_source *src, struct store *s, int6
 	struct hold *holds = ARENA_ARRAY(a, struct hold, n + 1);
 	struct ledger_entry *entries = ARENA_ARRAY(a, struct ledger_entry, n + 1);
 	for (int i = 0; i < n; i++) {
-		holds[i] = (struct hold){rows[i]->job,   HOLD_STEPS,        UNKNOWN,
-		                         rows[i]->owner, rows[i]->has_sign, rows[i]->sign_us};
+		holds[i] = (struct hold){.job = rows[i]->job,
+		                         .cause = HOLD_STEPS,
+		                         .reason = UNKNOWN,
+		                         .owner = rows[i]->owner,
+		                         .has_sign = rows[i]->has_sign,
+		                         .sign_us = rows[i]->sign_us};
 		entries[i] = (struct ledger_entry){.job = rows[i]->job,
 		                                   .event = ENTRY_HELD,
 		                                   .rule = "steps-not-known",

@@ -277,7 +277,8 @@ static void put_stuck(struct top_reading *r, struct top_row *row, int watch,
 {
 	struct failure ignored = {0}; /* a number that is not available is left out */
 	int64_t n = 0;
-	if (look_stuck(r->view->reads.store, &r->view->watches[watch].bound.sql, &n, &ignored)) {
+	const struct bound *b = &r->view->watches[watch].bound;
+	if (held_stuck(r->view->reads.store, &b->sql, b->ledger.ready, &n, &ignored)) {
 		r->part->stuck_more = true;
 		return;
 	}
