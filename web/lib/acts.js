@@ -33,7 +33,8 @@ export async function actsOf(watch, database, signal = null) {
 /* Whether an act makes sense for a job in its current state. */
 export function fitting(act, job) {
 	const held = isHeld(job);
-	if (act === "release") return held;
+	if (act === "release") return held || Boolean(job.excuse);
+	if (act === "excuse") return !held && Boolean(job.verdict);
 	if (act === "hold") return !held;
 	if (act === "cancel" || act === "end") return !job.finished_at;
 	return true;

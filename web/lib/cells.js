@@ -29,6 +29,7 @@ export function stateChip(job) {
 export function standChips(job) {
 	return h("span", { class: "row" }, stateChip(job), job.verdict ? chip(job.verdict) : null,
 		isHeld(job) && (job.state_name ?? job.state) !== "held" ? chip("held", { title: job.held }) : null,
+		job.excuse ? chip("excused", { title: `from ${job.excuse.verdict}` }) : null,
 		job.held === "poison" ? chip("poison", { look: "dead", title: HOLD_CAUSES.poison }) : null,
 		job.retry_at ? chip("retry", { label: "retry pending" }) : null);
 }
@@ -51,6 +52,7 @@ export function measure(measured, limit, { label = "of" } = {}) {
 export function whyText(job) {
 	if (job.why) return user(job.why);
 	if (isHeld(job)) return user(job.hold_reason ?? HOLD_CAUSES[job.held] ?? job.held ?? "held");
+	if (job.excuse) return [user(job.excuse.by), job.excuse.reason ? [": ", user(job.excuse.reason)] : null];
 	if (job.retry_at) return h("span", "retry ", ago(job.retry_at));
 	return h("span", { class: "muted" }, "–");
 }

@@ -136,6 +136,7 @@ const LOOKS = {
 	/* states of watches */
 	well: ["good", "check"],
 	held: ["held", "hand"],
+	excused: ["idle", "hand"],
 	alerting: ["bad", "bell"],
 	doubt: ["warn", "question"],
 	paused: ["idle", "pause"],

@@ -47,7 +47,7 @@ function card(name, ...children) {
 function sentenceOf(job) {
 	const start = `Job ${job.job} `;
 	const said = job.sentence.startsWith(start) ? `It ${job.sentence.slice(start.length)}` : job.sentence;
-	return said.replace(/; release it with: defib release .*\.$/s, ".")
+	return said.replace(/; (?:release|end) it with: defib release .*\.$/s, ".")
 		.replace("at the next scan with --fix, by", "at the next scan that recovers, by the rule")
 		.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => stampText(iso));
 }
@@ -166,7 +166,7 @@ function commandLine(text) {
 }
 
 function commandsCard(job, acts) {
-	const act = isHeld(job) ? "release" : job.verdict && acts.includes(job.remedy) ? job.remedy : acts.find((a) => a === "requeue" || a === "retry") ?? acts[0];
+	const act = isHeld(job) || job.excuse ? "release" : job.verdict && acts.includes(job.remedy) ? job.remedy : acts.find((a) => a === "requeue" || a === "retry") ?? acts[0];
 	const texts = [commandOf("show", [job]), commandOf("explain", [job]), act ? commandOf(act, [job], { reason: "…" }) : null].filter(Boolean);
 	return card("As commands", h("div", { class: "card-body stack" }, texts.map(commandLine)));
 }
@@ -246,7 +246,7 @@ class JobView {
 		const { steps, ledger, row, payload, result, tags, ...facts } = job;
 		const limits = { beat_s: this.details.beat_s ?? null, limit_s: job.limit_s ?? this.details.stuck_after?.standard_s ?? null };
 		this.#beat(job);
-		this.#part("verdict", [job.sentence, job.state, job.verdict, job.held, job.measured_s, job.remedy], () => verdictCard(job), true);
+		this.#part("verdict", [job.sentence, job.state, job.verdict, job.held, job.excuse, job.measured_s, job.remedy], () => verdictCard(job), true);
 		const now = explained?.evidence?.now ?? new Date().toISOString();
 		const life = lifeOf(job, explained, [...this.beats.values()], now);
 		this.#part("life", [ledger, steps, job.running, job.verdict, explained?.evidence, [...this.beats.keys()], facts.finished_at, this.all], () => this.#life(life, limits), true);
@@ -255,7 +255,7 @@ class JobView {
 		this.#part("documents", [payload, result, tags], () => documentsCard(job));
 		this.#part("facts", facts, () => factsCard(job, this.details.builtin), true);
 		this.#part("errors", errorsOf(job), () => errorsCard(job));
-		this.#part("commands", [job.verdict, job.remedy, isHeld(job)], () => commandsCard(job, this.acts));
+		this.#part("commands", [job.verdict, job.remedy, isHeld(job), job.excuse], () => commandsCard(job, this.acts));
 		this.#part("row", row, () => rowCard(job));
 		this.#buttons(job);
 	}
@@ -273,7 +273,7 @@ class JobView {
 	/* They stay as they are under the pointer, but act on the current job. */
 	#buttons(job) {
 		const acts = [...this.acts.filter((act) => act !== "rollback" || !this.details.builtin || job.steps?.some((step) => step.finished_at)), ...(job.ledger?.some(isUndoable) ? ["undo"] : [])];
-		const named = JSON.stringify([isHeld(job), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);
+		const named = JSON.stringify([isHeld(job), Boolean(job.excuse), job.state, job.running, job.verdict, job.owner, job.attempts, job.epoch, job.finished_at, acts]);
 		if (this.named === named) return;
 		this.named = named;
 		const focused = this.tools.contains(document.activeElement) ? document.activeElement.dataset.act : null;

@@ -58,7 +58,7 @@ function ageTerm(text) {
 function termsOf(filters) {
 	const where = [...filters.where];
 	if (Object.hasOwn(VERDICTS, filters.verdict)) where.push(`verdict=${filters.verdict}`);
-	else if (filters.verdict) where.push(filters.verdict); /* stuck, running, held, recovered */
+	else if (filters.verdict) where.push(filters.verdict); /* stuck, running, held, excused, recovered */
 	if (filters.kind) where.push(`kind=${filters.kind}`);
 	if (filters.age) where.push(ageTerm(filters.age));
 	return where;
@@ -184,7 +184,7 @@ function filterForm(filters, watches, states, go) {
 	const form = h("form", { class: "filters", role: "search", "aria-label": "Filter jobs", onsubmit: submit },
 		select("watch", "Watch", watchOptions(watches), watchValue(filters, watches), submit),
 		select("state", "State", [["", "any"], ...states], filters.state, submit),
-		select("verdict", "Verdict", [["", "any"], ["stuck", "stuck (any)"], ...Object.keys(VERDICTS).map((v) => [v, v]), ["running", "running"], ["held", "held"], ["recovered", "recovered before"]], filters.verdict, submit),
+		select("verdict", "Verdict", [["", "any"], ["stuck", "stuck (any)"], ...Object.keys(VERDICTS).map((v) => [v, v]), ["running", "running"], ["held", "held"], ["excused", "excused"], ["recovered", "recovered before"]], filters.verdict, submit),
 		input("kind", "Kind", filters.kind, submit),
 		input("age", "Older than", filters.age, submit, { placeholder: "10m, 2h, <1h" }),
 		input("any", "Search", filters.any, submit, { wide: true, type: "search", placeholder: "kind, worker, step, error, payload or key" }),
@@ -281,7 +281,7 @@ function workerText(job) {
 function columnsFor(rows) {
 	const has = {
 		kind: (job) => job.kind !== null, owner: (job) => job.owner !== null, attempts: (job) => job.attempts !== null,
-		shown: (job) => Object.keys(job.show ?? {}).some((name) => name !== "kind"), sign: (job) => job.measured_s !== null, why: (job) => job.why || job.held || job.retry_at, age: (job) => job.age_s !== null,
+		shown: (job) => Object.keys(job.show ?? {}).some((name) => name !== "kind"), sign: (job) => job.measured_s !== null, why: (job) => job.why || job.held || job.excuse || job.retry_at, age: (job) => job.age_s !== null,
 	};
 	return COLUMNS.filter((c) => !has[c.name] || rows.length === 0 || rows.some(has[c.name]));
 }

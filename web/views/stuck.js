@@ -226,7 +226,7 @@ class Held {
 		const jobs = chosen.length ? chosen : this.jobs;
 		const watches = new Map(jobs.map((job) => [`${job.database}/${job.watch}`, job]));
 		const lists = await Promise.all([...watches.values()].map((job) => actsOf(job.watch, job.database, this.signal)));
-		const common = lists[0].filter((act) => act !== "hold" && lists.every((list) => list.includes(act)));
+		const common = lists[0].filter((act) => act !== "hold" && act !== "excuse" && lists.every((list) => list.includes(act)));
 		fill(this.acts, h("span", { class: "muted" }, chosen.length ? `${count(chosen.length)} selected` : "all of them"),
 			actButtons(jobs, common, { small: true, after: () => this.table.clearSelection() }));
 	}
