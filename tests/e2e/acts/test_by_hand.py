@@ -152,7 +152,8 @@ def test_several_thousand_jobs_are_one_batch_to_undo(db, defib):
 
 # ---- dry runs and questions ----
 
-@pytest.mark.parametrize("act, before, after, event", ACTS + [("hold", "running", "", "")])
+@pytest.mark.parametrize("act, before, after, event", ACTS + [("hold", "running", "", ""),
+                                                              ("excuse", "running", "", "")])
 def test_a_dry_run_changes_nothing(jobs, act, before, after, event):
     job = jobs.add(before)
     jobs("scan", "--fix", "--limit", "0")
@@ -176,7 +177,7 @@ def test_a_dry_run_says_what_would_be_refused(jobs):
 
 
 @pytest.mark.parametrize("act", ["requeue", "retry", "fail", "rollback", "cancel", "hold",
-                                 "release"])
+                                 "excuse", "release"])
 def test_without_a_terminal_it_needs_yes(jobs, act):
     job = jobs.add("running")
     dump = jobs.dump()
