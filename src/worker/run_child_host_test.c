@@ -58,10 +58,15 @@ static int apart(defib_err (*run)(void))
 	return WEXITSTATUS(status);
 }
 
-/* Every number of descriptors that is too few, up to the first that is enough. */
+/*
+ * Every number of descriptors that is too few, up to the first that is enough. What a failed start
+ * had opened is closed, and nothing else: a number that was never set would be standard input's.
+ */
 static defib_err with_few_descriptors(void)
 {
 	int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (dup2(next, STDIN_FILENO) < 0)
+		_exit(99);
 	defib_err err = DEFIB_IO;
 	struct rlimit r = {0, 64};
 	for (rlim_t most = (rlim_t)next; err == DEFIB_IO && most < 64; most++) {
@@ -71,6 +76,8 @@ static defib_err with_few_descriptors(void)
 		err = start("/bin/true");
 		if (most == (rlim_t)next && err != DEFIB_IO)
 			_exit(98);
+		if (fcntl(STDIN_FILENO, F_GETFD) < 0)
+			_exit(97);
 	}
 	return err;
 }

@@ -180,6 +180,7 @@ def test_a_job_whose_hold_was_undone_is_held_again_and_not_requeued(db, defib):
     ran = jobs("undo", batch, "--yes")
     assert ran.code == 0 and says + "ended" in ran.err, ran.out + ran.err
     assert jobs.statuses() == ["running", "running"]
+    assert [entry[0] for entry in jobs.ledger()][-2:] == ["HOLD_REVERTED", "UNDONE"]
     jobs("scan", "--fix")
     assert jobs.statuses() == ["running", "running"]
     assert str(spent) in jobs.held()
