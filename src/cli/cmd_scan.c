@@ -83,14 +83,15 @@ static void report_progress(void *ctx, const struct watch *w, const struct scan_
 static void report_notes(const struct scan_report *r, const struct watch *w,
                          const struct scan_result *s)
 {
-	if (s->failure.code)
-		cli_fail(&s->failure);
-	if (r->cli->quiet || s->failure.code)
+	struct failure failure = s->failure;
+	if (failure.code)
+		cli_fail(&failure);
+	if (r->cli->quiet || failure.code)
 		return;
 	if (r->rows.fix && !s->ledger)
 		fprintf(stderr, "defib: %s: no ledger (%s%s%s): hold, undo and crash budget are off\n",
 		        w->name, s->ledger_off, s->ledger_advice ? "; " : "",
-		        advice_text(s->ledger_advice, NULL));
+		        advice_text(s->ledger_advice));
 	if (s->ledger_made)
 		fprintf(stderr, "defib: created the ledger in the database\n");
 	if (s->never_seen) {

@@ -41,7 +41,7 @@ int exit_code_of(defib_err err)
 	}
 }
 
-int cli_fail(const struct failure *f)
+int cli_fail(struct failure *f)
 {
 	cli_message(f->what, failure_next(f));
 	return exit_code_of(f->code);

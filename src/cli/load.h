@@ -38,7 +38,7 @@ int cli_write_file(const char *path, const struct buf *text);
 const char *cli_actor(struct cli *c);
 
 /* One line on stderr: "defib: what; next". Returns the exit code of its class. */
-int cli_fail(const struct failure *f);
+int cli_fail(struct failure *f);
 /* The same for the built-in queue: if its tables are missing, says how to create them. */
 int cli_queue_fail(struct failure *f);
 /* Only add to the failure how to create them. */

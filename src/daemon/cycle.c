@@ -52,8 +52,9 @@ void cycle_log(const struct cycle *c, const struct watch *w, const struct scan_r
                int64_t next_ms)
 {
 	if (r->failure.code) {
+		struct failure failure = r->failure;
 		log_event(LOG_ERROR, "scan failed", LOG_STR("watch", w->name),
-		          LOG_STR("because", r->failure.what), LOG_STR("next", failure_next(&r->failure)));
+		          LOG_STR("because", failure.what), LOG_STR("next", failure_next(&failure)));
 		return;
 	}
 	/* What already waits for an operator is not logged at every pass. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/advice.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -23,18 +25,23 @@ static const char *const advice_texts[ADVISE_COUNT] = {
 	[ADVISE_COUNT_STATES] = "defib status %s --numbers counts its jobs by state",
 };
 
-const char *advice_text(enum failure_advice advice, const char *about)
+const char *advice_text(enum failure_advice advice)
 {
-	static _Thread_local char filled[sizeof(((struct failure *)NULL)->next)];
-	const char *text = advice_texts[advice], *place = strstr(text, "%s");
-	if (!place)
-		return text;
-	snprintf(filled, sizeof filled, "%.*s%s%s", (int)(place - text), text, about ? about : "",
-	         place + strlen("%s"));
-	return filled;
+	return advice_texts[advice];
 }
 
-const char *failure_next(const struct failure *f)
+const char *failure_next(struct failure *f)
 {
-	return f->advice ? advice_text(f->advice, f->next) : f->next;
+	const char *text = advice_texts[f->advice], *place = strstr(text, "%s");
+	AUTO_BUF words = BUF_INIT;
+	if (f->advice == ADVISE_NONE)
+		return f->next;
+	buf_addn(&words, text, place ? (size_t)(place - text) : strlen(text));
+	if (place) {
+		buf_add(&words, f->next);
+		buf_add(&words, place + strlen("%s"));
+	}
+	snprintf(f->next, sizeof f->next, "%s", buf_text(&words));
+	f->advice = ADVISE_NONE;
+	return f->next;
 }

@@ -7,9 +7,12 @@
 
 #include "base/fail.h"
 
-/* "" without advice; `about` may be NULL. Stays valid until the thread asks again. */
-const char *advice_text(enum failure_advice advice, const char *about);
-/* What to do next: what fail_next() said, or the words of the advice; "" if there is nothing. */
-const char *failure_next(const struct failure *f);
+/* "" without advice; %s stands for what it is about. */
+const char *advice_text(enum failure_advice advice);
+/*
+ * What to do next: what fail_next() said, or the words of the advice, which replace it in the
+ * failure; "" if there is nothing.
+ */
+const char *failure_next(struct failure *f);
 
 #endif

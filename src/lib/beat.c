@@ -106,7 +106,7 @@ static bool beat_tries(defib_beat *b, defib_err *err, struct failure *f)
 	return true;
 }
 
-static void tell_failed(const defib_beat *b, const struct failure *f)
+static void tell_failed(const defib_beat *b, struct failure *f)
 {
 	defib_message message;
 	log_event(LOG_WARN, "heartbeat failed", LOG_STR("error", f->what));

@@ -19,7 +19,7 @@ defib_err lib_begin(struct failure *f)
 	return mem_reserve() ? DEFIB_OK : fail(f, DEFIB_MEMORY, "out of memory; nothing was done");
 }
 
-defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message)
+defib_err lib_answer(defib_err err, struct failure *f, defib_message *message)
 {
 	if (message) {
 		snprintf(message->what, sizeof message->what, "%s", err ? f->what : "");

@@ -31,7 +31,7 @@ MUST_CHECK defib_err lib_begin(struct failure *f);
 /* The same, and the session is open. */
 MUST_CHECK defib_err lib_ready(defib_db *db, struct failure *f);
 /* Copy the texts of a failure to `message` (may be NULL); returns err. */
-defib_err lib_answer(defib_err err, const struct failure *f, defib_message *message);
+defib_err lib_answer(defib_err err, struct failure *f, defib_message *message);
 /*
  * Convert a public option struct of any version to the one we know: members that an older program
  * does not have are 0. DEFIB_USAGE if it sets members that we do not know.

@@ -18,7 +18,7 @@
 	X(NOT_HELD, "it is not on hold") \
 	X(NOT_STUCK, "it is not stuck, so there is nothing to excuse: %s") \
 	X(ON_HOLD, "it is on hold, and so is left alone already") \
-	X(EXCUSE, "an excuse changes nothing that an undo could revert; defib release ends it") \
+	X(EXCUSE, "an excuse changes nothing that an undo could revert") \
 	X(NO_STEP, "it has no step of that name") \
 	X(NO_STEP_OF_WORKFLOW, "its workflow has no step of that name") \
 	X(STEPS_UNKNOWN, "it is unknown which steps of workflow %s another worker has finished, and " \

@@ -345,7 +345,7 @@ void found(struct examination *x, enum finding_level level, const char *fix, con
 	x->doctor->found(x->doctor->ctx, &finding);
 }
 
-void unclear(struct examination *x, const struct failure *f)
+void unclear(struct examination *x, struct failure *f)
 {
 	/* A lost session is reported once, by the loop. */
 	if (!x->store->lost)
@@ -448,7 +448,7 @@ static void examine_watch(struct examination *x, const struct watch *w)
 	x->watch = NULL;
 }
 
-static const char *reach_fix(const struct doctor *d, const struct failure *f)
+static const char *reach_fix(const struct doctor *d, struct failure *f)
 {
 	if (*failure_next(f))
 		return failure_next(f);

@@ -40,7 +40,7 @@ struct examination {
 void found(struct examination *x, enum finding_level level, const char *fix, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
 /* Report that the check itself failed. */
-void unclear(struct examination *x, const struct failure *f);
+void unclear(struct examination *x, struct failure *f);
 /* Run one query in a read-only transaction of its own. */
 MUST_CHECK defib_err ask(struct examination *x, const char *sql, const struct store_param *params,
                          int nparams, struct store_rows *rows, struct failure *f);

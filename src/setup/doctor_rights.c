@@ -82,7 +82,7 @@ static defib_err rights_explain(struct examination *x, const char *sql, struct r
 }
 
 /* What a refused statement means: a FAIL with the GRANT, or a check that could not be made. */
-static void refused(struct examination *x, const struct failure *f, const char *grant,
+static void refused(struct examination *x, struct failure *f, const char *grant,
                     const char *what)
 {
 	if (store_blames_sql(f->code)) {
@@ -167,7 +167,7 @@ static bool may_lock(struct examination *x)
 }
 
 /* "… permission denied for table beats": the table, as the server names it. */
-static const char *denied_table(struct examination *x, const struct failure *f)
+static const char *denied_table(struct examination *x, struct failure *f)
 {
 	static const char *const before = "permission denied for table ";
 	const char *at = strstr(f->what, before);

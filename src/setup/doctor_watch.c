@@ -40,7 +40,7 @@ static const char *schema_grant(struct examination *x)
 	return row_text(&rows, 0, 0);
 }
 
-static const char *fit_fix(struct examination *x, const struct failure *f)
+static const char *fit_fix(struct examination *x, struct failure *f)
 {
 	const char *grant = NULL;
 	if (f->code == DEFIB_PERMISSION) {

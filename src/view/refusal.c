@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view/refusal.h"
 
-/* Of steps that are unknown: what runs steps again, and what does not, as a release. */
-enum next { NEXT_OVERRIDE, NEXT_RUN_AGAIN, NEXT_STATE_STEPS, NEXT_ADD_STEPS, NEXT_COUNT };
+/* What to do next. With unknown steps it depends on whether the act runs them again. */
+enum next {
+	NEXT_OVERRIDE,
+	NEXT_RUN_AGAIN,
+	NEXT_STATE_STEPS,
+	NEXT_ADD_STEPS,
+	NEXT_RELEASE,
+	NEXT_COUNT
+};
 
 static const char *const nexts[][NEXT_COUNT] = {
 	[CALLER_COMMAND] =
@@ -12,6 +19,7 @@ static const char *const nexts[][NEXT_COUNT] = {
 			[NEXT_STATE_STEPS] = "add steps_done: to the watch; --override-guard runs it anyway, "
 								 "from --from-step or else from its first step",
 			[NEXT_ADD_STEPS] = "add steps_done: to the watch, or retry the job with --from-step",
+			[NEXT_RELEASE] = "defib release ends it",
 		},
 	[CALLER_HTTP] =
 		{
@@ -21,6 +29,7 @@ static const char *const nexts[][NEXT_COUNT] = {
 								 "\"override_guard\": true, which runs it from \"from_step\" or "
 								 "else from its first step",
 			[NEXT_ADD_STEPS] = "add steps_done: to the watch, or retry the job with \"from_step\"",
+			[NEXT_RELEASE] = "a release ends it",
 		},
 };
 
@@ -35,6 +44,8 @@ const char *refusal_next(const struct candidate *c, enum caller caller)
 		return nexts[caller][NEXT_RUN_AGAIN];
 	case REFUSAL_STEPS_UNKNOWN:
 		return nexts[caller][act_has(c->does, ACT_RUNS_AGAIN) ? NEXT_STATE_STEPS : NEXT_ADD_STEPS];
+	case REFUSAL_EXCUSE:
+		return nexts[caller][NEXT_RELEASE];
 	default:
 		return NULL;
 	}

@@ -112,7 +112,7 @@ static const struct field tally_fields[] = {
      .about = "jobs that are stuck, those on hold included (held_running); null: not known"},
 	{"stuck_total_capped", FIELD_BOOL, AT(total_capped), .about = "the count is a lower bound"},
 	{"stuck", FIELD_COUNTS, AT(stuck), UNLESS(stuck_failed), .names = verdict_names,
-     .first = VERDICT_NONE + 1, .n = VERDICT_COUNT, .about = "by verdict"},
+     .first = VERDICT_NONE + 1, .n = VERDICT_RUNNING_COUNT, .about = "by verdict"},
 	{"stuck_capped", FIELD_BOOL, AT(stuck_capped),
      .about = "by verdict: not all stuck jobs were judged"},
 	{"stuck_error", FIELD_FAILURE, AT(stuck_failed)},

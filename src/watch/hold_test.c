@@ -113,8 +113,9 @@ static void a_row_that_says_so_is_held_without_a_hold(void **state)
 #define SIGNS "(SELECT 1 AS v UNION ALL SELECT 2 UNION ALL SELECT NULL)"
 #define ALL                                                                                        \
 	"(SELECT c.v AS cause, o.v AS owner, s.v AS sign_us, p.v AS job_owner, r.v AS job_sign, "      \
-	"q.v AS runs FROM (SELECT 'unknown' AS v" CAUSES ") AS c, " OWNERS " AS o, " SIGNS             \
-	" AS s, " OWNERS " AS p, " SIGNS " AS r, (SELECT 1 AS v UNION ALL SELECT 0) AS q) AS h"
+	"q.v AS runs, CAST(NULL AS text) AS verdict FROM (SELECT 'unknown' AS v" CAUSES                \
+	") AS c, " OWNERS " AS o, " SIGNS " AS s, " OWNERS " AS p, " SIGNS                             \
+	" AS r, (SELECT 1 AS v UNION ALL SELECT 0) AS q) AS h"
 #define X(id, name, words) " UNION ALL SELECT '" name "'"
 #define CAUSES HOLD_CAUSE_LIST(X)
 

@@ -68,7 +68,8 @@ enum verdict {
 #define X(id, ...) VERDICT_##id,
 	VERDICT_LIST(X)
 #undef X
-		VERDICT_COUNT
+		VERDICT_COUNT,
+	VERDICT_RUNNING_COUNT = VERDICT_UNSTARTED /* those of jobs that run: the others come last */
 };
 
 enum sign {

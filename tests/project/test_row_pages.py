@@ -46,6 +46,8 @@ PAGES = {
     "ledger/retention.h:RETENTION_STEP": "test_old_jobs_that_retention_removes",
     "recover/mistakes.h:LATE_JOBS": "shown",
     "recover/mistakes.h:NEAR_MISSES_MAX": "shown",
+    "recover/waiting.c:WORKERS_MOST": "shown",
+    "watch/waiting_sql.h:WAITING_ROWS": "test_unstarted.py",
     "recover/browse.c:PAGE_ROWS": "test_held_jobs_are_released_by_a_term",
     "recover/held.c:HELD_PAGE": "test_a_hold_that_is_over_behind_a_page_that_is_in_force",
     "recover/exits.c:PAGE_CLAIMS": "test_attach.py",

@@ -66,7 +66,7 @@ static struct top_action *take_first(struct top_action **list)
 /* A page of jobs for people; the counts below it include all. */
 #define JOBS_SHOWN 100
 
-static void failed(struct top_action *e, const struct failure *f)
+static void failed(struct top_action *e, struct failure *f)
 {
 	buf_add(&e->text, "! ");
 	out_padded(&e->text, f->what, 0);
