@@ -82,8 +82,7 @@ static defib_err rights_explain(struct examination *x, const char *sql, struct r
 }
 
 /* What a refused statement means: a FAIL with the GRANT, or a check that could not be made. */
-static void refused(struct examination *x, struct failure *f, const char *grant,
-                    const char *what)
+static void refused(struct examination *x, struct failure *f, const char *grant, const char *what)
 {
 	if (store_blames_sql(f->code)) {
 		found(x, FINDING_FAIL,

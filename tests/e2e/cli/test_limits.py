@@ -73,7 +73,8 @@ FORMS = {("ledger", "older-than"): ["ledger", "prune", "--yes"]}
 # They run until they are stopped: only what they refuse is tried.
 ENDLESS = {"daemon": ["daemon"], "beat": ["beat", "pages"], "demo": ["demo"]}
 LEFT_OUT = {"top": "needs a terminal",
-            **dict.fromkeys(("retry", "fail", "hold", "release", "rollback", "cancel"),
+            **dict.fromkeys(("retry", "fail", "hold", "release", "rollback", "excuse",
+                             "cancel"),
                             "selects jobs as requeue does")}
 REFUSED = ["-1", "36526d", "99999999999999999999", "1e9", ""]
 
