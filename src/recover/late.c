@@ -22,7 +22,7 @@ static void late_add_rows(const struct waiting_result *r, int64_t n, struct buf 
 	if (r->schedules)
 		buf_add(out, n == 1 ? " schedule has no run" : " schedules have no run");
 	else
-		buf_add(out, " waiting");
+		buf_add(out, n == 1 ? " job is late" : " jobs are late");
 	buf_add(out, r->schedules ? ", the oldest was due " : ", the oldest has waited ");
 	duration_text(r->waited_us, out);
 	buf_add(out, r->schedules ? " ago (limit " : " (limit ");
@@ -80,7 +80,7 @@ void late_sentence(const struct waiting_result *r, struct buf *out)
 			         r->moved_on == 1 ? "its" : "their");
 		return;
 	}
-	buf_add(out, ", nobody has claimed");
+	buf_add(out, "; nobody has claimed a job");
 	if (r->kind[0])
 		buf_addf(out, " of kind %s", r->kind);
 	if (r->last_us) {

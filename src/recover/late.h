@@ -29,7 +29,9 @@ struct waiting_result {
 };
 
 struct buf;
-/* "12 waiting, the oldest has waited 3h (limit 10m), nobody has claimed since 09:12:00Z"; "": none
+/*
+ * "12 jobs are late, the oldest has waited 3h (limit 10m); nobody has claimed a job since
+ * 09:12:00Z"; "": none.
  */
 void late_sentence(const struct waiting_result *r, struct buf *out);
 

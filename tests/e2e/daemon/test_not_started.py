@@ -81,14 +81,15 @@ def test_jobs_that_nobody_starts_are_one_incident_and_one_alert(world):
                     {})
     eventually(lambda: alert().get("state") == "firing")
     assert alert()["text"].startswith(
-        "12 waiting, the oldest has waited 1h (limit 2s), nobody has claimed")
+        "12 jobs are late, the oldest has waited 1h (limit 2s); nobody has claimed")
     info = world.status()
-    assert info["late"] == 12 and info["stuck"] == 0 and info["late_says"].startswith("12 waiting")
+    assert info["late"] == 12 and info["stuck"] == 0 and info["late_says"].startswith("12 jobs are late")
     numbers = scrape(web)
     assert numbers.get("defib_jobs_unstarted", watch="jobs") == 12
     assert numbers.get("defib_jobs_stuck", watch="jobs") == 0
     assert 3600 <= numbers.get("defib_jobs_late_oldest_seconds", watch="jobs") < 4000
-    assert "12 waiting, the oldest has waited" in world.program("status", "jobs", config=world.config).out
+    said = world.program("status", "jobs", config=world.config).out
+    assert "12 jobs are late, the oldest has waited" in said
     daemon.wait_passes("jobs", 2)
     assert world.incidents() == ["UNSTARTED"]
 

@@ -83,8 +83,8 @@ def test_the_scan_says_why_in_words_and_by_its_exit_code(jobs, defib):
     add(jobs, 2, kind="mail", state="done", started=2 * HOUR)
     ran = defib("scan", db=jobs, config=WATCH)
     assert ran.code == 1
-    assert "1 waiting, the oldest has waited 3h (limit 10m), nobody has claimed of kind mail since " \
-        in ran.out
+    assert ("1 job is late, the oldest has waited 3h (limit 10m); "
+            "nobody has claimed a job of kind mail since ") in ran.out
     assert "unstarted  has waited 3h (limit 10m)  -> report" in ran.out
     assert "silent" not in ran.out
 
@@ -112,7 +112,7 @@ def test_a_deep_queue_before_busy_workers_is_not_stuck(jobs, defib):
     watch = scan(jobs, defib, REQUEUED, "--fix")
     assert watch["jobs"] == []
     assert (watch["waiting"]["late"], watch["waiting"]["unstarted"]) == (29, 0)
-    assert "29 waiting" in watch["waiting"]["says"]
+    assert "29 jobs are late" in watch["waiting"]["says"]
     assert "jobs are being started" in watch["waiting"]["says"]
     assert defib("scan", db=jobs, config=WATCH).code == 0
 
