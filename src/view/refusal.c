@@ -29,7 +29,7 @@ static const char *const nexts[][NEXT_COUNT] = {
 								 "\"override_guard\": true, which runs it from \"from_step\" or "
 								 "else from its first step",
 			[NEXT_ADD_STEPS] = "add steps_done: to the watch, or retry the job with \"from_step\"",
-			[NEXT_RELEASE] = "a release ends it",
+			[NEXT_RELEASE] = "the act \"release\" ends it",
 		},
 };
 

@@ -35,8 +35,8 @@ static void no_caller_reads_the_words_of_another(void **state)
 			assert_int_equal(command != NULL, http != NULL);
 			if (!command)
 				continue;
-			assert_non_null(strstr(command, "--"));
-			assert_null(strstr(http, "--"));
+			assert_true(strstr(command, "--") || strstr(command, "defib "));
+			assert_false(strstr(http, "--") || strstr(http, "defib "));
 			assert_non_null(strchr(http, '"'));
 		}
 }
