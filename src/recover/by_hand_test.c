@@ -3,29 +3,11 @@
  * that it failed, or each job has an outcome; and what it says was done is what was done.
  */
 #include "recover/by_hand.h"
+#include "recover/faulty_test.h"
 
 #include "recover/recover_test.h"
-#include "store/fault_test.h"
 
 #define JOBS 3
-
-/* Tests do not wait for the pauses between tries. */
-int usleep(useconds_t us)
-{
-	(void)us;
-	return 0;
-}
-
-static struct fault_plan *plan;
-
-static defib_err open_faulty(const struct store_options *options, struct store **out,
-                             struct failure *f)
-{
-	defib_err err = store_open(options, out, f);
-	if (!err && plan)
-		*out = fault_wrap(*out, plan);
-	return err;
-}
 
 static void prepare(struct rig *g)
 {

@@ -3,9 +3,9 @@
  * it.
  */
 #include "recover/carry.h"
+#include "recover/faulty_test.h"
 
 #include "recover/recover_test.h"
-#include "store/fault_test.h"
 
 #define TWO_PHASES                                                                                 \
 	"    remedies: [{do: retry}]\n    backoff: {base: 1h}\n    retry: {now: \"status = "           \
@@ -41,24 +41,6 @@ static void prepare(struct rig *g)
 }
 
 RIG(prepare)
-
-/* Tests do not wait for the pauses between tries. */
-int usleep(useconds_t us)
-{
-	(void)us;
-	return 0;
-}
-
-static struct fault_plan *plan;
-
-static defib_err open_faulty(const struct store_options *options, struct store **out,
-                             struct failure *f)
-{
-	defib_err err = store_open(options, out, f);
-	if (!err && plan)
-		*out = fault_wrap(*out, plan);
-	return err;
-}
 
 static defib_err try_pass(struct rig *g, const struct watch *w, struct scan_result *r)
 {

@@ -119,8 +119,8 @@ static void session_has_our_settings(void **state)
 }
 
 /*
- * The server says something while it reads, and reads on only when it was heard: who only sends
- * waits for it without end. Both directions hold more than a socket does.
+ * The server says something while it reads, and reads on only when that was read: a client that
+ * only sends waits for it without end. Both directions hold more than a socket does.
  */
 static void what_the_server_says_during_a_large_send_is_read(void **state)
 {
