@@ -28,9 +28,10 @@ static const struct meaning {
 	{"28", DEFIB_PERMISSION, REASON_NONE},
 	{"25006", DEFIB_READ_ONLY, REASON_NONE},
 	{"53", DEFIB_FULL, REASON_NONE},
-	{"42P01", DEFIB_BAD_SQL, REASON_NO_NAME}, /* a table … */
-	{"42883", DEFIB_BAD_SQL, REASON_NO_NAME}, /* … a function or operator … */
-	{"42704", DEFIB_BAD_SQL, REASON_NO_NAME}, /* … a type */
+	{"42P06", DEFIB_CONSTRAINT, REASON_TAKEN}, /* a schema that is already there */
+	{"42P01", DEFIB_BAD_SQL, REASON_NO_NAME},  /* a table … */
+	{"42883", DEFIB_BAD_SQL, REASON_NO_NAME},  /* … a function or operator … */
+	{"42704", DEFIB_BAD_SQL, REASON_NO_NAME},  /* … a type */
 	{"42", DEFIB_BAD_SQL, REASON_NONE},
 	{"3F", DEFIB_BAD_SQL, REASON_NO_SCHEMA},
 	{"0A000", DEFIB_BAD_SQL, REASON_STALE_PLAN}, /* also where a feature is not supported */

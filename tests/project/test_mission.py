@@ -102,7 +102,7 @@ def test_all_names_of_tests_are_in_the_file_and_the_exit_code_says_it(tmp_path):
 
 def test_the_list_has_every_id_once():
     ids = list(mission.wanted())
-    most = {"A": 15, "B": 10, "C": 14, "D": 13, "E": 9, "F": 21}
+    most = {"A": 15, "B": 10, "C": 14, "D": 13, "E": 9, "F": 23}
     assert ids == [f"{letter}{n}" for letter, last in most.items() for n in range(1, last + 1)]
     assert len(ids) == len([row for row in mission.rows() if not row.startswith(mission.WEAK)])
 
